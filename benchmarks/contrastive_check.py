@@ -32,11 +32,12 @@ from regard.analysis.coverage.base import (
     CoverageError,
     DetectionInput,
     PairScores,
+    build_detector,
 )
 from regard.analysis.coverage.contrastive import ContrastiveDetector
 from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, corrupt_pairs
-from regard.analysis.coverage.evidence import link_probabilities
-from regard.analysis.coverage.model import CombinedDetector, CoverageModel, best_links
+from regard.analysis.coverage.evidence import LinkTable
+from regard.analysis.coverage.model import CoverageModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.text import WordPair, split_pairs
 from regard.api.loading import load_translator
@@ -86,21 +87,6 @@ def coverage_model(data: Path, cache: Path | None) -> CoverageModel:
     return model
 
 
-def alignment_scores(model: CoverageModel, pairs: Sequence[WordPair]) -> Scores:
-    """Return the information of each unlinked word in nats, times the probability that it is unlinked."""
-    evidence = model.collect(pairs)
-    sides: dict[CoverageError, list[np.ndarray]] = {}
-    for error, side in (("omission", evidence.source), ("addition", evidence.target)):
-        sides[error] = np.split(side.surprisal, side.offsets[1:-1])
-    return [
-        PairScores(
-            {error: float(words[row].mean()) for error, words in sides.items()},
-            {error: words[row] for error, words in sides.items()},
-        )
-        for row in range(len(pairs))
-    ]
-
-
 def summary(examples: Sequence[CorruptedPair], scores: Scores, error: CoverageError) -> dict[str, float]:
     """Return AUROC and AP of sentences and words, in percent."""
     affected = [one.omitted if error == "omission" else one.added for one in examples]
@@ -127,7 +113,7 @@ def quality(options: argparse.Namespace) -> None:
     """Print the quality of all detectors."""
     model = coverage_model(options.data, options.coverage_model)
     pairs = read_pairs(options.data, options.split)
-    links = [best_links(one) for one in link_probabilities(model.aligner, pairs)]
+    links = LinkTable.of(model.aligner, pairs).best_links()
     both = {"translator": load(options.model), "reverse_translator": load(options.reverse)}
     config = ContrastiveConfig(**{name: getattr(options, name) for name in SETTINGS})
     detectors: dict[str, Callable[[Sequence[WordPair]], Scores]] = {
@@ -136,8 +122,8 @@ def quality(options: argparse.Namespace) -> None:
         "contrastive, candidates of combined": ContrastiveDetector(
             DetectionInput(**both, model=model, contrastive=config)
         ).detect,
-        "alignment": lambda given: alignment_scores(model, given),
-        "combined": CombinedDetector(DetectionInput(model=model)).detect,
+        "alignment": build_detector("alignment", DetectionInput(model=model)).detect,
+        "combined": build_detector("combined", DetectionInput(model=model)).detect,
     }
     if options.bounded is not None:
         bounded = DetectionInput(translator=load(options.bounded))

@@ -273,7 +273,8 @@ class Translator(BaseTranslator):
     def log_probabilities(self, pairs: Iterable[tuple[str, str]]) -> Iterator[float]:
         """Compute the log-probabilities of given translations; see `BaseTranslator.log_probabilities`.
 
-        Without attention, models need less memory, so the number of rows per batch is the number of hypotheses of a search.
+        Without attention, models need less memory, so the number of rows per batch is the number of
+        hypotheses of a search.
         """
         rows_per_batch = min(self.search.batch_size * self.search.beam_size, _MAX_SCORED_ROWS)
         search = replace(self.search, batch_size=rows_per_batch)

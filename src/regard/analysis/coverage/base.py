@@ -30,6 +30,7 @@ __all__ = [
     "DetectionInput",
     "Detector",
     "PairScores",
+    "SentenceError",
     "build_detector",
     "register_detector",
 ]
@@ -37,6 +38,9 @@ __all__ = [
 CoverageError = Literal["omission", "addition", "repetition"]
 ERRORS: tuple[CoverageError, ...] = get_args(CoverageError)
 """The kinds of coverage errors. Omissions are found in the source, the others in the translation."""
+
+SentenceError = Literal["omission", "addition", "repetition", "unrelated"]
+"""The kinds of errors of a sentence: also a translation that is unrelated to the source."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class PairScores:
             Empty if the detector judges sentences only.
     """
 
-    sentence: Mapping[CoverageError, float]
+    sentence: Mapping[SentenceError, float]
     words: Mapping[CoverageError, Float[np.ndarray, "..."]] = field(default_factory=dict)
 
 
@@ -73,8 +77,8 @@ class ContrastiveConfig:
     )
     candidates: float = option(
         default=0.5,
-        help="Share of the words of a sentence that are left out one by one: those with the highest scores of "
-        "the detector `combined` if there is a model of good translations, otherwise those of the detector "
+        help="Share of the words of a sentence that are left out one by one: those with the highest "
+        "scores of the detector `combined` if there is a model of good translations, otherwise those of "
         "`attention`. 1 leaves out every word, as do models without attention.",
         gt=0,
         le=1,

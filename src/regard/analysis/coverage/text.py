@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
-__all__ = ["SideText", "WordPair", "split_line", "split_pairs"]
+__all__ = ["SideText", "WordPair", "split_line", "split_pairs", "word_spans"]
 
 # Scripts without spaces between words. Each of their characters is a word, because an aligner needs units
 # that recur.
@@ -69,10 +69,10 @@ class SideText:
         words = pair.target if side else pair.source
         if pair.lines is None:
             return cls._joined(words)
-        found = list(_WORD.finditer(pair.lines[side]))
-        if tuple(one.group() for one in found) != words:
-            raise ValueError(f"the line {pair.lines[side]!r} does not consist of the words {words}")
-        return cls(pair.lines[side], tuple(one.span() for one in found))
+        line = pair.lines[side]
+        if split_line(line) != words:
+            raise ValueError(f"the line {line!r} does not consist of the words {words}")
+        return cls(line, tuple(word_spans(line)))
 
     @classmethod
     def _joined(cls, words: Sequence[str]) -> Self:
@@ -136,6 +136,11 @@ def split_line(line: str) -> tuple[str, ...]:
     In scripts without spaces between words (Chinese, Japanese, Thai, ...), each character is a word.
     """
     return tuple(_WORD.findall(line))
+
+
+def word_spans(line: str) -> list[tuple[int, int]]:
+    """Return for each word of `split_line` its first character and the one after its last."""
+    return [one.span() for one in _WORD.finditer(line)]
 
 
 def split_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[WordPair]:
