@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from regard.analysis.attention import AttentionAnalysis
     from regard.analysis.errors import ErrorAnalysis
     from regard.analysis.length import LengthAnalysis
-    from regard.api.alignment import Aligner, Alignments, LinkEvaluation, align, evaluate_links, fertilities
-    from regard.api.evaluation import DropLinks, Evaluation, EvaluationOptions, evaluate
+    from regard.api.alignment import Aligner, Alignments, align, fertilities
+    from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate
+    from regard.api.links import DropLinks, LinkEvaluation, evaluate_links
     from regard.api.model import Model, load
     from regard.api.report import ReportOptions, report
     from regard.api.training import train, tune
@@ -87,12 +88,12 @@ _HOMES = {
     "Alignments": "regard.api.alignment",
     "AttentionAnalysis": "regard.analysis.attention",
     "Callback": "regard.training.run_context",
-    "DropLinks": "regard.api.evaluation",
+    "DropLinks": "regard.api.links",
     "ErrorAnalysis": "regard.analysis.errors",
     "Evaluation": "regard.api.evaluation",
     "EvaluationOptions": "regard.api.evaluation",
     "LengthAnalysis": "regard.analysis.length",
-    "LinkEvaluation": "regard.api.alignment",
+    "LinkEvaluation": "regard.api.links",
     "Model": "regard.api.model",
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
     "PenaltyTuningResult": "regard.generation.tune_penalties",
@@ -106,7 +107,7 @@ _HOMES = {
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "evaluate": "regard.api.evaluation",
-    "evaluate_links": "regard.api.alignment",
+    "evaluate_links": "regard.api.links",
     "fertilities": "regard.api.alignment",
     "load": "regard.api.model",
     "load_config": "regard.run_config",
