@@ -67,6 +67,8 @@ class Translation(Result):
         missing_terms: Required terms that this or another translation of the n-best list does not contain.
         retokenized: For a scored translation: whether tokenizing its text gives other tokens.
         alternatives: The other requested translations, best first. They have no alternatives themselves.
+        text_checksum: `TextProcessor.checksum` of the model, whose vocabularies and tokenizers the tokens are
+            from. None if it is not known. It is not part of the JSON form.
     """
 
     schema = "translation"
@@ -92,6 +94,7 @@ class Translation(Result):
     missing_terms: tuple[str, ...] = ()
     retokenized: bool = False
     alternatives: tuple["Translation", ...] = ()
+    text_checksum: str | None = None
 
     @property
     def nbest(self) -> tuple["Translation", ...]:

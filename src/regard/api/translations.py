@@ -277,6 +277,7 @@ def _source_facts(text: TextProcessor, source: str, tokens: tuple[str, ...]) -> 
         "source": source,
         "source_tokens": tokens,
         "source_words": tokens_to_words(text.source, tokens),
+        "text_checksum": text.checksum,
         "source_word_ids": tuple(words),
         "unknown_words": tuple(sorted({words[i] for i, number in enumerate(numbers) if number == UNK})),
     }
