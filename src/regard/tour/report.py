@@ -131,7 +131,7 @@ def _with_aligner_scores(
 
 def _scores(scores: ScoreTable, index: int) -> dict[str, dict[str, float] | None]:
     found = {metric: scores.table[metric][index] for metric in TOUR_METRICS}
-    return {metric: None if one is None else asdict(one.estimate) for metric, one in found.items()}
+    return {metric: None if one is None else one.record() for metric, one in found.items()}
 
 
 def _columns(costs: Sequence[Costs]) -> dict[str, list[str]]:
