@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from regard.analysis.attention import AttentionAnalysis
     from regard.analysis.errors import ErrorAnalysis
     from regard.analysis.length import LengthAnalysis
-    from regard.api.alignment import Aligner, Alignments, align, fertilities
+    from regard.api.alignment import Aligner, Alignments, align
     from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate
+    from regard.api.fertility import (
+        Fertilities,
+        PredictorTraining,
+        fertilities,
+        train_fertility_predictor,
+    )
     from regard.api.links import DropLinks, LinkEvaluation, evaluate_links
     from regard.api.model import Model, load
     from regard.api.report import ReportOptions, report
@@ -47,11 +53,13 @@ __all__ = [
     "ErrorAnalysis",
     "Evaluation",
     "EvaluationOptions",
+    "Fertilities",
     "LengthAnalysis",
     "LinkEvaluation",
     "Model",
     "PenaltyTuningOptions",
     "PenaltyTuningResult",
+    "PredictorTraining",
     "ReportOptions",
     "RunConfig",
     "Scores",
@@ -80,6 +88,7 @@ __all__ = [
     "register_tokenizer",
     "report",
     "train",
+    "train_fertility_predictor",
     "tune",
 ]
 
@@ -92,11 +101,13 @@ _HOMES = {
     "ErrorAnalysis": "regard.analysis.errors",
     "Evaluation": "regard.api.evaluation",
     "EvaluationOptions": "regard.api.evaluation",
+    "Fertilities": "regard.api.fertility",
     "LengthAnalysis": "regard.analysis.length",
     "LinkEvaluation": "regard.api.links",
     "Model": "regard.api.model",
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
     "PenaltyTuningResult": "regard.generation.tune_penalties",
+    "PredictorTraining": "regard.api.fertility",
     "ReportOptions": "regard.api.report",
     "RunConfig": "regard.run_config",
     "Scores": "regard.api.translations",
@@ -108,7 +119,7 @@ _HOMES = {
     "configure_threads": "regard.cpu_threads",
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.links",
-    "fertilities": "regard.api.alignment",
+    "fertilities": "regard.api.fertility",
     "load": "regard.api.model",
     "load_config": "regard.run_config",
     "load_model": "regard.experiment",
@@ -123,6 +134,7 @@ _HOMES = {
     "register_tokenizer": "regard.data.tokenizers.base",
     "report": "regard.api.report",
     "train": "regard.api.training",
+    "train_fertility_predictor": "regard.api.fertility",
     "tune": "regard.api.training",
 }
 

@@ -1,17 +1,17 @@
-"""Word alignment from Python: `regard.align`, `Aligner` and `fertilities`.
+"""Word alignment from Python: `regard.align` and `Aligner`.
 
 aligner = regard.Aligner.train(sources, targets)
 aligner.align(["das Haus ist klein"], ["the house is small"])[0]  # rows (source word, target word)
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast, overload
 
 import numpy as np
 
-from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
+from regard.alignment import AlignerConfig, Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.symmetrize import METHODS, Method
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
 from regard.api.arguments import as_texts, check_num_lines
@@ -21,7 +21,7 @@ from regard.data.whitespace import split_whitespace
 from regard.errors import UsageError
 from regard.results import Result
 
-__all__ = ["Aligner", "Alignments", "align", "fertilities"]
+__all__ = ["Aligner", "Alignments", "align", "aligner_config", "fold_words"]
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,7 @@ class Aligner:
             UsageError: if there is no such aligner.
             ConfigError: if an option is wrong; names it.
         """
-        if kind not in aligner_kinds():
-            raise UsageError(f"kind={kind!r}: expected one of {', '.join(aligner_kinds())}")
-        # The configuration classes and the names are in the same order.
-        config = from_dict(list(TRAINERS)[aligner_kinds().index(kind)], options, origin="aligner")
+        config = aligner_config(kind, options)
         corpus = Corpus.from_tokens(_split_pairs(sources, targets, lowercase), names=("sources", "targets"))
         setup = TrainingSetup(num_threads=num_threads, seed=seed)
         return cls(train_both(corpus, config, setup, lowercase), num_threads)
@@ -219,7 +216,7 @@ class Aligner:
         """Return the words of each pair, and the pairs in the numbers of the aligner's words."""
         # The result shows the words as given. Only the words for the aligner's vocabulary are lowercased.
         pairs = _split_pairs(sources, targets, lowercase=False)
-        words = [(_fold(s, self.model.lowercase), _fold(t, self.model.lowercase)) for s, t in pairs]
+        words = [(fold_words(s, self.model.lowercase), fold_words(t, self.model.lowercase)) for s, t in pairs]
         return pairs, Corpus.from_tokens(words, self.model.words, allow_empty=True)
 
 
@@ -237,18 +234,25 @@ def align(
     return Aligner.train(sources, targets, kind, **options).align(sources, targets, symmetrize)
 
 
-def fertilities(
-    sources: Iterable[str], targets: Iterable[str], kind: str = DEFAULT_ALIGNER, **options: Any
-) -> list[np.ndarray]:
-    """Align sentence pairs and return the number of target words of each source word.
+def aligner_config(
+    kind: str, options: Mapping[str, Any], argument: str = "kind", origin: str = "aligner"
+) -> AlignerConfig:
+    """Return the configuration of an aligner.
 
-    The links are those of the forward direction, which links each target word to at most one source word, as
-    in `regard fertility`. For the arguments, see `Aligner.train`.
+    Args:
+        kind: The aligner: `ibm1`, `ibm2`, `ibm3`, `hmm` or `bayes`.
+        options: Its options by name.
+        argument: Name of the argument `kind`, for messages.
+        origin: Name of the options, for messages.
 
-    Returns:
-        One int64 array [S] per pair. A word without links has fertility 0.
+    Raises:
+        UsageError: if there is no such aligner.
+        ConfigError: if an option is wrong; names it.
     """
-    return align(sources, targets, kind, symmetrize="forward", **options).fertilities()
+    if kind not in aligner_kinds():
+        raise UsageError(f"{argument} {kind!r}: expected one of {', '.join(aligner_kinds())}")
+    # The configuration classes and the names are in the same order.
+    return from_dict(list(TRAINERS)[aligner_kinds().index(kind)], dict(options), origin=origin)
 
 
 def _method(name: str) -> Method:
@@ -264,10 +268,10 @@ def _split_pairs(
     """Return the words of each pair."""
     sides = [as_texts(lines, name) for lines, name in ((sources, "sources"), (targets, "targets"))]
     check_num_lines("sources", len(sides[0]), "targets", len(sides[1]))
-    words = [[_fold(split_whitespace(line), lowercase) for line in side] for side in sides]
+    words = [[fold_words(split_whitespace(line), lowercase) for line in side] for side in sides]
     return list(zip(*words, strict=True))
 
 
-def _fold(words: list[str], lowercase: bool) -> list[str]:
+def fold_words(words: list[str], lowercase: bool) -> list[str]:
     """Return the words, in lower case if requested."""
     return [word.lower() for word in words] if lowercase else words

@@ -15,7 +15,7 @@ from regard.metrics.alignment import aer_from_counts, alignment_score, count_lin
 from regard.metrics.base import bootstrap
 from regard.results import Result
 
-__all__ = ["DropLinks", "LinkEvaluation", "LinkSource", "evaluate_links"]
+__all__ = ["DropLinks", "LinkEvaluation", "LinkSource", "check_row", "evaluate_links", "read_links"]
 
 LinkSource = Path | str | Iterable[Any]
 """Word links: a file in the Pharaoh format, `Alignments`, or the links of each sentence pair.
@@ -63,14 +63,14 @@ class DropLinks:
         given = [(name, one) for name in names if (one := getattr(self, name)) is not None]
         parts: list[list[Links]] = []
         for (side, one), text in zip(given, texts, strict=True):
-            links, name = _read_links(one, f"links.{side}", parse_links)
+            links, name = read_links(one, f"links.{side}", parse_links)
             if len(links) != num_sentences:
                 raise DataError(
                     f"{name} has {len(links)} lines but there are {num_sentences} sentences: one line each"
                 )
             lengths = {"source": _count_words(sources), "target": _count_words(text)}
             for row, own in enumerate(links):
-                _check_row(own, lengths, row, name)
+                check_row(own, lengths, row, name)
             parts.append(links)
         reference, *systems = parts
         # DROP of each system is computed against the same links of the reference.
@@ -135,8 +135,8 @@ def evaluate_links(
         DataError: if a file cannot be read, the numbers of pairs differ, or a link points beyond its
             sentence.
     """
-    truth, gold_name = _read_links(gold, "gold", parse_gold_links)
-    found, name = _read_links(links, "links", parse_links)
+    truth, gold_name = read_links(gold, "gold", parse_gold_links)
+    found, name = read_links(links, "links", parse_links)
     texts = {"source": sources, "target": targets}
     read = {side: None if one is None else read_texts(one, f"{side}s") for side, one in texts.items()}
     lengths = {side: _count_words(lines) for side, lines in read.items()}
@@ -147,8 +147,8 @@ def evaluate_links(
             check_num_lines(source_name(texts[side], f"{side}s"), len(own), gold_name, len(truth))
     for row, (true, own) in enumerate(zip(truth, found, strict=True)):
         # Sure links are possible links as well, so this check covers both.
-        _check_row(true.possible, lengths, row, gold_name)
-        _check_row(own, lengths, row, name)
+        check_row(true.possible, lengths, row, gold_name)
+        check_row(own, lengths, row, name)
     score = alignment_score(found, truth)
     error = bootstrap(count_links(found, truth), aer_from_counts, num_bootstrap_samples, seed)
     return LinkEvaluation(
@@ -156,13 +156,16 @@ def evaluate_links(
     )
 
 
-def _read_links(given: Any, name: str, parse: Callable[[str, str], _Parsed]) -> tuple[list[_Parsed], str]:
+def read_links(given: Any, name: str, parse: Callable[[str, str], _Parsed]) -> tuple[list[_Parsed], str]:
     """Return the links of each pair, and their name for messages.
 
     Args:
         given: A file, or the links of each pair, parsed or as lines.
         name: Name of the argument.
         parse: Parses one line, given its name for messages.
+
+    Raises:
+        DataError: if the file cannot be read, or a line is not a list of links.
     """
     name = source_name(given, name)
     if isinstance(given, Path | str):
@@ -183,7 +186,17 @@ def _count_words(lines: Sequence[str] | None) -> list[int] | None:
     return None if lines is None else [len(split_whitespace(line)) for line in lines]
 
 
-def _check_row(links: Links, lengths: Mapping[str, list[int] | None], row: int, name: str) -> None:
-    """Check that the links of a sentence pair are within its sentences, as far as their lengths are known."""
+def check_row(links: Links, lengths: Mapping[str, list[int] | None], row: int, name: str) -> None:
+    """Check that the links of a sentence pair are within its sentences.
+
+    Args:
+        links: The links.
+        lengths: Numbers of words of all source and all target sentences. None skips a side.
+        row: Index of the pair.
+        name: Name of the links, for messages.
+
+    Raises:
+        DataError: if a link points beyond its sentence.
+    """
     words = {side: None if own is None else own[row] for side, own in lengths.items()}
     check_links(links, words, f"{name}:{row + 1}")
