@@ -4,16 +4,23 @@ aligner = regard.Aligner.train(sources, targets)
 aligner.align(["das Haus ist klein"], ["the house is small"])[0]  # rows (source word, target word)
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast, overload
 
 import numpy as np
 
-from regard.alignment import AlignerConfig, Corpus, TrainingSetup, WordAligner, train_both
+from regard.alignment import (
+    AlignerConfig,
+    Corpus,
+    IterationStats,
+    TrainingSetup,
+    WordAligner,
+    train_both,
+)
 from regard.alignment.symmetrize import METHODS, Method
-from regard.alignment.word_aligner import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
+from regard.alignment.word_aligner import DEFAULT_ALIGNER, DIRECTIONS, TRAINERS, aligner_kinds
 from regard.api.arguments import as_texts, check_num_lines
 from regard.config import from_dict
 from regard.data.files import write_atomic
@@ -21,7 +28,7 @@ from regard.data.whitespace import split_whitespace
 from regard.errors import UsageError
 from regard.results import Result
 
-__all__ = ["Aligner", "Alignments", "align", "aligner_config", "fold_words"]
+__all__ = ["Aligner", "AlignmentStatistics", "Alignments", "align", "aligner_config", "fold_words"]
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,32 @@ class Alignments(Result, Sequence[np.ndarray]):
         return f"Alignments({len(self)} pairs, {sum(map(len, self.links))} links)"
 
 
+@dataclass(frozen=True, repr=False)
+class AlignmentStatistics(Result):
+    """Statistics of an alignment by `regard align`.
+
+    Attributes:
+        num_pairs: Number of aligned sentence pairs.
+        passes: The passes of training in order; see `Aligner.passes`. None for a trained aligner.
+    """
+
+    schema = "alignment_statistics"
+    num_pairs: int
+    passes: tuple[Mapping[str, Any], ...]
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the number of pairs, and the passes."""
+        return {"num_pairs": self.num_pairs, "passes": self.rows()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per pass."""
+        return [dict(one) for one in self.passes]
+
+    def __repr__(self) -> str:
+        """Return the numbers of pairs and passes."""
+        return f"AlignmentStatistics({self.num_pairs} pairs, {len(self.passes)} passes)"
+
+
 @dataclass(frozen=True)
 class Aligner:
     """A trained word aligner of both directions.
@@ -112,10 +145,13 @@ class Aligner:
     Attributes:
         model: The aligners of the two directions, and their words.
         num_threads: Number of threads. 0 uses all processors. The links do not depend on it.
+        passes: The passes over the text during training: `direction`, `stage`, `pass` (from 1), `perplexity`
+            per target word (if it is known), and statistics of the aligner. Empty for a loaded aligner.
     """
 
     model: WordAligner
     num_threads: int = 0
+    passes: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def train(
@@ -148,7 +184,36 @@ class Aligner:
         config = aligner_config(kind, options)
         corpus = Corpus.from_tokens(_split_pairs(sources, targets, lowercase), names=("sources", "targets"))
         setup = TrainingSetup(num_threads=num_threads, seed=seed)
-        return cls(train_both(corpus, config, setup, lowercase), num_threads)
+        return cls.train_corpus(corpus, config, setup, lowercase)
+
+    @classmethod
+    def train_corpus(
+        cls,
+        corpus: Corpus,
+        config: AlignerConfig,
+        setup: TrainingSetup,
+        lowercase: bool = False,
+        directions: tuple[str, ...] = DIRECTIONS,
+        on_pass: Callable[[str, IterationStats], None] = lambda direction, iteration: None,
+    ) -> Self:
+        """Train an aligner on a corpus, which may be larger than memory; see `train_both`.
+
+        Args:
+            corpus: The sentence pairs.
+            config: The configuration of the aligner.
+            setup: Threads, seed and processes.
+            lowercase: Whether the words of the corpus are lowercased.
+            directions: The directions to train.
+            on_pass: Function called with the direction and the results of each pass.
+        """
+        passes: list[dict[str, Any]] = []
+
+        def report(direction: str, iteration: IterationStats) -> None:
+            passes.append({"direction": direction, **iteration.record()})
+            on_pass(direction, iteration)
+
+        model = train_both(corpus, config, setup, lowercase, directions, report)
+        return cls(model, setup.num_threads, tuple(passes))
 
     @classmethod
     def load(cls, directory: Path | str, num_threads: int = 0) -> Self:
