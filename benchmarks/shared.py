@@ -120,7 +120,7 @@ def busy(count: int) -> Iterator[None]:
 
 def prepared(directory: Path) -> None:
     """Write and preprocess the text once for all processes."""
-    from regard.cli.quickstart import CONFIG
+    from regard.tour.quickstart import CONFIG
     from regard.config import read_config
     from regard.data.dataset import prepare_data
     from regard.experiment import run_training
