@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from regard.cli.figures import FigureInput, PlottedFigure, format_value, read_results
+from regard.cli.figures import FigureInput, format_value, read_results
 from regard.errors import DataError, UsageError
+from regard.plotting.figure import PlottedFigure
 from regard.results import SCHEMA_VERSION
 
 if TYPE_CHECKING:
