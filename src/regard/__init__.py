@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from regard.api.alignment import Aligner, Alignments, align
     from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate
     from regard.api.fertility import (
-        Fertilities,
         PredictorTraining,
+        SourceFertilities,
         fertilities,
         train_fertility_predictor,
     )
@@ -53,7 +53,6 @@ __all__ = [
     "ErrorAnalysis",
     "Evaluation",
     "EvaluationOptions",
-    "Fertilities",
     "LengthAnalysis",
     "LinkEvaluation",
     "Model",
@@ -63,6 +62,7 @@ __all__ = [
     "ReportOptions",
     "RunConfig",
     "Scores",
+    "SourceFertilities",
     "Translation",
     "Translations",
     "Translator",
@@ -101,7 +101,6 @@ _HOMES = {
     "ErrorAnalysis": "regard.analysis.errors",
     "Evaluation": "regard.api.evaluation",
     "EvaluationOptions": "regard.api.evaluation",
-    "Fertilities": "regard.api.fertility",
     "LengthAnalysis": "regard.analysis.length",
     "LinkEvaluation": "regard.api.links",
     "Model": "regard.api.model",
@@ -111,6 +110,7 @@ _HOMES = {
     "ReportOptions": "regard.api.report",
     "RunConfig": "regard.run_config",
     "Scores": "regard.api.translations",
+    "SourceFertilities": "regard.api.fertility",
     "Translation": "regard.api.translation",
     "Translations": "regard.api.translations",
     "Translator": "regard.generation.translator",

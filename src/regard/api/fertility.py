@@ -33,7 +33,7 @@ from regard.training.fertility_predictor import (
 )
 from regard.training.trainer import TrainingResult
 
-__all__ = ["Fertilities", "PredictorTraining", "fertilities", "train_fertility_predictor"]
+__all__ = ["PredictorTraining", "SourceFertilities", "fertilities", "train_fertility_predictor"]
 
 _Tokenize = Callable[[str], list[str]]
 _Text = tuple[TextSource, Any]
@@ -41,7 +41,7 @@ _Text = tuple[TextSource, Any]
 
 
 @dataclass(frozen=True, repr=False)
-class Fertilities(Result, Sequence[np.ndarray]):
+class SourceFertilities(Result, Sequence[np.ndarray]):
     """The fertilities of a text: a sequence with an array [S] per sentence, one number per source word.
 
     Counted fertilities are numbers of linked target words (int64), of which 0 is possible. Predicted ones are
@@ -125,7 +125,7 @@ class Fertilities(Result, Sequence[np.ndarray]):
 
     def __repr__(self) -> str:
         """Return the numbers of sentences and words, and the mean."""
-        return f"Fertilities({len(self)} sentences, {self.num_words} words, mean {self.mean:.3f})"
+        return f"SourceFertilities({len(self)} sentences, {self.num_words} words, mean {self.mean:.3f})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,7 +162,7 @@ def fertilities(
     predictor: Path | str | None = None,
     model: Path | str | None = None,
     **options: Any,
-) -> Fertilities:
+) -> SourceFertilities:
     """Return the fertility of each source word, as `regard fertility` does.
 
     It is the number of target words that are linked to the word. Without `links`, an aligner is trained on
@@ -256,11 +256,11 @@ def _tokenizers(model: Path | str | None, has_links: bool) -> tuple[_Tokenize, _
     return text.source.tokenize, text.target.tokenize
 
 
-def _result(words: Sequence[Sequence[str]], values: Sequence[np.ndarray]) -> Fertilities:
-    return Fertilities(tuple(map(tuple, words)), tuple(values))
+def _result(words: Sequence[Sequence[str]], values: Sequence[np.ndarray]) -> SourceFertilities:
+    return SourceFertilities(tuple(map(tuple, words)), tuple(values))
 
 
-def _count_links(sources: TextSource, links: LinkSource) -> Fertilities:
+def _count_links(sources: TextSource, links: LinkSource) -> SourceFertilities:
     """Return the number of links of each source word."""
     words = [split_whitespace(line) for line in read_texts(sources, "sources")]
     found, name = read_links(links, "links", parse_links)
@@ -283,7 +283,7 @@ def _count_aligned(
     seed: int = 1,
     num_threads: int = 0,
     **options: Any,
-) -> list[Fertilities]:
+) -> list[SourceFertilities]:
     """Return the fertilities of texts by an aligner that is trained on the first text."""
     config = aligner_config(kind, options)
     corpora: list[Corpus] = []

@@ -12,7 +12,7 @@ from regard.cli.output import open_output, print_message, write_json
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.api.fertility import Fertilities, PredictorTraining
+    from regard.api.fertility import PredictorTraining, SourceFertilities
 
 __all__ = ["fertility"]
 
@@ -69,7 +69,7 @@ class FertilityOutput:
     ] = 0.0
     json_file: JsonOption = None
 
-    def write(self, found: "Fertilities") -> None:
+    def write(self, found: "SourceFertilities") -> None:
         """Write the fertilities, one line per sentence or one line per word."""
         with open_output(self.output) as file:
             if self.per_word:
