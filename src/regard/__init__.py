@@ -13,9 +13,11 @@ from regard.version import __version__
 if TYPE_CHECKING:
     from regard import analyze
     from regard.analysis.attention import AttentionAnalysis
+    from regard.analysis.coverage.base import register_detector
     from regard.analysis.errors import ErrorAnalysis
     from regard.analysis.length import LengthAnalysis
     from regard.api.alignment import Aligner, Alignments, align
+    from regard.api.check import CoverageCheck, CoverageModel, check
     from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate
     from regard.api.fertility import (
         PredictorTraining,
@@ -49,6 +51,8 @@ __all__ = [
     "Alignments",
     "AttentionAnalysis",
     "Callback",
+    "CoverageCheck",
+    "CoverageModel",
     "DropLinks",
     "ErrorAnalysis",
     "Evaluation",
@@ -69,6 +73,7 @@ __all__ = [
     "__version__",
     "align",
     "analyze",
+    "check",
     "configclass",
     "configure_threads",
     "evaluate",
@@ -80,6 +85,7 @@ __all__ = [
     "load_plugins",
     "option",
     "register_attention",
+    "register_detector",
     "register_loss",
     "register_metric",
     "register_model",
@@ -97,6 +103,8 @@ _HOMES = {
     "Alignments": "regard.api.alignment",
     "AttentionAnalysis": "regard.analysis.attention",
     "Callback": "regard.training.run_context",
+    "CoverageCheck": "regard.api.check",
+    "CoverageModel": "regard.api.check",
     "DropLinks": "regard.api.links",
     "ErrorAnalysis": "regard.analysis.errors",
     "Evaluation": "regard.api.evaluation",
@@ -115,6 +123,7 @@ _HOMES = {
     "Translations": "regard.api.translations",
     "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
+    "check": "regard.api.check",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "evaluate": "regard.api.evaluation",
@@ -126,6 +135,7 @@ _HOMES = {
     "load_plugins": "regard.plugins",
     "option": "regard.config",
     "register_attention": "regard.attention.registry",
+    "register_detector": "regard.analysis.coverage.base",
     "register_loss": "regard.training.losses.base",
     "register_metric": "regard.metrics.base",
     "register_model": "regard.models.registry",

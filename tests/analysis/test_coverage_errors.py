@@ -67,7 +67,7 @@ def test_empty_sides_have_a_defined_result(model) -> None:
     empty, nothing, both = model.scores(
         model.collect([WordPair(("ein", "Hund"), ()), WordPair((), ("a", "dog")), WordPair((), ())], 1)
     )
-    assert empty.sentence == {"omission": 1.0, "addition": 0.0, "repetition": 0.0}
+    assert empty.sentence == {"omission": 1.0, "addition": 0.0, "repetition": 0.0, "unrelated": 0.0}
     assert empty.words["omission"].tolist() == [1.0, 1.0]
     assert nothing.words["omission"].shape == (0,) and nothing.words["addition"].shape == (2,)
     assert all(0 <= value <= 1 for one in (nothing, both) for value in one.sentence.values())
@@ -82,9 +82,9 @@ def test_saved_model_gives_equal_scores_and_damage_is_named(model, tmp_path) -> 
     assert [one.sentence for one in ours] == [one.sentence for one in theirs]
     path = tmp_path / "checker" / "checker.json"
     description = json.loads(path.read_text(encoding="utf-8"))
-    description["words"]["omission"]["weights"].pop()
+    description["sentences"]["omission"]["weights"].pop()
     path.write_text(json.dumps(description), encoding="utf-8")
-    with pytest.raises(DataError, match="wrong number of weights"):
+    with pytest.raises(DataError, match="the classifiers do not fit"):
         load_coverage_model(tmp_path / "checker")
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(DataError, match=r"checker\.json: not the description of a coverage model"):
@@ -103,7 +103,7 @@ def test_detectors_name_the_input_that_they_need(model) -> None:
     with pytest.raises(UsageError, match="detector 'magic': expected one of"):
         build_detector("magic", DetectionInput())
     (found,) = build_detector("combined", DetectionInput(model)).detect(phrases(1, 6)[0])
-    assert set(found.sentence) == {"omission", "addition", "repetition"}
+    assert set(found.sentence) == {"omission", "addition", "repetition", "unrelated"}
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)

@@ -27,6 +27,7 @@ __all__ = [
     "DetectionInput",
     "Detector",
     "PairScores",
+    "SentenceError",
     "build_detector",
     "register_detector",
 ]
@@ -34,6 +35,9 @@ __all__ = [
 CoverageError = Literal["omission", "addition", "repetition"]
 ERRORS: tuple[CoverageError, ...] = get_args(CoverageError)
 """The kinds of coverage errors. Omissions are found in the source, the others in the translation."""
+
+SentenceError = Literal["omission", "addition", "repetition", "unrelated"]
+"""The kinds of errors of a sentence: also a translation that is unrelated to the source."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class PairScores:
             Empty if the detector judges sentences only.
     """
 
-    sentence: Mapping[CoverageError, float]
+    sentence: Mapping[SentenceError, float]
     words: Mapping[CoverageError, Float[np.ndarray, "..."]] = field(default_factory=dict)
 
 

@@ -20,13 +20,14 @@ Corruption = Literal["deletion", "truncation", "insertion", "repetition", "unrel
 CORRUPTIONS: tuple[Corruption, ...] = get_args(Corruption)
 """The kinds of synthetic errors.
 
-`deletion` removes a span of the translation, `truncation` the end of the translation, `insertion` adds
-a span of another translation, `repetition` repeats a span once to three times, and `unrelated` replaces the
-whole translation by that of another sentence.
+`deletion` removes the counterpart of a span of the source, `truncation` the end of the translation,
+`insertion` adds a span of another translation, `repetition` repeats a span once to three times, and
+`unrelated` replaces the whole translation by that of another sentence.
 """
 
 _ATTEMPTS = 8  # random spans that are tried before a pair is left as it is
 _MAX_REPEATS = 3
+_MAX_UNLINKED = 2  # unlinked words that are removed with the counterpart of a span
 
 
 @dataclass(frozen=True)
@@ -125,11 +126,20 @@ def _other(count: int, number: int, generator: np.random.Generator) -> int:
 def _delete(
     pair: WordPair, links: Links, max_span: int, generator: np.random.Generator
 ) -> CorruptedPair | None:
-    """Remove a span of the translation that some source words are linked to exclusively."""
+    """Remove the counterparts of a span of the source: the target words that are linked to it alone."""
+    sources: dict[int, set[int]] = {}
+    for i, j in links:
+        sources.setdefault(j, set()).add(i)
     for _ in range(_ATTEMPTS):
-        size = int(generator.integers(1, max_span + 1))
-        start = int(generator.integers(len(pair.target)))
-        gone = set(range(start, min(start + size, len(pair.target))))
+        start = int(generator.integers(len(pair.source)))
+        span = set(range(start, start + int(generator.integers(1, max_span + 1))))
+        gone = {j for j, linked in sources.items() if linked <= span}
+        if not any(pair.target[j].isalnum() for j in gone):
+            continue
+        first, last = min(gone), max(gone)
+        # Unlinked words within the counterpart, such as articles, belong to it.
+        if last - first < len(gone) + _MAX_UNLINKED:
+            gone |= {j for j in range(first, last) if j not in sources}
         # An empty translation is trivial to detect, so a deletion always leaves a word.
         corrupted = _without(pair, links, gone, "deletion") if len(gone) < len(pair.target) else None
         if corrupted is not None:

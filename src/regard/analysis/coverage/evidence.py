@@ -1,205 +1,404 @@
-"""Evidence of a word aligner about one side of a text: the probability that a word is linked to nothing.
+"""Evidence of a word aligner about the words of a text: is a word linked to a word of the other side?
 
-Good translations leave many function words unlinked, so the evidence of a word is compared with its own rate
-in the training text. Both directions of the aligner are used. For a source word j, the direction that links
-each target word t to a source word leaves j unlinked with probability prod_t (1 - p(t -> j)); the direction
-that links j itself leaves it unlinked with probability 1 - sum_t p(j -> t).
+Good translations leave many function words unlinked and link others weakly, so each statistic of a word is
+compared with the mean and the deviation of the same word in good translations. Both directions of the
+aligner are used. For a source word j, the direction that links each target word t to a source word leaves j
+unlinked with probability prod_t (1 - p(t -> j)); the direction that links j itself leaves it unlinked with
+probability 1 - sum_t p(j -> t). An aligner links a word whose translation is missing to some other word, so
+the strength of links in the training text is a statistic as well.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 
 from regard.alignment import Corpus, WordAligner
-from regard.alignment.corpus import UNKNOWN, WordList
+from regard.alignment.corpus import UNKNOWN
 from regard.analysis.coverage.text import WordPair
+from regard.data.links import Links
 from regard.types import Float, Int
 
-__all__ = ["PairLinks", "SideEvidence", "UnlinkedRates", "link_probabilities"]
+__all__ = ["NUM_CLASSES", "STATISTICS", "LinkCounts", "LinkTable", "SideEvidence", "WordNorms"]
 
-_SMOOTHING = 5.0  # occurrences that the rate of a frequency class counts for
-_CLASSES = 12  # classes of words by the logarithm of their frequency; the first one is that of unknown words
-_EPSILON = 1e-3
+STATISTICS = (
+    "unlinked",
+    "other",
+    "own",
+    "mutual",
+    "mutual_known",
+    "translation",
+    "reverse",
+    "dice",
+    "linked_dice",
+    "linked_translation",
+    "linked_reverse",
+    "shared",
+)
+"""The statistics of each word.
+
+`other` and `own` are the probabilities of no link in each direction, `unlinked` is their geometric mean.
+`mutual` is 1 minus the geometric mean of both directions for the best link, `mutual_known` the same with
+links weighted by whether the training text has them. `translation`, `reverse` and `dice` are logarithms of
+the largest p(t | s), p(s | t) and Dice coefficient of the word with any word of the other side, wherever it
+stands, and `linked_...` of those with the linked words. `shared` is the part of the linked words that other
+words are linked to.
+"""
+NUM_CLASSES = 14
+"""Classes of words by the logarithm of their frequency. The first one is that of unknown words."""
+
+_MIN_LINK = 0.05
+_LINK_THRESHOLD = 0.3
+_SMOOTHING = 8.0  # occurrences that the class of a word counts for
+_CLASS_SMOOTHING = 10.0
+_MIN_PROBABILITY = 1e-4
 _MIN_PREFIX = 4  # characters that two similar words share at least
 
 
 @dataclass(frozen=True)
-class PairLinks:
-    """Link probabilities of a sentence pair.
+class LinkTable:
+    """Link probabilities of all pairs of a text. A cell is a source word and a target word of the same pair.
 
     Attributes:
-        forward: p(t -> s), for each target word the distribution over source words; its rest is no link.
-        backward: p(s -> t), for each source word the distribution over target words.
+        pairs: The words.
+        offsets: For each side, the start of each sentence among all words, and the end of the last one.
+        numbers: For each side, the numbers of all words in the vocabulary of the aligner.
+        words: For each side, the word of each cell, counted over the text. The source word varies slowest.
+        forward: p(t -> s) of each cell: the target word is linked to the source word.
+        backward: p(s -> t) of each cell: the source word is linked to the target word.
     """
 
-    forward: Float[np.ndarray, "T S"]
-    backward: Float[np.ndarray, "T S"]
+    pairs: Sequence[WordPair]
+    offsets: tuple[Int[np.ndarray, "P+1"], Int[np.ndarray, "P+1"]]
+    numbers: tuple[Int[np.ndarray, "N"], Int[np.ndarray, "M"]]
+    words: tuple[Int[np.ndarray, "K"], Int[np.ndarray, "K"]]
+    forward: Float[np.ndarray, "K"]
+    backward: Float[np.ndarray, "K"]
 
-    def unlinked_source(self) -> Float[np.ndarray, "3 S"]:
-        """Return for each source word the probability of no link: see `SideEvidence`."""
-        return _unlinked(self.forward, self.backward)
+    @classmethod
+    def of(cls, aligner: WordAligner, pairs: Sequence[WordPair], num_threads: int = 0) -> Self:
+        """Return the link probabilities of pairs, whose words are compared without case.
 
-    def unlinked_target(self) -> Float[np.ndarray, "3 T"]:
-        """Return for each target word the probability of no link: see `SideEvidence`."""
-        return _unlinked(self.backward.T, self.forward.T)
+        Args:
+            aligner: The aligner, with both directions.
+            pairs: The pairs. Empty sides are allowed, because an empty translation is an error to detect.
+            num_threads: Number of threads; 0 uses all processors.
+        """
+        corpus = Corpus.from_tokens((pair.folded for pair in pairs), aligner.words, allow_empty=True)
+        forward = _flat(aligner.posteriors(corpus, "forward", num_threads))
+        backward = _flat(aligner.posteriors(corpus, "backward", num_threads))
+        source, target = (
+            np.array([len(side) for side in sides], dtype=np.int64)
+            for sides in ([pair.source for pair in pairs], [pair.target for pair in pairs])
+        )
+        offsets = _starts(source), _starts(target)
+        cells = source * target
+        pair = np.repeat(np.arange(len(pairs)), cells)
+        within = np.arange(len(pair)) - _starts(cells)[pair]
+        # Pairs with an empty side have no cells, so the length is never 0 here.
+        words = offsets[0][pair] + within // target[pair], offsets[1][pair] + within % target[pair]
+        numbers = tuple(text.tokens.astype(np.int64) for text in (corpus.source, corpus.target))
+        return cls(pairs, offsets, (numbers[0], numbers[1]), words, forward, backward)
+
+    @cached_property
+    def mutual(self) -> Float[np.ndarray, "K"]:
+        """The geometric mean of both directions: a link that only one finds probable counts little."""
+        return np.sqrt(self.forward * self.backward)
+
+    def swapped(self) -> "LinkTable":
+        """Return the table in the other direction."""
+        order = np.argsort(self.words[1], kind="stable")
+        return LinkTable(
+            [pair.swapped() for pair in self.pairs],
+            self.offsets[::-1],
+            self.numbers[::-1],
+            (self.words[1][order], self.words[0][order]),
+            self.backward[order],
+            self.forward[order],
+        )
+
+    @cached_property
+    def cell_offsets(self) -> Int[np.ndarray, "P+1"]:
+        """Start of the cells of each pair, and the end of the last one."""
+        return _starts(np.diff(self.offsets[0]) * np.diff(self.offsets[1]))
+
+    def best_links(self) -> list[Links]:
+        """Return for each pair the links that both directions find probable (geometric mean at least 0.3)."""
+        source, target = self.words
+        found: list[set[tuple[int, int]]] = [set() for _ in self.pairs]
+        chosen = np.flatnonzero(self.mutual >= _LINK_THRESHOLD)
+        pair = np.searchsorted(self.offsets[0], source[chosen], side="right") - 1
+        first, second = source[chosen] - self.offsets[0][pair], target[chosen] - self.offsets[1][pair]
+        for row, i, j in zip(pair.tolist(), first.tolist(), second.tolist(), strict=True):
+            found[row].add((i, j))
+        return [frozenset(links) for links in found]
 
 
-def _unlinked(other: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return the three probabilities of no link for the words of the columns of [rows, columns]."""
-    if not len(other):
-        return np.ones((3, other.shape[1]))
-    # The products of both directions: a link that only one direction finds probable counts little.
-    mutual = 1 - np.sqrt((other * own).max(axis=0))
-    return np.stack([np.prod(1 - other, axis=0), np.maximum(1 - own.sum(axis=0), 0.0), mutual])
+def _flat(matrices: Iterable[np.ndarray]) -> np.ndarray:
+    """Return the cells of [T, S] matrices, with the source word varying slowest."""
+    flat = [np.ascontiguousarray(one.T).ravel() for one in matrices]
+    return np.clip(np.concatenate(flat).astype(np.float64), 0, 1) if flat else np.empty(0)
 
 
-def link_probabilities(
-    aligner: WordAligner, pairs: Sequence[WordPair], num_threads: int = 0
-) -> list[PairLinks]:
-    """Return the link probabilities of pairs, whose words are compared without case."""
-    # Empty sides are allowed here, because an empty translation is an error to detect.
-    corpus = Corpus.from_tokens((pair.folded for pair in pairs), aligner.words, allow_empty=True)
-    forward = aligner.posteriors(corpus, "forward", num_threads)
-    backward = aligner.posteriors(corpus, "backward", num_threads)
-    return [
-        PairLinks(np.clip(one, 0, 1), np.clip(other, 0, 1))
-        for one, other in zip(forward, backward, strict=True)
-    ]
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 @dataclass(frozen=True)
-class UnlinkedRates:
-    """How often each word of one side is unlinked in good translations.
+class LinkCounts:
+    """How often words are linked in the training text.
 
     Attributes:
-        words: The words of the aligner.
-        rates: Rate of each word, smoothed by the rate of the words of similar frequency.
-        class_rates: Rate by frequency class. The first class is that of unknown words.
+        keys: The linked word pairs in ascending order, as source number * size of the target vocabulary
+            + target number.
+        counts: Expected number of links of each of them.
+        occurrences: For each side, the number of occurrences of each word.
     """
 
-    words: WordList
-    rates: Float[np.ndarray, "V"]
-    class_rates: Float[np.ndarray, "C"]
+    keys: Int[np.ndarray, "L"]
+    counts: Float[np.ndarray, "L"]
+    occurrences: tuple[Float[np.ndarray, "V"], Float[np.ndarray, "W"]]
 
     @classmethod
-    def estimate(
-        cls,
-        words: WordList,
-        training: tuple[Int[np.ndarray, "N"], Float[np.ndarray, "N"]],
-        held_out: tuple[Int[np.ndarray, "M"], Float[np.ndarray, "M"]],
-    ) -> Self:
-        """Estimate the rates from the numbers of words and their probabilities of no link.
+    def estimate(cls, table: LinkTable, sizes: tuple[int, int]) -> Self:
+        """Count the links of good translations.
 
         Args:
-            words: The words of the aligner.
-            training: Words of the text that the aligner was trained on. An aligner links rare words of this
-                text too confidently, so the rates of classes are estimated from the other text.
-            held_out: Words of other text.
+            table: Their link probabilities.
+            sizes: Sizes of the vocabularies.
         """
-        numbers, unlinked = training
-        counts = np.bincount(numbers, minlength=len(words)).astype(np.float64)
-        sums = np.bincount(numbers, weights=unlinked, minlength=len(words))
-        others, other_unlinked = held_out
-        # Classes depend on the frequency in the text of the aligner, where words got their links.
-        classes = np.where(others == UNKNOWN, 0, _frequency_class(counts)[others])
-        overall = other_unlinked.mean() if len(other_unlinked) else 0.1
-        class_counts = np.bincount(classes, minlength=_CLASSES)
-        class_sums = np.bincount(classes, weights=other_unlinked, minlength=_CLASSES)
-        class_rates = (class_sums + _SMOOTHING * overall) / (class_counts + _SMOOTHING)
-        known = others != UNKNOWN
-        counts_all = counts + np.bincount(others[known], minlength=len(words))
-        sums_all = sums + np.bincount(others[known], weights=other_unlinked[known], minlength=len(words))
-        # A rare word keeps nearly the rate of its class, because its own counts are unreliable.
-        prior = class_rates[_frequency_class(counts)]
-        return cls(words, (sums_all + _SMOOTHING * prior) / (counts_all + _SMOOTHING), class_rates)
+        source, target = (own[index] for own, index in zip(table.numbers, table.words, strict=True))
+        kept = (table.mutual > _MIN_LINK) & (source != UNKNOWN) & (target != UNKNOWN)
+        keys, inverse = np.unique(source[kept] * sizes[1] + target[kept], return_inverse=True)
+        counts = np.bincount(inverse, weights=table.mutual[kept], minlength=len(keys))
+        occurrences = tuple(
+            np.bincount(numbers[numbers != UNKNOWN], minlength=size).astype(np.float64)
+            for numbers, size in zip(table.numbers, sizes, strict=True)
+        )
+        return cls(keys, counts, (occurrences[0], occurrences[1]))
 
-    def of(self, numbers: Int[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
-        """Return the rate of each word, by its number."""
-        # `np.where` evaluates both branches, and an empty vocabulary cannot be indexed.
-        if not len(self.rates):
-            return np.full(len(numbers), self.class_rates[0])
-        return np.where(numbers == UNKNOWN, self.class_rates[0], self.rates[numbers])
-
-
-def _frequency_class(counts: np.ndarray) -> np.ndarray:
-    return np.minimum(1 + np.log2(np.maximum(counts, 1)), _CLASSES - 1).astype(np.int64)
+    def of(self, source: np.ndarray, target: np.ndarray) -> Float[np.ndarray, "K"]:
+        """Return the number of links of each pair of words, by their numbers."""
+        if not len(self.keys):
+            return np.zeros(len(source))
+        keys = source * len(self.occurrences[1]) + target
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        found = (self.keys[place] == keys) & (source != UNKNOWN) & (target != UNKNOWN)
+        return np.where(found, self.counts[place], 0.0)
 
 
 @dataclass(frozen=True)
 class SideEvidence:
-    """Evidence about all words of one side of a text, one after the other.
+    """Evidence about all words of the source side of a text, one after the other.
 
     Attributes:
         offsets: Start of each sentence, and the end of the last one.
-        other: Probability of no link if the words of the other side choose their links.
-        own: Probability of no link if the words of this side choose their links.
-        mutual: 1 minus the geometric mean of both directions for the best link of the word.
-        rate: Rate at which the word is unlinked in good translations.
+        numbers: The numbers of the words.
+        statistics: [N, 12], the columns are `STATISTICS`.
+        frequency: Logarithm of the number of occurrences in the training text plus 1.
         known: Whether the word is in the vocabulary of the aligner.
+        word: Whether it is a word rather than a punctuation mark.
         copied: Similarity of the word to a word of the other side: 1 for the same word, such as a name or a
             number, and the share of a common beginning for a word that is not in the vocabulary.
+        position: Position of the best linked word in the other sentence, -1 without a probable link.
+        other_offsets: Start of each sentence of the other side, and the end of the last one.
+        other_unlinked: Probability that each word of the other side has no link.
     """
 
     offsets: Int[np.ndarray, "P+1"]
-    other: Float[np.ndarray, "N"]
-    own: Float[np.ndarray, "N"]
-    mutual: Float[np.ndarray, "N"]
-    rate: Float[np.ndarray, "N"]
+    numbers: Int[np.ndarray, "N"]
+    statistics: Float[np.ndarray, "N 12"]
+    frequency: Float[np.ndarray, "N"]
     known: Float[np.ndarray, "N"]
+    word: Float[np.ndarray, "N"]
     copied: Float[np.ndarray, "N"]
+    position: Float[np.ndarray, "N"]
+    other_offsets: Int[np.ndarray, "P+1"]
+    other_unlinked: Float[np.ndarray, "M"]
 
     @classmethod
-    def collect(
-        cls,
-        pairs: Sequence[WordPair],
-        unlinked: Iterable[Float[np.ndarray, "3 _"]],
-        rates: UnlinkedRates,
-    ) -> Self:
-        """Collect the evidence about the source side of pairs.
+    def collect(cls, table: LinkTable, counts: LinkCounts, swapped: bool = False) -> Self:
+        """Collect the evidence about the source side of a table.
 
         Args:
-            pairs: The pairs, swapped to collect the evidence about their translations.
-            unlinked: For each pair, the three probabilities of no link.
-            rates: The rates of the side.
+            table: The link probabilities, swapped to collect the evidence about the translations.
+            counts: Link counts of the training text.
+            swapped: Whether the table is swapped.
         """
-        numbers = [rates.words.numbers(pair.folded[0]) for pair in pairs]
-        lengths = np.array([len(own) for own in numbers], dtype=np.int64)
-        flat = np.fromiter((number for own in numbers for number in own), np.int64, int(lengths.sum()))
-        # The empty array lets the concatenation succeed on a text without sentences.
-        columns = [np.empty((3, 0)), *unlinked]
-        other, own, mutual = np.concatenate(columns, axis=1).astype(np.float64)
-        copied = [_copied(*pair.folded, own) for pair, own in zip(pairs, numbers, strict=True)]
+        numbers, offsets = table.numbers[0], table.offsets[0]
+        words = [word for pair in table.pairs for word in pair.source]
+        copied = [
+            value
+            for pair, first, last in zip(table.pairs, offsets[:-1], offsets[1:], strict=True)
+            for value in _copied(*pair.folded, numbers[first:last].tolist())
+        ]
+        occurrences = counts.occurrences[1 if swapped else 0]
+        statistics = _statistics(table, counts, swapped)
+        statistics[:, 0] *= 1 - np.array(copied)
         return cls(
-            np.concatenate([[0], np.cumsum(lengths)]),
-            other,
-            own,
-            mutual,
-            rates.of(flat),
-            (flat != UNKNOWN).astype(np.float64),
-            np.array([value for values in copied for value in values], dtype=np.float64),
+            offsets,
+            numbers,
+            statistics,
+            np.log1p(_lookup(occurrences, numbers)),
+            (numbers != UNKNOWN).astype(np.float64),
+            np.array([word.isalnum() for word in words], dtype=np.float64),
+            np.array(copied, dtype=np.float64),
+            _positions(table),
+            table.offsets[1],
+            _no_link(table.backward, table.words[1], len(table.numbers[1])),
         )
 
-    @property
-    def unlinked(self) -> Float[np.ndarray, "N"]:
-        """The probability that the word has no link, as the geometric mean of both directions."""
-        return np.sqrt(self.other * self.own) * (1 - self.copied)
+    def column(self, name: str) -> Float[np.ndarray, "N"]:
+        """Return a statistic of all words."""
+        return self.statistics[:, STATISTICS.index(name)]
 
     @property
-    def excess(self) -> Float[np.ndarray, "N"]:
-        """The probability of no link, minus the rate of the word."""
-        return self.unlinked - self.rate
+    def sentence(self) -> Int[np.ndarray, "N"]:
+        """The number of the sentence of each word."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
-    @property
-    def log_ratio(self) -> Float[np.ndarray, "N"]:
-        """The logarithm of the probability of no link, relative to the rate of the word."""
-        return np.log((self.unlinked + _EPSILON) / (self.rate + _EPSILON))
 
-    @property
-    def surprisal(self) -> Float[np.ndarray, "N"]:
-        """The probability of no link, weighted by the information in nats that the word is unlinked."""
-        return -np.log(self.rate + 0.02) * self.unlinked
+def _statistics(table: LinkTable, counts: LinkCounts, swapped: bool) -> Float[np.ndarray, "N 12"]:
+    """Return the statistics of the source words of a table."""
+    index, other_index = table.words
+    own, other = table.numbers[0][index], table.numbers[1][other_index]
+    linked = counts.of(other, own) if swapped else counts.of(own, other)
+    occurrences = counts.occurrences[::-1] if swapped else counts.occurrences
+    own_count, other_count = _lookup(occurrences[0], own), _lookup(occurrences[1], other)
+    # Constants keep the estimates of rare words low.
+    translation, reverse = linked / (own_count + 2), linked / (other_count + 2)
+    dice = 2 * linked / (own_count + other_count + 4)
+    size = len(table.numbers[0])
+    claimed = np.bincount(other_index, weights=table.backward, minlength=len(table.numbers[1]))
+
+    def total(values: np.ndarray) -> np.ndarray:
+        return np.bincount(index, weights=values, minlength=size)
+
+    def largest(values: np.ndarray) -> np.ndarray:
+        found = np.zeros(size)
+        if len(values):
+            # All cells of a source word are neighbors, so a reduction over ranges suffices.
+            starts = np.flatnonzero(np.diff(index, prepend=-1))
+            found[index[starts]] = np.maximum.reduceat(values, starts)
+        return found
+
+    def log(values: np.ndarray, floor: float = _MIN_PROBABILITY) -> np.ndarray:
+        return np.log(values + floor)
+
+    no_other = _no_link(table.forward, index, size)
+    no_own = np.maximum(1 - total(table.backward), 0.0)
+    return np.stack(
+        [
+            np.sqrt(no_other * no_own),
+            no_other,
+            no_own,
+            1 - largest(table.mutual),
+            1 - largest(table.mutual * linked / (linked + 0.5)),
+            log(largest(translation)),
+            log(largest(reverse)),
+            log(largest(dice)),
+            log(largest(table.mutual * np.sqrt(dice)), 1e-3),
+            log(total(table.backward * translation)),
+            log(total(table.backward * reverse)),
+            total(table.backward * (claimed[other_index] - table.backward)),
+        ],
+        axis=1,
+    )
+
+
+def _no_link(probabilities: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
+    """Return for each word the probability that no word of the other side is linked to it."""
+    missing = np.log(np.maximum(1 - probabilities, 1e-6))
+    return np.exp(np.bincount(index, weights=missing, minlength=size))
+
+
+def _positions(table: LinkTable) -> Float[np.ndarray, "N"]:
+    """Return the position of the best link of each source word, -1 without a probable link."""
+    found = np.full(len(table.numbers[0]), -1.0)
+    probable = np.flatnonzero(table.mutual > _LINK_THRESHOLD)
+    # The most probable link of a word is assigned last.
+    probable = probable[np.argsort(table.mutual[probable], kind="stable")]
+    source, target = table.words[0][probable], table.words[1][probable]
+    pair = np.searchsorted(table.offsets[1], target, side="right") - 1
+    found[source] = target - table.offsets[1][pair]
+    return found
+
+
+def _lookup(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return the value of each word, 0 for unknown words."""
+    if not len(values):
+        return np.zeros(len(numbers))
+    return np.where(numbers == UNKNOWN, 0.0, values[numbers])
+
+
+@dataclass(frozen=True)
+class WordNorms:
+    """Mean and standard deviation of the statistics of each word of one side in good translations.
+
+    Attributes:
+        occurrences: Number of occurrences of each word in the training text, which gives its class.
+        means: Mean of each word, smoothed by that of its class.
+        deviations: Standard deviation of each word, smoothed by that of its class.
+        unknown: [2, 12], mean and standard deviation of unknown words.
+    """
+
+    occurrences: Float[np.ndarray, "V"]
+    means: Float[np.ndarray, "V 12"]
+    deviations: Float[np.ndarray, "V 12"]
+    unknown: Float[np.ndarray, "2 12"]
+
+    @classmethod
+    def estimate(cls, evidence: Sequence[SideEvidence], occurrences: np.ndarray) -> Self:
+        """Estimate the norms.
+
+        Args:
+            evidence: Evidence of the training text and of other text. An aligner links rare words of its
+                training text too confidently, so both are needed.
+            occurrences: Number of occurrences of each word in the training text.
+        """
+        numbers = np.concatenate([side.numbers for side in evidence])
+        values = np.concatenate([side.statistics for side in evidence])
+        overall = values.mean(axis=0), values.var(axis=0)
+        classes = np.where(numbers == UNKNOWN, 0, _lookup(_classes(occurrences), numbers).astype(np.int64))
+        means, variances = _moments(classes, values, NUM_CLASSES, overall, _CLASS_SMOOTHING)
+        prior = _classes(occurrences)
+        known = numbers != UNKNOWN
+        of_words = _moments(
+            numbers[known], values[known], len(occurrences), (means[prior], variances[prior]), _SMOOTHING
+        )
+        unknown = np.stack([means[0], np.sqrt(variances[0])])
+        return cls(occurrences, of_words[0], np.sqrt(of_words[1]), unknown)
+
+    def of(self, numbers: Int[np.ndarray, "N"]) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and standard deviation of the statistics of each word, both [N, 12]."""
+        if not len(self.means):
+            return tuple(np.tile(row, (len(numbers), 1)) for row in self.unknown)  # type: ignore[return-value]
+        missing = (numbers == UNKNOWN)[:, None]
+        mean = np.where(missing, self.unknown[0], self.means[numbers])
+        return mean, np.where(missing, self.unknown[1], self.deviations[numbers])
+
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """Return the arrays to save."""
+        return {"means": self.means, "deviations": self.deviations, "unknown": self.unknown}
+
+
+def _classes(occurrences: np.ndarray) -> np.ndarray:
+    return np.minimum(1 + np.log2(np.maximum(occurrences, 1)), NUM_CLASSES - 1).astype(np.int64)
+
+
+def _moments(
+    groups: np.ndarray, values: np.ndarray, size: int, prior: tuple[np.ndarray, np.ndarray], weight: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance of each group, smoothed by `weight` observations of the prior."""
+    count = np.bincount(groups, minlength=size)[:, None] + weight
+
+    def summed(columns: np.ndarray) -> np.ndarray:
+        return np.stack([np.bincount(groups, weights=one, minlength=size) for one in columns.T], axis=1)
+
+    mean = (summed(values) + weight * prior[0]) / count
+    return mean, (summed((values - mean[groups]) ** 2) + weight * prior[1]) / count
 
 
 def _copied(words: Sequence[str], others: Sequence[str], numbers: Sequence[int]) -> list[float]:

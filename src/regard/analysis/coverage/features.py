@@ -8,12 +8,13 @@ from typing import Self
 
 import numpy as np
 
-from regard.analysis.coverage.evidence import PairLinks, SideEvidence
+from regard.analysis.coverage.evidence import STATISTICS, LinkTable, SideEvidence, WordNorms
 from regard.analysis.coverage.text import WordPair
 from regard.types import Float, Int
 
 __all__ = [
     "NUM_REPETITION_FEATURES",
+    "NUM_WORD_FEATURES",
     "LengthModel",
     "repetition_features",
     "repetition_sentence_features",
@@ -23,9 +24,11 @@ __all__ = [
 
 _MAX_NGRAM = 4
 NUM_REPETITION_FEATURES = 10
-_CONTEXT = (-2, -1, 1, 2)
-_EXCESS_THRESHOLD = 0.1
-_LOG_RATIO_THRESHOLD = 0.5
+_CONTEXT = (-3, -2, -1, 1, 2, 3)
+_NEIGHBOR_STATISTICS = ("mutual", "mutual_known", "translation", "linked_dice")
+_MAX_SCORE = 6.0
+_MAX_GAP = 5.0
+NUM_WORD_FEATURES = 3 * len(STATISTICS) + (2 + len(_CONTEXT) + 1) * len(_NEIGHBOR_STATISTICS) + 4 + 6 + 7 + 5
 
 
 @dataclass(frozen=True)
@@ -65,54 +68,96 @@ def _log_lengths(pairs: Sequence[WordPair]) -> tuple[np.ndarray, np.ndarray]:
     return lengths[:, 0], lengths[:, 1]
 
 
-def word_features(evidence: SideEvidence, length_excess: Float[np.ndarray, "P"]) -> Float[np.ndarray, "N F"]:
+def word_features(
+    evidence: SideEvidence, norms: WordNorms, length_excess: Float[np.ndarray, "P"]
+) -> Float[np.ndarray, "N F"]:
     """Return the features of each word of one side: its own evidence, its neighbors', the sentence's.
 
     Args:
         evidence: Evidence about the side.
+        norms: The statistics of the words in good translations.
         length_excess: Length of each translation, see `LengthModel.excess`.
     """
-    unlinked, excess, ratio = evidence.unlinked, evidence.excess, evidence.log_ratio
-    surprisal = evidence.surprisal
-    lengths = np.diff(evidence.offsets)
-    own = [
-        unlinked,
-        evidence.other,
-        evidence.own,
-        evidence.mutual,
-        excess,
-        ratio,
-        surprisal,
-        evidence.rate,
-        evidence.known,
-        evidence.copied,
-        evidence.known * ratio,
-    ]
-    around = [
-        _shifted(values, evidence.offsets, step)
-        for step in _CONTEXT
-        for values in (excess, ratio, surprisal, evidence.mutual)
-    ]
-    sums = [_per_sentence(values, evidence.offsets) for values in (unlinked, excess, ratio, surprisal)]
-    means = [np.repeat(values / np.maximum(lengths, 1), lengths) for values in sums]
-    return np.stack([*own, *around, *means, np.repeat(length_excess, lengths)], axis=1)
+    if not len(evidence.numbers):
+        return np.empty((0, NUM_WORD_FEATURES))
+    mean, deviation = norms.of(evidence.numbers)
+    difference = evidence.statistics - mean
+    # Rare words have small deviations by chance, so the scores are bounded.
+    scores = np.clip(difference / (deviation + 0.05), -_MAX_SCORE, _MAX_SCORE)
+    sentence, offsets = evidence.sentence, evidence.offsets
+    lengths = np.maximum(np.diff(offsets), 1)
+    place = np.arange(len(sentence)) - offsets[:-1][sentence]
+    around = [STATISTICS.index(name) for name in _NEIGHBOR_STATISTICS]
+    tables = [evidence.statistics, difference, scores, mean[:, around], deviation[:, around]]
+    tables.append(np.stack([evidence.known, evidence.copied, evidence.word, evidence.frequency], axis=1))
+    context = np.concatenate([scores[:, around], evidence.column("mutual")[:, None]], axis=1)
+    tables += [_shifted(context, evidence.offsets, step) for step in _CONTEXT]
+    tables.append(_order_features(evidence))
+    sums = _per_sentence(scores[:, around], offsets) / lengths[:, None]
+    tables.append(sums[sentence])
+    relative = place / lengths[sentence]
+    ends = (place == 0).astype(np.float64), (place == lengths[sentence] - 1).astype(np.float64)
+    tables.append(np.stack([length_excess[sentence], np.log(lengths)[sentence], relative, *ends], axis=1))
+    return np.concatenate(tables, axis=1)
 
 
-def _shifted(values: np.ndarray, offsets: Int[np.ndarray, "P+1"], step: int) -> np.ndarray:
-    """Return the value of the word `step` positions to the right, 0 beyond the sentence."""
+def _order_features(evidence: SideEvidence) -> Float[np.ndarray, "N 7"]:
+    """Return how much room the other sentence has for a translation between those of the neighbors.
+
+    If the nearest linked words to the left and to the right are linked to adjacent words, then nothing
+    between them can be the translation. An unlinked word in the gap may be a free translation.
+    """
+    sentence = evidence.sentence
+    length = np.diff(evidence.other_offsets)[sentence].astype(np.float64)
+    left = _nearest(evidence.position, evidence.offsets)
+    backwards = len(evidence.numbers) - evidence.offsets[::-1]
+    right = _nearest(evidence.position[::-1], backwards)[::-1]
+    right = np.where(right < 0, length, right)
+    gap = right - left - 1
+    total = np.concatenate([[0.0], np.cumsum(evidence.other_unlinked)])
+    start = evidence.other_offsets[:-1][sentence]
+    first = (start + np.minimum(left, right) + 1).astype(np.int64)
+    last = np.maximum((start + np.maximum(left, right)).astype(np.int64), first)
+    unlinked = total[np.minimum(last, len(total) - 1)] - total[np.minimum(first, len(total) - 1)]
+    everywhere = (total[evidence.other_offsets[1:]] - total[evidence.other_offsets[:-1]])[sentence]
+    return np.stack(
+        [
+            np.clip(gap, -_MAX_GAP, _MAX_GAP),
+            (gap == 0).astype(np.float64),
+            (gap < 0).astype(np.float64),
+            (gap == 1).astype(np.float64),
+            unlinked,
+            everywhere,
+            everywhere / np.maximum(length, 1),
+        ],
+        axis=1,
+    )
+
+
+def _nearest(positions: Float[np.ndarray, "N"], offsets: Int[np.ndarray, "P+1"]) -> Float[np.ndarray, "N"]:
+    """Return for each word the position of the nearest linked word before it in its sentence, or -1."""
+    index = np.arange(len(positions))
+    linked = np.maximum.accumulate(np.where(positions >= 0, index, -1))
+    before = np.concatenate([[-1], linked[:-1]])
+    start = np.repeat(offsets[:-1], np.diff(offsets))
+    return np.where(before >= start, positions[np.maximum(before, 0)], -1.0)
+
+
+def _shifted(
+    values: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "P+1"], step: int
+) -> Float[np.ndarray, "N F"]:
+    """Return the values of the word `step` positions to the right, 0 beyond the sentence."""
     # A neighbor in the flat array may belong to another sentence, and counts as absent.
     sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     index = np.arange(len(values)) + step
     inside = (index >= 0) & (index < len(values))
-    index = np.clip(index, 0, max(len(values) - 1, 0))
-    if not len(values):
-        return values
-    return np.where(inside & (sentence[index] == sentence), values[index], 0.0)
+    index = np.clip(index, 0, len(values) - 1)
+    return np.where((inside & (sentence[index] == sentence))[:, None], values[index], 0.0)
 
 
-def _per_sentence(values: np.ndarray, offsets: Int[np.ndarray, "P+1"]) -> np.ndarray:
-    """Return the sum over each sentence."""
-    total = np.concatenate([[0.0], np.cumsum(values)])
+def _per_sentence(values: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "P+1"]) -> np.ndarray:
+    """Return the sums over each sentence, [P, F]."""
+    total = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
     return total[offsets[1:]] - total[offsets[:-1]]
 
 
@@ -129,54 +174,59 @@ def sentence_features(
         length_excess: Length of each translation.
     """
     offsets = evidence.offsets
-    columns = (
-        evidence.unlinked,
-        evidence.excess,
-        evidence.log_ratio,
-        evidence.surprisal,
-        words,
-        evidence.mutual,
-    )
-    values = np.stack([*columns, evidence.known, evidence.copied])
-    rows = [_sentence(values[:, first:last]) for first, last in pairwise(offsets.tolist())]
-    # An empty list would give one dimension, so the shape is explicit.
-    table = np.array(rows, dtype=np.float64).reshape(len(rows), _NUM_SENTENCE_FEATURES)
-    z = length_excess[:, None]
-    return np.concatenate([table, z, np.maximum(z, 0), np.maximum(-z, 0)], axis=1)
+    lengths = np.diff(offsets)
+    table = np.zeros((len(lengths), _NUM_SENTENCE_FEATURES + 3))
+    filled = np.flatnonzero(lengths)
+    if len(filled):
+        starts, size = offsets[:-1][filled], lengths[filled]
+
+        def mean(values: np.ndarray) -> np.ndarray:
+            return np.add.reduceat(values, starts) / size
+
+        def largest(values: np.ndarray) -> np.ndarray:
+            return np.maximum.reduceat(values, starts)
+
+        probability = 1 / (1 + np.exp(-words))
+        mutual = evidence.column("mutual")
+        columns = [
+            largest(words),
+            _mean_of_largest(words, evidence.sentence, starts, size),
+            mean(words),
+            np.add.reduceat(np.log1p(-np.minimum(probability, 1 - 1e-9)), starts),
+            np.add.reduceat(probability, starts),
+            best_runs(words, offsets)[filled],
+            mean(evidence.column("unlinked")),
+            mean(mutual),
+            largest(mutual),
+            mean(evidence.column("mutual_known")),
+            mean(evidence.column("linked_dice")),
+            1 - mean(evidence.known),
+            mean(evidence.copied),
+            np.log(size),
+        ]
+        table[filled, :_NUM_SENTENCE_FEATURES] = np.stack(columns, axis=1)
+    # The positive and the negative part let the effects of long and of short translations differ.
+    positive = np.maximum(length_excess, 0), np.maximum(-length_excess, 0)
+    table[:, _NUM_SENTENCE_FEATURES:] = np.stack([length_excess, *positive], axis=1)
+    return table
 
 
-_NUM_SENTENCE_FEATURES = 20
+_NUM_SENTENCE_FEATURES = 14
+_LARGEST = 3
 
 
-def _sentence(values: Float[np.ndarray, "8 n"]) -> list[float]:
-    """Return the features of one sentence: means, maxima and the best runs of neighboring words."""
-    unlinked, excess, ratio, surprisal, words, mutual, known, copied = values
-    if not len(unlinked):
-        return [0.0] * _NUM_SENTENCE_FEATURES
-    probability = 1 / (1 + np.exp(-words))
-    top = np.sort(words)[-3:]
-    return [
-        unlinked.mean(),
-        unlinked.max(),
-        excess.mean(),
-        excess.max(),
-        best_run(excess - _EXCESS_THRESHOLD),
-        ratio.max(),
-        float(np.maximum(ratio, 0).sum()),
-        best_run(ratio - _LOG_RATIO_THRESHOLD),
-        surprisal.sum(),
-        surprisal.max(),
-        best_run(surprisal - _LOG_RATIO_THRESHOLD),
-        words.max(),
-        top.mean(),
-        float(np.log1p(-np.minimum(probability, 1 - 1e-9)).sum()),
-        probability.sum(),
-        best_run(words),
-        mutual.mean(),
-        mutual.max(),
-        1 - known.mean(),
-        copied.mean(),
-    ]
+def _mean_of_largest(
+    values: np.ndarray, sentence: np.ndarray, starts: np.ndarray, sizes: np.ndarray
+) -> Float[np.ndarray, "P"]:
+    """Return the mean of the three largest values of each sentence that has words."""
+    descending = values[np.lexsort((-values, sentence))]
+    place = np.arange(len(values)) - np.repeat(starts, sizes)
+    return np.add.reduceat(np.where(place < _LARGEST, descending, 0.0), starts) / np.minimum(sizes, _LARGEST)
+
+
+def best_runs(values: Float[np.ndarray, "N"], offsets: Int[np.ndarray, "P+1"]) -> Float[np.ndarray, "P"]:
+    """Return for each sentence the largest sum of neighboring values, at least 0."""
+    return np.array([best_run(values[i:j]) for i, j in pairwise(offsets.tolist())], dtype=np.float64)
 
 
 def best_run(values: Float[np.ndarray, "N"]) -> float:
@@ -185,25 +235,44 @@ def best_run(values: Float[np.ndarray, "N"]) -> float:
     return float((total - np.minimum.accumulate(total)).max())
 
 
-def repetition_features(pair: WordPair, links: PairLinks) -> Float[np.ndarray, "T F"]:
-    """Return the features of each target word for repetitions.
+def repetition_features(table: LinkTable, target: SideEvidence) -> Float[np.ndarray, "M F"]:
+    """Return the features of each target word of a text for repetitions.
 
     A repetition that the source has as well is linked to two source words; one that it has not is linked to
     the same source word twice, or to nothing.
+
+    Args:
+        table: The link probabilities.
+        target: Evidence about the translations.
     """
+    features = np.zeros((len(table.numbers[1]), NUM_REPETITION_FEATURES))
+    features[:, 7:] = target.statistics[:, 1:4]
+    cells = table.cell_offsets
+    for row, pair in enumerate(table.pairs):
+        words = pair.folded[1]
+        # Most sentences repeat no word, and need no further features.
+        if len(set(words)) == len(words):
+            continue
+        forward = table.forward[cells[row] : cells[row + 1]].reshape(len(pair.source), len(words))
+        first = table.offsets[1][row]
+        features[first : first + len(words), :7] = _repetitions(pair, forward)
+    return features
+
+
+def _repetitions(pair: WordPair, forward: Float[np.ndarray, "S T"]) -> Float[np.ndarray, "T 7"]:
+    """Return the features of the target words of one sentence without those of links to nothing."""
     words = pair.folded[1]
-    table = np.zeros((len(words), NUM_REPETITION_FEATURES))
-    table[:, 7:] = links.unlinked_target().T
+    table = np.zeros((len(words), 7))
     places: dict[str, list[int]] = {}
-    repeated = _repeated_ngrams(words)
+    repeated = repeated_ngrams(words)
     source_counts = Counter(pair.folded[0])
     for t, word in enumerate(words):
         earlier = places.setdefault(word, [])
         table[t, 0] = repeated[t] / _MAX_NGRAM
         if earlier and word.isalnum():
             # The overlap is large if both occurrences are linked to the same source word.
-            overlap = (links.forward[earlier] @ links.forward[t]).max()
-            table[t, 1:7] = (
+            overlap = (forward[:, t] @ forward[:, earlier]).max()
+            table[t, 1:] = (
                 1.0,
                 float(t - earlier[-1] == 1),
                 overlap,
@@ -215,7 +284,7 @@ def repetition_features(pair: WordPair, links: PairLinks) -> Float[np.ndarray, "
     return table
 
 
-def _repeated_ngrams(words: Sequence[str]) -> list[int]:
+def repeated_ngrams(words: Sequence[str]) -> list[int]:
     """Return for each word the size of the longest n-gram around it that occurs before, without overlap."""
     longest = [0] * len(words)
     for size in range(1, _MAX_NGRAM + 1):
@@ -231,35 +300,52 @@ def _repeated_ngrams(words: Sequence[str]) -> list[int]:
 
 
 def repetition_sentence_features(
-    pair: WordPair, table: Float[np.ndarray, "T F"], words: Float[np.ndarray, "T"], length_excess: float
-) -> list[float]:
-    """Return the features of a sentence for repetitions.
+    table: LinkTable,
+    features: Float[np.ndarray, "M F"],
+    words: Float[np.ndarray, "M"],
+    length_excess: Float[np.ndarray, "P"],
+) -> Float[np.ndarray, "P 10"]:
+    """Return the features of each sentence for repetitions.
 
     Args:
-        pair: The words.
-        table: The features of the target words.
+        table: The link probabilities.
+        features: The features of the target words, see `repetition_features`.
         words: Log-odds of a repetition of each target word.
-        length_excess: Length of the translation.
+        length_excess: Length of each translation.
     """
-    if not len(words):
-        return [0.0] * 10
-    source, target = pair.folded
+    found = np.zeros((len(table.pairs), 10))
+    offsets = table.offsets[1]
+    lengths = np.diff(offsets)
+    filled = np.flatnonzero(lengths)
+    if not len(filled):
+        return found
+    starts = offsets[:-1][filled]
     probability = 1 / (1 + np.exp(-words))
-    # A repetition that the source has as well is no error, so its count is subtracted.
-    doubles = _doubles(target) - _doubles(source)
-    bigrams = _repeats(target) - _repeats(source)
-    return [
-        words.max(),
-        float(np.log1p(-np.minimum(probability, 1 - 1e-9)).sum()),
-        probability.sum(),
-        best_run(words),
-        float(doubles),
-        float(bigrams),
-        table[:, 0].max(),
-        table[:, 4].max(),
-        1 - len(set(target)) / len(target),
-        length_excess,
-    ]
+    counts = np.zeros((len(filled), 3))
+    for row, number in enumerate(filled.tolist()):
+        source, target = table.pairs[number].folded
+        # A repetition that the source has as well is no error, so its count is subtracted.
+        counts[row] = (
+            _doubles(target) - _doubles(source),
+            _repeats(target) - _repeats(source),
+            1 - len(set(target)) / len(target),
+        )
+    found[filled] = np.stack(
+        [
+            np.maximum.reduceat(words, starts),
+            np.add.reduceat(np.log1p(-np.minimum(probability, 1 - 1e-9)), starts),
+            np.add.reduceat(probability, starts),
+            best_runs(words, offsets)[filled],
+            counts[:, 0],
+            counts[:, 1],
+            np.maximum.reduceat(features[:, 0], starts),
+            np.maximum.reduceat(features[:, 4], starts),
+            counts[:, 2],
+            length_excess[filled],
+        ],
+        axis=1,
+    )
+    return found
 
 
 def _doubles(words: Sequence[str]) -> int:
@@ -267,5 +353,4 @@ def _doubles(words: Sequence[str]) -> int:
 
 
 def _repeats(words: Sequence[str]) -> int:
-    counts = Counter(pairwise(words))
-    return sum(count - 1 for count in counts.values())
+    return max(len(words) - 1, 0) - len(set(pairwise(words)))

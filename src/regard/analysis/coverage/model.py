@@ -1,11 +1,12 @@
 """A model of good translations, which gives the probabilities of errors in others: the combined detector.
 
-It consists of a word aligner, the rates at which words of good translations are unlinked, a model of the
-length, and logistic regressions that are fitted to synthetic errors in text that the aligner was not trained
-on. Their probabilities are calibrated for that text.
+It consists of a word aligner, counts of its links, the norms of each word in good translations, a model of
+the length, and classifiers that are fitted to synthetic errors in text that the aligner was not trained on:
+small neural networks for words, logistic regressions for sentences. The probabilities are calibrated for
+that text.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -18,17 +19,12 @@ from regard.analysis.coverage.base import (
     CoverageError,
     Detector,
     PairScores,
+    SentenceError,
     register_detector,
 )
 from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptedPair, Corruption, corrupt_pairs
-from regard.analysis.coverage.evidence import (
-    PairLinks,
-    SideEvidence,
-    UnlinkedRates,
-    link_probabilities,
-)
+from regard.analysis.coverage.evidence import LinkCounts, LinkTable, SideEvidence, WordNorms
 from regard.analysis.coverage.features import (
-    NUM_REPETITION_FEATURES,
     LengthModel,
     repetition_features,
     repetition_sentence_features,
@@ -37,6 +33,7 @@ from regard.analysis.coverage.features import (
 )
 from regard.analysis.coverage.logistic import LogisticRegression
 from regard.analysis.coverage.text import WordPair
+from regard.analysis.coverage.word_classifier import WordClassifier
 from regard.config import configclass, option
 from regard.data.links import Links
 from regard.errors import DataError
@@ -44,7 +41,10 @@ from regard.errors import DataError
 __all__ = ["CombinedDetector", "CoverageModel", "CoverageModelConfig", "Evidence"]
 
 _MIN_PAIRS = 100
-_LINK_THRESHOLD = 0.3
+_SAMPLE = 20_000  # pairs of the training text from which norms and link counts are estimated
+_WORD_SHARE = 0.75  # share of the held-out pairs for the classifiers of words
+_ROUNDS = 3
+_MIN_EXAMPLES = 6_000
 _KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
     "omission": ("deletion", "truncation"),
     "addition": ("insertion",),
@@ -62,13 +62,13 @@ class CoverageModelConfig:
 
     aligner: str = option(default=DEFAULT_ALIGNER, help="Kind of the word aligner.")
     held_out: float = option(
-        default=0.1,
+        default=0.15,
         help="Share of the training text that the aligner does not see, in which synthetic errors are made.",
         gt=0,
         le=0.5,
     )
     max_held_out: int = option(
-        default=4_000, help="Maximum number of sentence pairs that are held out.", ge=50, le=1_000_000
+        default=6_000, help="Maximum number of sentence pairs that are held out.", ge=50, le=1_000_000
     )
     error_rate: float = option(
         default=0.1,
@@ -86,15 +86,13 @@ class Evidence:
     """The evidence about a text.
 
     Attributes:
-        pairs: The words.
-        links: Link probabilities of each pair.
+        table: The words and their link probabilities.
         source: Evidence about the source words.
         target: Evidence about the target words.
         length_excess: Length of each translation, see `LengthModel.excess`.
     """
 
-    pairs: Sequence[WordPair]
-    links: Sequence[PairLinks]
+    table: LinkTable
     source: SideEvidence
     target: SideEvidence
     length_excess: np.ndarray
@@ -107,9 +105,10 @@ class CoverageModel:
     Attributes:
         config: The settings of its training.
         aligner: The word aligner, of words without case.
-        rates: Rates of unlinked words of the source and of the target side.
+        counts: How often words are linked in the training text.
+        norms: The statistics of the words of the source and of the target side.
         length: The model of the length.
-        words: For each error, the regression that gives the log-odds of a word.
+        words: For each error, the classifier that gives the log-odds of a word.
         sentences: For each error, the regression that gives the log-odds of a sentence.
         unrelated: The regression that gives the log-odds that the translation is that of another sentence,
             which omits all words and adds all of its own.
@@ -117,9 +116,10 @@ class CoverageModel:
 
     config: CoverageModelConfig
     aligner: WordAligner
-    rates: tuple[UnlinkedRates, UnlinkedRates]
+    counts: LinkCounts
+    norms: tuple[WordNorms, WordNorms]
     length: LengthModel
-    words: Mapping[CoverageError, LogisticRegression]
+    words: Mapping[CoverageError, WordClassifier | LogisticRegression]
     sentences: Mapping[CoverageError, LogisticRegression]
     unrelated: LogisticRegression
 
@@ -154,37 +154,45 @@ class CoverageModel:
         setup = TrainingSetup(num_threads=num_threads, seed=config.seed)
         corpus = Corpus.from_tokens(pair.folded for pair in training)
         aligner = train_both(corpus, default_config(config.aligner), setup, lowercase=True)
-        # The rates of frequent words converge with a part of the text, which saves most of the time.
-        sample = training[:: max(1, len(training) // 20_000)]
-        sample_links = link_probabilities(aligner, sample, num_threads)
-        links = link_probabilities(aligner, held_out, num_threads)
-        rates = tuple(
-            UnlinkedRates.estimate(
-                aligner.words[side],
-                _unlinked_words(aligner, sample, sample_links, side),
-                _unlinked_words(aligner, held_out, links, side),
-            )
-            for side in (0, 1)
-        )
-        model = cls(config, aligner, (rates[0], rates[1]), LengthModel.fit(training), {}, {}, _NEVER)
-        return model._fit(held_out, links, num_threads)
+        # The norms of frequent words converge with a part of the text, which saves most of the time.
+        sample = LinkTable.of(aligner, training[:: max(1, len(training) // _SAMPLE)], num_threads)
+        sizes = len(aligner.words[0]), len(aligner.words[1])
+        counts = LinkCounts.estimate(sample, sizes)
+        found = LinkTable.of(aligner, held_out, num_threads)
+        norms = []
+        for side in (0, 1):
+            tables = (one.swapped() if side else one for one in (sample, found))
+            evidence = [SideEvidence.collect(table, counts, bool(side)) for table in tables]
+            norms.append(WordNorms.estimate(evidence, counts.occurrences[side]))
+        length = LengthModel.fit(training)
+        model = cls(config, aligner, counts, (norms[0], norms[1]), length, {}, {}, _NEVER)
+        return model._fit(held_out, found.best_links(), num_threads)
 
-    def _fit(self, pairs: Sequence[WordPair], links: Sequence[PairLinks], num_threads: int) -> Self:
-        """Return the model with regressions that are fitted to synthetic errors in the pairs."""
-        found = [best_links(one) for one in links]
-        words: dict[CoverageError, LogisticRegression] = {}
+    def _fit(self, pairs: Sequence[WordPair], links: Sequence[Links], num_threads: int) -> Self:
+        """Return the model with classifiers that are fitted to synthetic errors in the pairs."""
+        # Classifiers of words are too confident on their own examples, so the sentences are others.
+        num_words = round(len(pairs) * _WORD_SHARE)
+        parts = [(pairs[:num_words], links[:num_words]), (pairs[num_words:], links[num_words:])]
+        words: dict[CoverageError, WordClassifier | LogisticRegression] = {}
         sentences: dict[CoverageError, LogisticRegression] = {}
         for number, error in enumerate(ERRORS):
-            examples = _examples(pairs, found, error, self.config.seed + number)
-            evidence = self.collect([one.pair for one in examples], num_threads)
+            seed = self.config.seed + number
+            examples, others = (_examples(*part, error, seed) for part in parts)
+            table = self._word_table(self.collect([one.pair for one in examples], num_threads), error)
+            labels = _word_labels(examples, error)
+            if error == "repetition":
+                words[error] = LogisticRegression.fit(table, labels)
+            else:
+                words[error] = WordClassifier.fit(table, labels, seed)
+            evidence = self.collect([one.pair for one in others], num_threads)
             table = self._word_table(evidence, error)
-            words[error] = LogisticRegression.fit(table, _word_labels(examples, error))
             rows = self._sentence_table(evidence, error, table, words[error].logits(table))
-            sentences[error] = self._fit_sentences(rows, examples, _KINDS[error])
+            sentences[error] = self._fit_sentences(rows, others, _KINDS[error])
         # The features of unrelated pairs contain the log-odds of words, so this regression comes last.
         model = replace(self, words=words, sentences=sentences)
-        examples = corrupt_pairs(pairs, found, ("unrelated",), rate=0.5, seed=self.config.seed + len(ERRORS))
-        examples += corrupt_pairs(pairs, found, _SINGLE, rate=0.5, seed=self.config.seed + len(ERRORS) + 1)
+        seed = self.config.seed + len(ERRORS)
+        examples = corrupt_pairs(*parts[1], ("unrelated",), rate=0.5, seed=seed)
+        examples += corrupt_pairs(*parts[1], _SINGLE, rate=0.5, seed=seed + 1)
         evidence = model.collect([one.pair for one in examples], num_threads)
         rows = model._unrelated_table(model._tables(evidence)[1])
         return replace(model, unrelated=model._fit_sentences(rows, examples, ("unrelated",)))
@@ -217,16 +225,15 @@ class CoverageModel:
 
     def collect(self, pairs: Sequence[WordPair], num_threads: int = 0) -> Evidence:
         """Return the evidence about a text."""
-        links = link_probabilities(self.aligner, pairs, num_threads)
-        source = SideEvidence.collect(pairs, (one.unlinked_source() for one in links), self.rates[0])
-        # `SideEvidence.collect` reads the source side, so the pairs are swapped for the other side.
-        swapped = [pair.swapped() for pair in pairs]
-        target = SideEvidence.collect(swapped, (one.unlinked_target() for one in links), self.rates[1])
-        return Evidence(pairs, links, source, target, self.length.excess(pairs) if pairs else np.empty(0))
+        table = LinkTable.of(self.aligner, pairs, num_threads)
+        source = SideEvidence.collect(table, self.counts)
+        # `SideEvidence.collect` reads the source side, so the table is swapped for the other side.
+        target = SideEvidence.collect(table.swapped(), self.counts, swapped=True)
+        return Evidence(table, source, target, self.length.excess(pairs) if pairs else np.empty(0))
 
     def scores(self, evidence: Evidence) -> list[PairScores]:
         """Return the probabilities of each error, of words and of sentences."""
-        if not evidence.pairs:
+        if not evidence.table.pairs:
             return []
         logits, rows = self._tables(evidence)
         unrelated = self.unrelated.probabilities(self._unrelated_table(rows))
@@ -237,12 +244,13 @@ class CoverageModel:
             # `np.split` expects the inner boundaries only.
             words[error] = np.split(1 / (1 + np.exp(-logits[error])), side.offsets[1:-1])
         found = []
-        for number, pair in enumerate(evidence.pairs):
+        for number, pair in enumerate(evidence.table.pairs):
             # The regressions are fitted to translations with words, so this case needs a rule.
             if pair.source and not pair.target:
                 found.append(_empty_translation(len(pair.source)))
                 continue
-            own: dict[CoverageError, float] = {error: float(sentence[error][number]) for error in ERRORS}
+            own: dict[SentenceError, float] = {error: float(sentence[error][number]) for error in ERRORS}
+            own["unrelated"] = float(unrelated[number])
             each: dict[CoverageError, np.ndarray] = {error: words[error][number] for error in ERRORS}
             for error in _UNRELATED_ERRORS:
                 # Both probabilities may describe the same error, so the larger one counts, not the sum.
@@ -254,11 +262,10 @@ class CoverageModel:
     def _word_table(self, evidence: Evidence, error: CoverageError) -> np.ndarray:
         """Return the features of all words of the side in which an error is found."""
         if error == "omission":
-            return word_features(evidence.source, evidence.length_excess)
+            return word_features(evidence.source, self.norms[0], evidence.length_excess)
         if error == "addition":
-            return word_features(evidence.target, evidence.length_excess)
-        tables = [repetition_features(*one) for one in zip(evidence.pairs, evidence.links, strict=True)]
-        return np.concatenate(tables) if tables else np.empty((0, NUM_REPETITION_FEATURES))
+            return word_features(evidence.target, self.norms[1], evidence.length_excess)
+        return repetition_features(evidence.table, evidence.target)
 
     def _sentence_table(
         self, evidence: Evidence, error: CoverageError, table: np.ndarray, logits: np.ndarray
@@ -268,36 +275,7 @@ class CoverageModel:
             return sentence_features(evidence.source, logits, evidence.length_excess)
         if error == "addition":
             return sentence_features(evidence.target, logits, evidence.length_excess)
-        offsets = evidence.target.offsets
-        return np.array(
-            [
-                repetition_sentence_features(
-                    pair, table[first:last], logits[first:last], float(evidence.length_excess[number])
-                )
-                for number, (pair, first, last) in enumerate(
-                    zip(evidence.pairs, offsets[:-1], offsets[1:], strict=True)
-                )
-            ]
-        ).reshape(len(evidence.pairs), -1)
-
-
-def best_links(links: PairLinks) -> Links:
-    """Return the links that both directions find probable (geometric mean at least 0.3)."""
-    both = np.sqrt(links.forward * links.backward)
-    return frozenset((int(i), int(j)) for j, i in zip(*np.nonzero(both >= _LINK_THRESHOLD), strict=True))
-
-
-def _unlinked_words(
-    aligner: WordAligner, pairs: Sequence[WordPair], links: Iterable[PairLinks], side: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of all words of one side, and their probabilities of no link."""
-    numbers = [number for pair in pairs for number in aligner.words[side].numbers(pair.folded[side])]
-    unlinked = [
-        np.sqrt(np.prod((one.unlinked_target() if side else one.unlinked_source())[:2], axis=0))
-        for one in links
-    ]
-    flat = np.concatenate(unlinked).astype(np.float64) if unlinked else np.empty(0)
-    return np.array(numbers, dtype=np.int64), flat
+        return repetition_sentence_features(evidence.table, table, logits, evidence.length_excess)
 
 
 def _examples(
@@ -305,11 +283,16 @@ def _examples(
 ) -> list[CorruptedPair]:
     """Return good pairs, pairs with one kind of error, and fewer pairs with errors of other kinds."""
     own = _KINDS[error]
-    examples = corrupt_pairs(pairs, links, own, rate=0.5, seed=seed)
+    # Several errors in the same pair are cheaper than more pairs, which the aligner could not learn from.
+    examples = [
+        one
+        for number in range(max(_ROUNDS, -(-_MIN_EXAMPLES // len(pairs))))
+        for one in corrupt_pairs(pairs, links, own, rate=0.5, seed=1_000 * seed + number)
+    ]
     # Errors of other kinds are negative examples, so that the regression separates the kinds.
     others: tuple[Corruption, ...] = tuple(kind for kind in _SINGLE if kind not in own)
     half = len(pairs) // 2
-    return examples + corrupt_pairs(pairs[:half], links[:half], others, rate=0.5, seed=seed + 1)
+    return examples + corrupt_pairs(pairs[:half], links[:half], others, rate=0.5, seed=seed)
 
 
 def _word_labels(examples: Sequence[CorruptedPair], error: CoverageError) -> np.ndarray:
@@ -327,7 +310,7 @@ def _empty_translation(num_words: int) -> PairScores:
     nothing = np.empty(0)
     words: dict[CoverageError, np.ndarray] = dict.fromkeys(ERRORS, nothing)
     words["omission"] = np.ones(num_words)
-    return PairScores({"omission": 1.0, "addition": 0.0, "repetition": 0.0}, words)
+    return PairScores({"omission": 1.0, "addition": 0.0, "repetition": 0.0, "unrelated": 0.0}, words)
 
 
 def _logit(probability: float) -> float:

@@ -1,22 +1,25 @@
-"""The files of a coverage model: its word aligner, the rates of unlinked words, and its regressions.
+"""The files of a coverage model: its word aligner, link counts, norms of words, and classifiers.
 
-The directory contains `checker.json`, `rates.safetensors` with checksums, and the directory `aligner`. No
-file is unpickled.
+The directory contains `checker.json`, `checker.safetensors` with its checksum, and the directory `aligner`.
+No file is unpickled.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from regard.alignment import WordAligner
 from regard.analysis.coverage.base import ERRORS, CoverageError
-from regard.analysis.coverage.evidence import UnlinkedRates
+from regard.analysis.coverage.evidence import STATISTICS, LinkCounts, WordNorms
 from regard.analysis.coverage.features import LengthModel
 from regard.analysis.coverage.logistic import LogisticRegression
 from regard.analysis.coverage.model import CoverageModel, CoverageModelConfig
 from regard.analysis.coverage.text import WordPair
+from regard.analysis.coverage.word_classifier import WordClassifier
 from regard.config import configclass, option
 from regard.data.directories import atomic_directory, check_replaceable
 from regard.data.reading import (
@@ -32,8 +35,10 @@ from regard.errors import DataError
 __all__ = ["load_coverage_model", "save_coverage_model"]
 
 _MODEL_FILE = "checker.json"
-_RATES_FILE = "rates.safetensors"
+_ARRAYS_FILE = "checker.safetensors"
 _FORMAT = 1
+_SIDES = ("source", "target")
+_NETWORKS: tuple[CoverageError, ...] = ("omission", "addition")
 
 
 def save_coverage_model(model: CoverageModel, directory: Path | str) -> None:
@@ -47,18 +52,17 @@ def save_coverage_model(model: CoverageModel, directory: Path | str) -> None:
     try:
         with atomic_directory(directory) as temp_dir:
             model.aligner.save(temp_dir / "aligner")
-            arrays = {}
-            for name, side in zip(("source", "target"), model.rates, strict=True):
-                arrays |= {f"{name}.rates": side.rates, f"{name}.class_rates": side.class_rates}
-            save_file(arrays, temp_dir / _RATES_FILE)
+            save_file(_arrays(model), temp_dir / _ARRAYS_FILE)
+            repetition = model.words["repetition"]
+            assert isinstance(repetition, LogisticRegression)
             description = {
                 "format": _FORMAT,
                 "config": vars(model.config),
                 "length": vars(model.length),
-                "words": {error: one.to_data() for error, one in model.words.items()},
+                "repeated_words": repetition.to_data(),
                 "sentences": {error: one.to_data() for error, one in model.sentences.items()},
                 "unrelated": model.unrelated.to_data(),
-                "sha256": compute_checksums(temp_dir, [_RATES_FILE]),
+                "sha256": compute_checksums(temp_dir, [_ARRAYS_FILE]),
             }
             text = json.dumps(description, indent=2) + "\n"
             (temp_dir / _MODEL_FILE).write_text(text, encoding="utf-8")
@@ -82,25 +86,76 @@ def load_coverage_model(directory: Path | str) -> CoverageModel:
     if found.format != _FORMAT:
         raise DataError(f"{path}: format {found.format!r} is not supported, expected {_FORMAT}")
     # The checksum comes first: a damaged file would fail with an error that does not name it.
-    verify_checksums(directory, found.sha256, [_RATES_FILE], _MODEL_FILE)
+    verify_checksums(directory, found.sha256, [_ARRAYS_FILE], _MODEL_FILE)
     aligner = WordAligner.load(directory / "aligner")
-    arrays = load_file(directory / _RATES_FILE)
-    rates = []
-    for name, words in zip(("source", "target"), aligner.words, strict=True):
-        own, classes = arrays.get(f"{name}.rates"), arrays.get(f"{name}.class_rates")
-        if own is None or classes is None or own.shape != (len(words),) or not len(classes):
-            raise DataError(f"{directory / _RATES_FILE}: not the rates of this aligner")
-        rates.append(UnlinkedRates(words, own, classes))
-    words, sentences = _regressions(found.words), _regressions(found.sentences)
-    length = LengthModel(**vars(found.length))
-    unrelated = LogisticRegression.from_data(**vars(found.unrelated))
-    model = CoverageModel(found.config, aligner, (rates[0], rates[1]), length, words, sentences, unrelated)
-    # Regressions of the wrong size would fail only when a text is checked.
+    arrays = load_file(directory / _ARRAYS_FILE)
+    words: dict[CoverageError, WordClassifier | LogisticRegression] = {
+        "repetition": LogisticRegression.from_data(**vars(found.repeated_words))
+    }
+    # Arrays of the wrong size would fail only when a text is checked.
     try:
+        for error in _NETWORKS:
+            words[error] = WordClassifier.from_arrays(_group(arrays, f"words.{error}"))
+        model = CoverageModel(
+            found.config,
+            aligner,
+            *_statistics(aligner, arrays),
+            LengthModel(**vars(found.length)),
+            words,
+            _regressions(found.sentences),
+            LogisticRegression.from_data(**vars(found.unrelated)),
+        )
         model.scores(model.collect([WordPair(("a",), ("a",))], 1))
-    except ValueError:
-        raise DataError(f"{path}: the regressions have the wrong number of weights") from None
+    except (KeyError, ValueError, IndexError, RuntimeError):
+        raise DataError(f"{directory}: the classifiers do not fit the aligner or the features") from None
     return model
+
+
+def _arrays(model: CoverageModel) -> dict[str, np.ndarray]:
+    """Return all arrays of a model by their names in the file."""
+    groups: dict[str, Mapping[str, np.ndarray]] = {
+        "links": {"keys": model.counts.keys, "counts": model.counts.counts}
+    }
+    for name, norms, occurrences in zip(_SIDES, model.norms, model.counts.occurrences, strict=True):
+        groups[name] = {**norms.arrays(), "occurrences": occurrences}
+    for error in _NETWORKS:
+        classifier = model.words[error]
+        assert isinstance(classifier, WordClassifier)
+        groups[f"words.{error}"] = classifier.arrays()
+    return {
+        f"{group}/{name}": np.ascontiguousarray(array)
+        for group, arrays in groups.items()
+        for name, array in arrays.items()
+    }
+
+
+def _group(arrays: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
+    """Return the arrays of a group by their names in it."""
+    prefix = f"{group}/"
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _statistics(
+    aligner: WordAligner, arrays: Mapping[str, np.ndarray]
+) -> tuple[LinkCounts, tuple[WordNorms, WordNorms]]:
+    """Return link counts and norms.
+
+    Raises:
+        KeyError, ValueError: if an array is missing or does not fit the vocabularies.
+    """
+    norms = []
+    for name, words in zip(_SIDES, aligner.words, strict=True):
+        own = _group(arrays, name)
+        size, columns = len(words), len(STATISTICS)
+        shapes = {"occurrences": (size,), "means": (size, columns), "deviations": (size, columns)}
+        if any(own[key].shape != shape for key, shape in {**shapes, "unknown": (2, columns)}.items()):
+            raise ValueError(name)
+        norms.append(WordNorms(**own))
+    links = _group(arrays, "links")
+    if links["keys"].shape != links["counts"].shape:
+        raise ValueError("links")
+    occurrences = norms[0].occurrences, norms[1].occurrences
+    return LinkCounts(links["keys"], links["counts"], occurrences), (norms[0], norms[1])
 
 
 def _regressions(found: "_Regressions") -> dict[CoverageError, LogisticRegression]:
@@ -141,7 +196,7 @@ class _Description:
     format: int = option(help="Version of the file format.")
     config: CoverageModelConfig = option(help="Settings of the training.")
     length: _Length = option(help="Length model.")
-    words: _Regressions = option(help="Regressions of words.")
+    repeated_words: _Regression = option(help="Regression of repeated words.")
     sentences: _Regressions = option(help="Regressions of sentences.")
     unrelated: _Regression = option(help="Regression of unrelated translations.")
     sha256: Checksums = option(help="Checksums of the other files.")

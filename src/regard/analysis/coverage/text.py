@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["WordPair", "split_line", "split_pairs"]
+__all__ = ["WordPair", "split_line", "split_pairs", "word_spans"]
 
 # Scripts without spaces between words. Each of their characters is a word, because an aligner needs units
 # that recur.
@@ -41,6 +41,11 @@ def split_line(line: str) -> tuple[str, ...]:
     In scripts without spaces between words (Chinese, Japanese, Thai, ...), each character is a word.
     """
     return tuple(_WORD.findall(line))
+
+
+def word_spans(line: str) -> list[tuple[int, int]]:
+    """Return for each word of `split_line` its first character and the one after its last."""
+    return [one.span() for one in _WORD.finditer(line)]
 
 
 def split_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[WordPair]:
