@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from regard import analyze
     from regard.analysis.attention import AttentionAnalysis
     from regard.analysis.coverage.base import register_detector
+    from regard.analysis.coverage.evaluation import CoverageEvaluation
+    from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
     from regard.analysis.errors import ErrorAnalysis
     from regard.analysis.length import LengthAnalysis
     from regard.api.alignment import Aligner, Alignments, LinkEvaluation, align, evaluate_links, fertilities
-    from regard.api.check import CoverageCheck, CoverageModel, check
+    from regard.api.check import CoverageModel, check
+    from regard.api.corrupt import CorruptedText, corrupt
     from regard.api.evaluation import DropLinks, Evaluation, EvaluationOptions, evaluate
     from regard.api.model import Model, load
     from regard.api.report import ReportOptions, report
@@ -44,7 +47,10 @@ __all__ = [
     "Alignments",
     "AttentionAnalysis",
     "Callback",
+    "CheckedSentence",
+    "CorruptedText",
     "CoverageCheck",
+    "CoverageEvaluation",
     "CoverageModel",
     "DropLinks",
     "ErrorAnalysis",
@@ -67,6 +73,7 @@ __all__ = [
     "check",
     "configclass",
     "configure_threads",
+    "corrupt",
     "evaluate",
     "evaluate_links",
     "fertilities",
@@ -93,7 +100,10 @@ _HOMES = {
     "Alignments": "regard.api.alignment",
     "AttentionAnalysis": "regard.analysis.attention",
     "Callback": "regard.training.run_context",
-    "CoverageCheck": "regard.api.check",
+    "CheckedSentence": "regard.analysis.coverage.result",
+    "CorruptedText": "regard.api.corrupt",
+    "CoverageCheck": "regard.analysis.coverage.result",
+    "CoverageEvaluation": "regard.analysis.coverage.evaluation",
     "CoverageModel": "regard.api.check",
     "DropLinks": "regard.api.evaluation",
     "ErrorAnalysis": "regard.analysis.errors",
@@ -114,6 +124,7 @@ _HOMES = {
     "check": "regard.api.check",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
+    "corrupt": "regard.api.corrupt",
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.alignment",
     "fertilities": "regard.api.alignment",

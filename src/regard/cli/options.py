@@ -31,6 +31,8 @@ __all__ = [
     "OutputDirOption",
     "OutputOption",
     "OverridesArgument",
+    "ParallelSourceArgument",
+    "ParallelTargetArgument",
     "PrecisionOption",
     "PriorOption",
     "ReferenceFileOption",
@@ -73,6 +75,13 @@ ConfigArgument = Annotated[
 OverridesArgument = Annotated[
     list[str] | None,
     typer.Argument(help="Settings that override those of the file, as key=value.", show_default=False),
+]
+ParallelSourceArgument = Annotated[
+    Path, typer.Argument(metavar="SOURCE", help="Source text, plain or gzip.", show_default=False)
+]
+ParallelTargetArgument = Annotated[
+    Path,
+    typer.Argument(metavar="TRANSLATION", help="Translations, one line per source line.", show_default=False),
 ]
 DirectoryArgument = Annotated[
     Path,

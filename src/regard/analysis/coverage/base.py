@@ -95,7 +95,9 @@ class Detector(ABC):
 
 
 _REMEDIES: Mapping[str, str] = {
-    "model": "a model of good translations: see `CoverageModel.train` and `load_coverage_model`",
+    "model": "parallel text of good translations, or a model trained on such text: training=(sources, "
+    "translations) or model=DIR in Python, --train-source and --train-target or --model DIR on the command "
+    "line. The detectors 'length' and 'repetition' need none",
 }
 
 DETECTORS: NamedRegistry[type[Detector]] = NamedRegistry("detector", packages=["regard.analysis.coverage"])

@@ -17,7 +17,8 @@ __all__ = ["AlignmentDetector", "LengthDetector", "RepetitionDetector"]
 
 _RUN_WEIGHT = 0.5
 _MIN_UNLINKED = 0.1
-_LOGISTIC = 1.702  # the logistic function with this slope approximates the normal distribution
+_SHIFT = 2.0  # standard deviations by which an error is assumed to change the length
+_PRIOR = -2.2  # log-odds of an error in one of ten sentences
 _MIN_PAIRS = 20
 _SCRIPTS = LengthModel(slope=1.0, intercept=0.0, deviation=0.3)
 
@@ -78,8 +79,9 @@ class LengthDetector(Detector):
     """The length of the translation, compared with the length that is usual for such a source.
 
     Without a model, the lengths of the text itself are the usual ones, and for fewer than 20 pairs, those of
-    the same number of characters. The score of an omission is the probability that a good translation is
-    longer than this one.
+    the same number of characters. The score is the probability of an error by Bayes' rule, if lengths are
+    normally distributed, an omission or addition changes the length by two standard deviations, and one
+    sentence in ten has one.
     """
 
     name = "length"
@@ -93,8 +95,15 @@ class LengthDetector(Detector):
             length = model.length
         else:
             length = LengthModel.fit(pairs) if len(pairs) >= _MIN_PAIRS else _SCRIPTS
-        longer = 1 / (1 + np.exp(-_LOGISTIC * length.excess(pairs)))
-        return [PairScores({"omission": 1 - float(one), "addition": float(one)}) for one in longer]
+        excess = length.excess(pairs)
+        # The logarithm of the ratio of two normal densities, whose means are _SHIFT apart.
+        shorter, longer = (
+            1 / (1 + np.exp(-(_PRIOR + _SHIFT * sign * excess - _SHIFT**2 / 2))) for sign in (-1, 1)
+        )
+        return [
+            PairScores({"omission": float(omission), "addition": float(addition)})
+            for omission, addition in zip(shorter, longer, strict=True)
+        ]
 
 
 @register_detector("repetition")
