@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regard.api.corrupt import CorruptedText, corrupt
     from regard.api.evaluation import DropLinks, Evaluation, EvaluationOptions, evaluate
     from regard.api.model import Model, load
-    from regard.api.report import ReportOptions, report
+    from regard.api.report import ReportCheck, ReportOptions, check_report, report
     from regard.api.training import train, tune
     from regard.api.translation import Translation
     from regard.api.translations import Scores, Translations
@@ -61,6 +61,7 @@ __all__ = [
     "Model",
     "PenaltyTuningOptions",
     "PenaltyTuningResult",
+    "ReportCheck",
     "ReportOptions",
     "RunConfig",
     "Scores",
@@ -71,6 +72,7 @@ __all__ = [
     "align",
     "analyze",
     "check",
+    "check_report",
     "configclass",
     "configure_threads",
     "corrupt",
@@ -114,6 +116,7 @@ _HOMES = {
     "Model": "regard.api.model",
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
     "PenaltyTuningResult": "regard.generation.tune_penalties",
+    "ReportCheck": "regard.api.report",
     "ReportOptions": "regard.api.report",
     "RunConfig": "regard.run_config",
     "Scores": "regard.api.translations",
@@ -122,6 +125,7 @@ _HOMES = {
     "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
     "check": "regard.api.check",
+    "check_report": "regard.api.report",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "corrupt": "regard.api.corrupt",

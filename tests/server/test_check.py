@@ -5,6 +5,7 @@ import json
 import pytest
 
 import regard
+from regard.analysis.coverage.notes import NOTES
 from regard.api.check import CoverageModel
 from regard.errors import UsageError
 from regard.server.check import CheckServer
@@ -74,7 +75,7 @@ def test_a_server_without_detectors_says_how_to_get_them(engines):
 
 def test_models_describe_the_detectors(engines, checker):
     described = ask(engines, lambda one: one.get("/models"), checker=checker).json()["checks"]
-    assert described == {"detectors": list(checker.detectors), "threshold": 0.5}
+    assert described == checker.describe() and set(described["notes"]) == set(NOTES)
     assert ask(engines, lambda one: one.get("/models")).json()["checks"] is None
 
 

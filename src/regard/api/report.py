@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from regard.analysis.coverage.result import CoverageCheck
 from regard.analysis.errors import SentenceErrors
 from regard.analysis.inputs import ParallelText, Progress, no_progress
 from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
-from regard.api.check import CoverageCheck, CoverageModel, check
+from regard.api.check import CoverageModel, check
 from regard.api.loading import load_systems, lock_models, name_models
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic

@@ -15,6 +15,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from regard.analysis.coverage.notes import NOTES
 from regard.data.links import GoldLinks, Links
 from regard.errors import UsageError
 from regard.metrics.attention import AttentionStatistics
@@ -55,6 +56,10 @@ class PageCheck:
         if not 0 <= self.threshold <= 1:
             raise UsageError(f"threshold={self.threshold}: expected a probability from 0 to 1")
 
+    def describe(self) -> dict[str, Any]:
+        """Return the detector, the threshold and the notes on sentences in words."""
+        return {"detector": self.detector, "threshold": self.threshold, "notes": dict(NOTES)}
+
 
 @dataclass(frozen=True)
 class Report:
@@ -93,7 +98,7 @@ def render(report: Report) -> str:
         "title": report.title,
         "source": report.source,
         "reference": report.reference,
-        "check": report.check and {"detector": report.check.detector, "threshold": report.check.threshold},
+        "check": report.check and report.check.describe(),
         "notes": [*report.notes, *report.scores.missing_reasons],
         "systems": [_system(one) for one in report.systems],
         **_scores(report.scores),

@@ -9,7 +9,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
-from regard.api.check import CheckedSentence, CoverageCheck, CoverageModel, check
+from regard.analysis.coverage.notes import NOTES
+from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
+from regard.api.check import CoverageModel, check
 from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.errors import UsageError
 from regard.server.config import ServeConfig
@@ -61,8 +63,8 @@ class CheckServer:
         self.detectors = (detector, *others)
 
     def describe(self) -> dict[str, Any]:
-        """Return the names of the detectors and the threshold for `GET /models`."""
-        return {"detectors": list(self.detectors), "threshold": self.threshold}
+        """Return the names of the detectors, the threshold and the notes for `GET /models`."""
+        return {"detectors": list(self.detectors), "threshold": self.threshold, "notes": dict(NOTES)}
 
     def process_batch(
         self, settings: CheckSettings, jobs: Sequence[PairJob]
@@ -122,6 +124,9 @@ class PairCheck(BaseModel):
         description="Probability that each target word translates nothing in the source."
     )
     repeated: list[float] = Field(description="Probability that each target word is an incorrect repetition.")
+    note: str | None = Field(
+        description="Why the pair is no ordinary translation, by the names of the notes in `GET /models`."
+    )
 
 
 class CheckAnswer(BaseModel):
@@ -134,6 +139,7 @@ class CheckAnswer(BaseModel):
     counts: dict[str, int] = Field(
         description="Number of pairs in which each error has a probability of at least 0.5."
     )
+    notes: list[str] = Field(description="The notes on all pairs in words.")
     sentences: list[PairCheck]
 
 

@@ -85,6 +85,7 @@ const reportSentence = (() => {
       regardMarks.mark(tag, kind, p, data.check.detector).title = `${SENTENCE_TIPS[kind]} Detector: ${data.check.detector}.`;
       return tag;
     });
+    if (own && own.note) probable.push(element("span", { class: "tag" }, data.check.notes[own.note]));
     const found = data.figures.filter((figure) => ["bleu", "chrf", "rep", "drop"].includes(figure.key));
     return probable.concat(found.map((figure) => {
       const value = figure.values[system][index];

@@ -89,7 +89,8 @@ function wordList(one) {
 function resultOf({ number, source, target, one }) {
   const errors = errorsOf(one), list = wordList(one);
   const head = make("div", { class: "card-head" }, make("b", {}, `Line ${number}`),
-    ...(errors.length ? checkTags(one) : [make("span", { class: "soft" }, "no probable error")]));
+    ...(errors.length ? checkTags(one) : [make("span", { class: "soft" }, "no probable error")]),
+    ...(one.note ? [make("span", { class: "soft" }, settings.notes[one.note])] : []));
   return make("li", { class: "card checked" }, head,
     make("p", { class: "source" }, markedText(one, "source", source)),
     make("p", { class: "target" }, target.trim() ? markedText(one, "target", target) : make("em", { class: "soft" }, "(empty)")),
