@@ -171,7 +171,7 @@
 
   /** Fill in the line of the detector: a legend of its marks, the smallest marked probability, and the kind of marks. */
   function marks() {
-    byId("reference-marks").hidden = !data.reference;
+    byId("reference-marks").hidden = byId("map-keys").hidden = !data.reference;
     if (!data.check) return;
     const { marking } = reportSentence, { detector } = data.check;
     const shown = element("output", { for: "from" }, regardMarks.percent(marking.from));
