@@ -5,8 +5,9 @@ line in the order of their numbers, and one file of arrays per direction. No fil
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
@@ -17,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from regard.alignment.base import AlignerState, DirectionAligner, IterationStats, TrainingSetup
 from regard.alignment.bayes import BayesAligner, train_bayes
 from regard.alignment.bayes_sampler import BayesConfig
-from regard.alignment.corpus import Corpus, WordList
+from regard.alignment.corpus import UNKNOWN, Corpus, WordList
 from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
 from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner, train_ibm1, train_ibm2
 from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
@@ -51,6 +52,7 @@ __all__ = [
 DIRECTIONS = ("forward", "backward")
 ALIGNER_FILE = "aligner.json"
 ALIGNER_FORMAT = 1
+_MAX_LEXICAL_LINKS = 50
 DEFAULT_ALIGNER = "bayes"
 
 AlignerConfig = Annotated[
@@ -155,6 +157,34 @@ class WordAligner:
         backward = self._direction("backward").posteriors(corpus.swapped(), threads)
         for one, other in zip(forward, backward, strict=True):
             yield (one + other.T) / 2
+
+    def translations(self, word: str, count: int = 5) -> list[tuple[str, float]]:
+        """Return the most probable translations of a source word, each with its score, best first.
+
+        The score is the geometric mean of p(target | source) and p(source | target) in the lexical tables of
+        the two directions. An unknown word has no translations.
+
+        Args:
+            word: The source word.
+            count: Maximum number of translations.
+
+        Raises:
+            DataError: if a direction was not trained.
+        """
+        (number,) = self.words[0].numbers([word.lower() if self.lowercase else word])
+        if number == UNKNOWN:
+            return []
+        forward, backward = self._lexical_rows["forward"], self._lexical_rows["backward"]
+        found = [
+            (self.words[1].words[target], float(np.sqrt(share * dict(backward(target)).get(number, 0.0))))
+            for target, share in forward(number)
+        ]
+        return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])[:count]
+
+    @cached_property
+    def _lexical_rows(self) -> dict[str, Callable[[int], list[tuple[int, float]]]]:
+        """The lexical table of each direction: a function from a word to its most probable links."""
+        return {name: _lexical_row(self._direction(name).state().arrays) for name in DIRECTIONS}
 
     def _direction(self, name: str) -> DirectionAligner:
         aligner: DirectionAligner | None = getattr(self, name)
@@ -281,6 +311,24 @@ def _load(
         # The first line: pydantic lists every error of the settings.
         reason = str(error).split("\n")[0]
         raise DataError(f"{path}: not the arrays of an aligner of these words: {reason}") from None
+
+
+def _lexical_row(arrays: Mapping[str, np.ndarray]) -> Callable[[int], list[tuple[int, float]]]:
+    """Return a function from a word to its most probable links, (word, probability).
+
+    Args:
+        arrays: Arrays of any aligner. `starts`, `columns` and `values` hold counts or probabilities by row.
+    """
+    starts, columns, values = (arrays[name] for name in ("starts", "columns", "values"))
+
+    def row(number: int) -> list[tuple[int, float]]:
+        own = slice(int(starts[number]), int(starts[number + 1]))
+        shares = values[own] / max(float(values[own].sum()), 1e-30)
+        # Rows of frequent words are long, and their tails are errors of the aligner.
+        best = np.argsort(-shares, kind="stable")[:_MAX_LEXICAL_LINKS]
+        return [(int(columns[own][i]), float(shares[i])) for i in best]
+
+    return row
 
 
 def train_both(

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from regard.analysis.coverage.judge import CoverageModelJudge
 from regard.api.arguments import WordFertilities, as_list, check_texts, input_lines, read_texts
+from regard.api.check import CoverageModel
 from regard.api.loading import load_translator
 from regard.api.translation import Translation
 from regard.api.translations import Scores, Translations, scored_translation, searched_translation
@@ -22,13 +24,18 @@ from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import PretokenizedPair, read_blocks
 from regard.generation.config import GenerationConfig, MbrConfig, SamplingConfig
+from regard.generation.coverage import CoverageJudge
 from regard.generation.lines import InputLine
+from regard.generation.repair import RepairingTranslator
+from regard.generation.repair_candidates import RepairConfig
 from regard.plugins import load_plugins
 
 __all__ = ["AttentionOutput", "Model", "load"]
 
 AttentionOutput = Literal["source", "all"]
 """Attention in a translation: to the source, or also the self-attention of encoder and decoder."""
+CheckArgument = CoverageModel | CoverageJudge | Path | str | Mapping[str, Any] | None
+"""A detector of coverage errors or its directory, possibly with the settings of the repair."""
 
 
 def load(
@@ -115,6 +122,7 @@ class Model:
         terms: Sequence[str] = (),
         sample: bool | Mapping[str, Any] = False,
         mbr: str | Mapping[str, Any] | None = None,
+        check: CheckArgument = None,
         output_attentions: AttentionOutput = "source",
         **search: Any,
     ) -> Translation: ...
@@ -129,6 +137,7 @@ class Model:
         terms: Sequence[str] | Sequence[Sequence[str]] = (),
         sample: bool | Mapping[str, Any] = False,
         mbr: str | Mapping[str, Any] | None = None,
+        check: CheckArgument = None,
         output_attentions: AttentionOutput = "source",
         **search: Any,
     ) -> Translations: ...
@@ -142,6 +151,7 @@ class Model:
         terms: Any = (),
         sample: bool | Mapping[str, Any] = False,
         mbr: str | Mapping[str, Any] | None = None,
+        check: CheckArgument = None,
         output_attentions: AttentionOutput = "source",
         **search: Any,
     ) -> Translation | Translations:
@@ -161,7 +171,11 @@ class Model:
                 `top_k`, `top_p` and `seed`. `num_return` is the number of samples.
             mbr: Minimum Bayes risk decoding over the beam or over samples: the utility `bleu`, `chrf` or
                 `rep`, or a dict with `utility`, `num_candidates` and `weighting`; see
-                `regard.generation.mbr`.
+                `regard.generation.mbr`. The utility `coverage` needs the coverage model of `check`.
+            check: A coverage model, or its directory: sentences whose translation probably omits a word are
+                translated again; see `regard.generation.repair`. The record is in `Translation.repair`. A
+                dict with `model` and any of the settings of `RepairConfig` (`threshold`, `strategies`,
+                `weight`, `max_loss`, ...) changes the settings.
             output_attentions: `all` returns the self-attention of encoder and decoder as well, if the model
                 is a single Transformer.
             search: Search settings for this call, by name, such as `beam_size`, `num_return`, `layer` and
@@ -186,7 +200,7 @@ class Model:
         if output_attentions == "all":
             self.translator.require("self_attention", "output_attentions='all'")
         found = self._translate_lines(
-            lines, self._with_settings(search, sample, mbr), output_attentions == "all"
+            lines, self._with_settings(search, sample, mbr, check), output_attentions == "all"
         )
         if single and found[0].error:
             raise DataError(f"the text cannot be translated: {found[0].error}")
@@ -234,8 +248,9 @@ class Model:
 
         Raises:
             DataError: if a single sentence is rejected (empty or too long); states the reason.
-            UsageError: if the numbers of sentences and translations differ, or the model cannot score given
-                translations.
+            UsageError: if the numbers of sentences and translations differ, the model cannot score given
+                translations, or a result of `translate` is from a model with other vocabularies or
+                tokenizers.
             ConfigError: if a search setting is invalid; names it.
         """
         self.translator.require("score", "score")
@@ -246,7 +261,7 @@ class Model:
         targets = as_list([target] if single else target, "target")
         if len(sources) != len(targets):
             raise UsageError(f"{len(sources)} sources but {len(targets)} targets: expected one each")
-        pairs = [_scored_pair(*pair) for pair in zip(sources, targets, strict=True)]
+        pairs = [self._scored_pair(*pair) for pair in zip(sources, targets, strict=True)]
         translator = self.translator.with_search(search)
         with self.lock:
             found = tuple(
@@ -257,13 +272,31 @@ class Model:
             raise DataError(f"the translation cannot be scored: {found[0].error}")
         return found[0] if single else Scores(found)
 
+    def _scored_pair(self, source: str, target: Any) -> tuple[str, str] | PretokenizedPair:
+        """Return a pair to score, with the tokens of a translation if one is given."""
+        if not isinstance(target, Translation):
+            return source, check_texts([target], "target")[0]
+        # The tokens of another vocabulary would be unknown, and those of other merges are never generated.
+        if target.text_checksum not in (None, self.text.checksum):
+            raise UsageError(
+                "target: the translation is from a model with other vocabularies or tokenizers, so "
+                f"{self!r} does not have its tokens: pass its text"
+            )
+        # A sink belongs to the model that made the translation, which may be another one.
+        ids = target.source_word_ids
+        tokens = tuple(token for token, word in zip(target.source_tokens, ids, strict=True) if word >= 0)
+        # A source that differs from that of the translation is tokenized again.
+        own = tokens if source == target.source else None
+        return PretokenizedPair(source, target.text, own, target.tokens)
+
     def _with_settings(
         self,
         options: dict[str, Any],
         sample: bool | Mapping[str, Any],
         mbr: str | Mapping[str, Any] | None,
+        check: CheckArgument,
     ) -> BaseTranslator:
-        """Return a translator that searches, samples or reranks, depending on the arguments."""
+        """Return a translator that searches, samples, reranks or repairs, depending on the arguments."""
         sampling = mbr_config = None
         # An empty dict asks for samples with the default settings.
         if sample is not False:
@@ -272,20 +305,42 @@ class Model:
         if mbr is not None:
             given = dict(mbr) if isinstance(mbr, Mapping) else {"utility": mbr}
             mbr_config = from_dict(MbrConfig, given, origin="mbr")
-        return self.translator.with_search(options, sampling, mbr_config)
+        if check is None:
+            return self.translator.with_search(options, sampling, mbr_config)
+        judge, config = _repair_arguments(check)
+        if mbr_config is not None and mbr_config.utility == "coverage":
+            return self.translator.with_search(options, sampling, mbr_config, judge=judge)
+        if sampling is not None or mbr_config is not None:
+            raise UsageError("check repairs translations of beam search: leave out sample and mbr")
+        return RepairingTranslator.wrap(self.translator.with_search(options), judge, config)
 
     def __repr__(self) -> str:
         """Return the model's directories."""
         return f"Model({', '.join(repr(str(directory)) for directory in self.directories)})"
 
 
-def _scored_pair(source: str, target: Any) -> tuple[str, str] | PretokenizedPair:
-    """Return a pair to score, with the tokens of a translation if one is given."""
-    if not isinstance(target, Translation):
-        return source, check_texts([target], "target")[0]
-    # A sink belongs to the model that made the translation, which may be another one.
-    ids = target.source_word_ids
-    tokens = tuple(token for token, word in zip(target.source_tokens, ids, strict=True) if word >= 0)
-    # A source that differs from that of the translation is tokenized again.
-    own = tokens if source == target.source else None
-    return PretokenizedPair(source, target.text, own, target.tokens)
+def _repair_arguments(given: Any) -> tuple[CoverageJudge, RepairConfig]:
+    """Return the detector and the settings of the repair of `Model.translate`.
+
+    Args:
+        given: A coverage model (`regard.CoverageModel`), its directory, any `CoverageJudge`, or a dict with
+            one of them as `model`, and settings of `RepairConfig`.
+
+    Raises:
+        UsageError: if no coverage model is given; says what to give.
+        DataError: if the directory is not that of a coverage model.
+        ConfigError: if a setting is invalid; names it.
+    """
+    options = dict(given) if isinstance(given, Mapping) else {"model": given}
+    model = options.pop("model", None)
+    config = from_dict(RepairConfig, options, origin="check")
+    if isinstance(model, CoverageJudge):
+        return model, config
+    if isinstance(model, Path | str):
+        model = CoverageModel.load(model)
+    if not isinstance(model, CoverageModel):
+        raise UsageError(
+            f"check={given!r}: expected a coverage model or its directory; "
+            "`regard.CoverageModel.train(sources, translations)` trains one"
+        )
+    return CoverageModelJudge(model.model, model.num_threads), config

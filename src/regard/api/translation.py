@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from regard.config import from_dict
 from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
+from regard.generation.coverage import LineRepair
 from regard.generation.linking import WordIndices, attention_links, attention_map, select_heads
 from regard.metrics.alignment import AttentionMap, map_difference, merge_subwords
 from regard.plotting.attention import heatmap_figure, plot_heatmap
@@ -67,6 +68,9 @@ class Translation(Result):
         missing_terms: Required terms that this or another translation of the n-best list does not contain.
         retokenized: For a scored translation: whether tokenizing its text gives other tokens.
         alternatives: The other requested translations, best first. They have no alternatives themselves.
+        repair: The check of the translation, with the text before its repair. None if it was not checked.
+        text_checksum: `TextProcessor.checksum` of the model, whose vocabularies and tokenizers the tokens are
+            from. None if it is not known. It is not part of the JSON form.
     """
 
     schema = "translation"
@@ -92,6 +96,8 @@ class Translation(Result):
     missing_terms: tuple[str, ...] = ()
     retokenized: bool = False
     alternatives: tuple["Translation", ...] = ()
+    repair: LineRepair | None = None
+    text_checksum: str | None = None
 
     @property
     def nbest(self) -> tuple["Translation", ...]:
@@ -283,6 +289,7 @@ class Translation(Result):
             "alignment_config": self.alignment_config.record(),
             "error": self.error,
             "missing_terms": list(self.missing_terms),
+            "repair": None if self.repair is None else self.repair.to_data(),
             **self._target_data(attention),
             "alternatives": [one._target_data(attention) for one in self.alternatives],
         }

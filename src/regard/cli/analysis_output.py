@@ -17,7 +17,7 @@ from regard.analysis.errors import ErrorAnalysis, SentenceErrors
 from regard.analysis.length import LengthAnalysis
 from regard.cli.output import Output, write_table
 from regard.metrics.attention import AttentionStatistics
-from regard.metrics.by_length import BucketScore, LengthScores
+from regard.metrics.by_length import LengthScores, SystemScore
 from regard.metrics.coverage import ReceivedAttention
 from regard.plotting.style import clip_label, printable
 
@@ -245,7 +245,7 @@ def _length_rows(analysis: LengthAnalysis, systems: Mapping[str, LengthScores]) 
     return rows
 
 
-def _score_cells(found: BucketScore | None, is_baseline: bool) -> list[str]:
+def _score_cells(found: SystemScore | None, is_baseline: bool) -> list[str]:
     """Return score and interval and, for systems after the first, difference and p-value."""
     cells = [""] * (2 if is_baseline else 4)
     if found is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
-from regard.cli.command import expand_groups, given, require_flag, setting
+from regard.cli.command import expand_groups, given, setting
 from regard.cli.options import (
     GENERATION,
     CoverageEpsilonOption,
@@ -21,20 +21,17 @@ from regard.cli.options import (
     TokenizedOption,
 )
 from regard.cli.output import print_message
+from regard.cli.translation_candidates import CandidateOptions
 from regard.cli.translation_writer import TranslationOutput, TranslationWriter
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.data.text import TextProcessor
     from regard.generation.base import BaseTranslator, Capability
-    from regard.generation.config import MbrConfig, SamplingConfig
     from regard.generation.lines import InputLine, LineResult
     from regard.training.device import ProcessGroup
 
 __all__ = ["translate"]
-
-SAMPLING = "regard.generation.config.SamplingConfig"
-MBR = "regard.generation.config.MbrConfig"
 
 
 @dataclass(frozen=True)
@@ -124,58 +121,6 @@ class TranslationSearch(SearchOptions):
 
 
 @dataclass(frozen=True)
-class SamplingOptions:
-    """Sampling instead of beam search, and the choice from the beam or the samples by expected utility."""
-
-    panel: ClassVar[str] = "Sampling and minimum Bayes risk decoding"
-
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Sample translations from the model instead of beam search.")
-    ] = False
-    temperature: Annotated[float | None, setting(f"{SAMPLING}:temperature")] = None
-    top_k: Annotated[int | None, setting(f"{SAMPLING}:top_k")] = None
-    top_p: Annotated[float | None, setting(f"{SAMPLING}:top_p")] = None
-    seed: Annotated[int | None, setting(f"{SAMPLING}:seed")] = None
-    mbr: Annotated[
-        str | None,
-        typer.Option(
-            help="Minimum Bayes risk decoding: choose from the beam, or from the samples of --sample, by "
-            "expected utility. Utilities are bleu, chrf and rep (100 minus the repetitions per 100 words). "
-            "Scores in the output are expected utilities.",
-            show_default=False,
-        ),
-    ] = None
-    mbr_candidates: Annotated[int | None, setting(f"{MBR}:num_candidates")] = None
-    mbr_weighting: Annotated[str | None, setting(f"{MBR}:weighting")] = None
-
-    def configs(self) -> "tuple[SamplingConfig | None, MbrConfig | None]":
-        """Return the settings of sampling and of minimum Bayes risk decoding, None if it is not used.
-
-        Raises:
-            UsageError: If a flag is given without --sample or --mbr, or its value is wrong.
-        """
-        sampled = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "seed")}
-        require_flag("--sample", self.sample, sampled)
-        mbr_flags = {"mbr_candidates": self.mbr_candidates, "mbr_weighting": self.mbr_weighting}
-        require_flag("--mbr", self.mbr is not None, mbr_flags)
-
-        from regard.config import from_dict
-        from regard.generation.config import MbrConfig, SamplingConfig
-
-        sampled = {name: value for name, value in sampled.items() if value is not None}
-        chosen = {
-            "utility": self.mbr,
-            "num_candidates": self.mbr_candidates,
-            "weighting": self.mbr_weighting,
-        }
-        chosen = {name: value for name, value in chosen.items() if value is not None}
-        return (
-            from_dict(SamplingConfig, sampled, origin="sampling options") if self.sample else None,
-            from_dict(MbrConfig, chosen, origin="--mbr options") if self.mbr is not None else None,
-        )
-
-
-@dataclass(frozen=True)
 class TranslationRuntime(RuntimeOptions):
     """The options of the computation, with changes of the model and its inference engine."""
 
@@ -197,7 +142,7 @@ def translate(
     output: TranslationOutput,
     search: TranslationSearch,
     links: LinkOptions,
-    sampling: SamplingOptions,
+    candidates: CandidateOptions,
     runtime: TranslationRuntime,
 ) -> None:
     """Translate text, one line at a time.
@@ -210,10 +155,12 @@ def translate(
     Best of 64 samples: regard translate runs/first --sample --mbr chrf --mbr-candidates 64 < input.txt
 
     Required terms: regard translate runs/first --required-terms terms.txt < input.txt
+
+    Repair of omissions: regard translate runs/first --check --checker checkers/de-en < input.txt
     """
     # Wrong flags are reported before the model is loaded.
-    configs = sampling.configs()
-    if sampling.sample and text.required_terms is not None:
+    configs = candidates.configs()
+    if candidates.sample and text.required_terms is not None:
         raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
 
     from regard.api.loading import load_translator
@@ -232,7 +179,7 @@ def translate(
             engine=runtime.engine,
         )
         options = {**given(search), **given(links), "batch_size": runtime.batch_size}
-        translator = loaded.with_search(options, *configs, fertilities)
+        translator = candidates.checked(loaded, options, configs, fertilities)
         _require_capabilities(translator, text, output)
         results = _results(translator.pretokenized() if text.tokenized else translator, text, processes)
         if not processes.is_main:
@@ -240,6 +187,8 @@ def translate(
             for _ in results:
                 pass
             return
+        if candidates.check:
+            results = candidates.report_repairs(results)
         if fertilities:
             results = report_missing_words(results, fertilities, translator.text)
         # In interactive use, the message would interrupt the dialog.

@@ -5,6 +5,7 @@ Commands, the report and the server use this interface only. They ask for capabi
 """
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from regard.generation.config import (
     SamplingConfig,
     search_settings,
 )
+from regard.generation.coverage import CoverageJudge
 from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult, TextHypothesis, log_warnings
@@ -138,6 +140,7 @@ class BaseTranslator(ABC):
         sampling: SamplingConfig | None = None,
         mbr: MbrConfig | None = None,
         fertilities: Mapping[str, tuple[float, float]] | None = None,
+        judge: CoverageJudge | None = None,
     ) -> "BaseTranslator":
         """Return a copy with other search settings.
 
@@ -147,17 +150,23 @@ class BaseTranslator(ABC):
             sampling: Settings of sampling. Default: translations are searched for, not sampled.
             mbr: Settings of minimum Bayes risk decoding. Default: translations are ranked by search.
             fertilities: Minimum and maximum attention for words.
+            judge: The detector of coverage errors, for the utility `coverage` only.
 
         Raises:
-            UsageError: if the translator does not support one of them.
+            UsageError: if the translator does not support one of them, or the utility `coverage` has no
+                detector.
             ConfigError: if the settings are not consistent; names the setting.
         """
-        extensions = {"sampling": sampling, "mbr": mbr, "fertilities": fertilities}
+        extensions = {"sampling": sampling, "mbr": mbr, "fertilities": fertilities, "judge": judge}
         extensions = {name: value for name, value in extensions.items() if value}
         if sampling is not None:
             self.require("sample", "sample (--sample)")
         if mbr is not None:
             self.require("mbr", "mbr (--mbr)")
+            if mbr.utility == "coverage" and judge is None:
+                raise UsageError(
+                    "the utility coverage needs a coverage model: give its directory as checker (--checker)"
+                )
         if fertilities:
             self.require("fertility", "fertilities (--word-fertility)")
         given = {name: value for name, value in options.items() if value is not None}
@@ -242,6 +251,15 @@ class BaseTranslator(ABC):
     def score(self, pairs: Iterable[tuple[str, str] | PretokenizedPair]) -> Iterator[LineScore]:
         """Score given translations in order and in bounded memory; see `score_lines` (capability `score`)."""
         raise self.unsupported("scoring of given translations", _REMEDIES["score"])
+
+    def log_probabilities(self, pairs: Iterable[tuple[str, str]]) -> Iterator[float]:
+        """Compute the log-probabilities of given translations in order, in nats (capability `score`).
+
+        These are the log-probabilities of `score` without attention and penalties. A pair that cannot be
+        scored gives NaN.
+        """
+        for found in self.score(pairs):
+            yield math.nan if found.hypothesis is None else found.hypothesis.log_probability
 
     def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
         """Return attention and predictions under forced decoding; see `force_decode_lines` (`score`)."""

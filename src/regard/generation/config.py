@@ -309,10 +309,11 @@ class SamplingConfig:
 class MbrConfig:
     """Settings of minimum Bayes risk decoding."""
 
-    utility: Literal["bleu", "chrf", "rep"] = option(
+    utility: Literal["bleu", "chrf", "rep", "coverage"] = option(
         default="chrf",
         help="Utility of a candidate given a reference: sentence-level BLEU or chrF, or 100 minus the REP "
-        "score (rep).",
+        "score (rep). coverage: 100 minus the expected number of omitted, added and repeated words per 100 "
+        "source words, by a coverage model.",
     )
     num_candidates: int = option(
         default=0,

@@ -17,6 +17,7 @@ from regard.data.text import TextSide
 from regard.data.whitespace import ASCII_WHITESPACE
 from regard.errors import DataError
 from regard.generation.config import AlignmentConfig
+from regard.generation.coverage import LineRepair
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.linking import WordIndices, attention_links, attention_map
 from regard.types import Float
@@ -105,6 +106,7 @@ class LineResult:
         fertilities: User-specified minimum and maximum attention of the tokens.
         missing_terms: Required terms that at least one of the translations does not contain, with the reason
             if it is known.
+        repair: Record of the check of the translation. None if it was not checked.
     """
 
     line: InputLine
@@ -113,6 +115,7 @@ class LineResult:
     error: str | None = None
     fertilities: Fertilities | None = None
     missing_terms: tuple[str, ...] = ()
+    repair: LineRepair | None = None
 
     @property
     def text(self) -> str:

@@ -8,6 +8,9 @@ where y and y' run over the same candidates, including y' = y, and u is a functi
 `regard.metrics.utility`. By default, samples have equal weights, and a translation that is sampled twice
 counts twice. The weight of a hypothesis in an n-best list is its share of the list's probability. If samples
 are weighted by probability, repeated samples count once.
+
+The utility `coverage` needs no references: it is that of a detector of coverage errors, which compares each
+candidate with the source (`regard.generation.coverage`).
 """
 
 from collections.abc import Sequence
@@ -16,10 +19,11 @@ from typing import Literal
 import numpy as np
 
 from regard.generation.config import MbrConfig
+from regard.generation.coverage import CoverageJudge, coverage_utility
 from regard.metrics.utility import utilities
 from regard.types import Float
 
-__all__ = ["expected_utilities", "rank_candidates"]
+__all__ = ["expected_utilities", "rank_by_coverage", "rank_candidates"]
 
 # Decimals for comparing expected utilities, so that ties do not depend on the order of summation.
 _UTILITY_DECIMALS = 9
@@ -50,7 +54,27 @@ def rank_candidates(
         config: Utility and weights.
         sampled: Whether the candidates were sampled.
     """
-    expected = expected_utilities(texts, config.reference_weights(log_probs, sampled), config.utility)
+    assert config.utility != "coverage"
+    weights = config.reference_weights(log_probs, sampled)
+    return _ranked(texts, expected_utilities(texts, weights, config.utility))
+
+
+def rank_by_coverage(source: str, texts: Sequence[str], judge: CoverageJudge) -> list[tuple[int, float]]:
+    """Return the distinct candidates (index, coverage utility), best first. Ties keep the input order.
+
+    Args:
+        source: The sentence.
+        texts: The candidates, at least one.
+        judge: The detector of coverage errors.
+    """
+    # Samples contain many duplicates, and each is judged once.
+    distinct = list(dict.fromkeys(texts))
+    judged = judge.judge([source] * len(distinct), distinct)
+    utility = {text: coverage_utility(one) for text, one in zip(distinct, judged, strict=True)}
+    return _ranked(texts, np.array([utility[text] for text in texts]))
+
+
+def _ranked(texts: Sequence[str], expected: Float[np.ndarray, "n"]) -> list[tuple[int, float]]:
     order: list[int] = np.argsort(-expected.round(_UTILITY_DECIMALS), kind="stable").tolist()
     # Of candidates with equal text, only the first is returned.
     first = {text: place for place, text in reversed(list(enumerate(texts)))}

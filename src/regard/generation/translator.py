@@ -16,9 +16,16 @@ from regard.errors import UsageError
 from regard.generation.analysis import ForcedResult, force_decode_lines
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.beam import beam_search, beam_searches, eval_mode
-from regard.generation.blocks import PretokenizedPair, length_error, length_sorted_batches
+from regard.generation.blocks import (
+    PretokenizedPair,
+    length_error,
+    length_sorted_batches,
+    pair_batches,
+    pair_blocks,
+)
 from regard.generation.config import GenerationConfig, LengthLimits, MbrConfig, SamplingConfig
 from regard.generation.constrained import RequiredOutput, RequiredTerms, TermConstraints
+from regard.generation.coverage import CoverageJudge
 from regard.generation.forced import LineScore, compute_posteriors, score_lines
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import (
@@ -29,7 +36,7 @@ from regard.generation.lines import (
     parse_user_fertilities,
 )
 from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
-from regard.generation.mbr import rank_candidates
+from regard.generation.mbr import rank_by_coverage, rank_candidates
 from regard.generation.parallel import map_batches
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.sampling import sample
@@ -38,6 +45,8 @@ from regard.models.base import TranslationModel
 __all__ = [
     "Translator",
 ]
+
+_MAX_SCORED_ROWS = 100_000  # the largest batch that the search settings allow
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,7 @@ class Translator(BaseTranslator):
         fertilities: Minimum and maximum attention for words, for models with fertilities.
         mbr: Settings of minimum Bayes risk decoding, which replaces scores by expected utilities. Default:
             translations are ranked by search.
+        judge: The detector of coverage errors, for the utility `coverage`.
         name: Name of the model in messages.
     """
 
@@ -61,6 +71,7 @@ class Translator(BaseTranslator):
     sampling: SamplingConfig | None = None
     fertilities: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     mbr: MbrConfig | None = None
+    judge: CoverageJudge | None = None
     name: str = "the model"
 
     @property
@@ -105,7 +116,9 @@ class Translator(BaseTranslator):
         for rows, searched in zip(batches, outcomes, strict=True):
             for row, found in zip(rows, searched, strict=True):
                 result = results[row]
-                written = self._select([self._detokenize(result, hypothesis) for hypothesis in found])
+                written = self._select(
+                    result.line.text, [self._detokenize(result, hypothesis) for hypothesis in found]
+                )
                 source_tokens = (*result.source_tokens, *self.text.sink_tokens)
                 generated = [one.hypothesis.tokens for one in written]
                 missing = self._required_terms.missing_terms(result.line.terms, generated)
@@ -224,13 +237,18 @@ class Translator(BaseTranslator):
             generate = partial(beam_search, self.model, batch.source, search, output, *bounds)
         return lambda: compute_posteriors(self.model, batch, generate())
 
-    def _select(self, found: Sequence[TextHypothesis]) -> tuple[TextHypothesis, ...]:
+    def _select(self, source: str, found: Sequence[TextHypothesis]) -> tuple[TextHypothesis, ...]:
         """Return the translations as ranked by search, or by expected utility."""
         if self.mbr is None:
             return tuple(found)
-        times = Counter(one.hypothesis.tokens for one in found)  # a repeated sample shares its probability
-        log_probs = [one.hypothesis.log_probability - math.log(times[one.hypothesis.tokens]) for one in found]
-        ranked = rank_candidates([one.text for one in found], log_probs, self.mbr, self.sampling is not None)
+        texts = [one.text for one in found]
+        if self.judge is not None:
+            ranked = rank_by_coverage(source, texts, self.judge)
+        else:
+            # A repeated sample shares its probability.
+            times = Counter(one.hypothesis.tokens for one in found)
+            logs = [one.hypothesis.log_probability - math.log(times[one.hypothesis.tokens]) for one in found]
+            ranked = rank_candidates(texts, logs, self.mbr, self.sampling is not None)
         return tuple(
             replace(found[place], hypothesis=replace(found[place].hypothesis, score=utility))
             for place, utility in ranked[: self.search.num_return]
@@ -261,6 +279,30 @@ class Translator(BaseTranslator):
     def score(self, pairs: Iterable[tuple[str, str] | PretokenizedPair]) -> Iterator[LineScore]:
         """Score given translations in order and in bounded memory; see `score_lines`."""
         return score_lines(self.model, self.text, pairs, self.search)
+
+    def log_probabilities(self, pairs: Iterable[tuple[str, str]]) -> Iterator[float]:
+        """Compute the log-probabilities of given translations; see `BaseTranslator.log_probabilities`.
+
+        Without attention, models need less memory, so the number of rows per batch is the number of
+        hypotheses of a search.
+        """
+        rows_per_batch = min(self.search.batch_size * self.search.beam_size, _MAX_SCORED_ROWS)
+        search = replace(self.search, batch_size=rows_per_batch)
+        device = next(self.model.parameters()).device
+
+        def total(batch: Batch) -> list[float]:
+            with eval_mode(self.model):
+                outcome = self.model(batch.to(device), output_attentions="nothing")
+                return outcome.log_likelihood.double().sum(dim=1).cpu().tolist()
+
+        for block in pair_blocks(self.text, pairs, search, self.model):
+            found = [math.nan] * len(block)
+            batches = list(pair_batches(self.text, block, search))
+            scored = map_batches(self.model, [batch for _, batch in batches], total)
+            for (rows, _), values in zip(batches, scored, strict=True):
+                for row, value in zip(rows, values, strict=True):
+                    found[row] = value
+            yield from found
 
     def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
         """Run forced decoding on given translations, with their attention; see `force_decode_lines`."""

@@ -19,8 +19,8 @@ from regard.analysis.coverage.notes import NOTES
 from regard.data.links import GoldLinks, Links
 from regard.errors import UsageError
 from regard.metrics.attention import AttentionStatistics
-from regard.metrics.by_length import LengthScores
-from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable, SystemScore
+from regard.metrics.by_length import LengthScores, SystemScore
+from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable
 from regard.reporting.systems import SentenceResult, SystemResults, system_maps
 from regard.reporting.training_curves import Curves
 from regard.reporting.word_maps import MapKind, MapPacker, WordMaps
@@ -216,10 +216,10 @@ def _scores(scores: ScoreTable) -> dict[str, Any]:
 
 
 def _scored(scored: SystemScore) -> dict[str, Any]:
-    estimate, difference = scored.estimate, scored.difference
+    difference = scored.difference
     return {
-        "value": _round(estimate.value),
-        "interval": [_round(estimate.low), _round(estimate.high)],
+        "value": _round(scored.value),
+        "interval": [_round(end) for end in scored.interval or (None, None)],
         "difference": None if difference is None else _round(difference.value),
         "p": _round(scored.p_value),
     }

@@ -1,0 +1,44 @@
+"""The coverage model as the detector of search: for repair of translations and `--mbr coverage`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.analysis.coverage.base import ERRORS
+from regard.analysis.coverage.model import CoverageModel
+from regard.analysis.coverage.text import split_pairs
+from regard.generation.coverage import CoverageJudgment
+
+__all__ = ["CoverageModelJudge"]
+
+
+@dataclass(frozen=True)
+class CoverageModelJudge:
+    """A `CoverageJudge` from a model of good translations and its word aligner.
+
+    Attributes:
+        model: The model.
+        num_threads: Number of threads of the aligner; 0 uses all processors.
+    """
+
+    model: CoverageModel
+    num_threads: int = 0
+
+    def judge(self, sources: Sequence[str], translations: Sequence[str]) -> list[CoverageJudgment]:
+        """Return the coverage errors of each translation."""
+        pairs = split_pairs(sources, translations)
+        scores = self.model.scores(self.model.collect(pairs, self.num_threads))
+        return [
+            CoverageJudgment(
+                pair.source,
+                tuple(one.words["omission"].tolist()),
+                *(float(one.sentence[error]) for error in ERRORS),
+                errors=sum(float(values.sum()) for values in one.words.values()),
+            )
+            for pair, one in zip(pairs, scores, strict=True)
+        ]
+
+    def translations(self, word: str, count: int) -> list[str]:
+        """Return up to `count` translations of a source word, the most probable first, in lower case."""
+        found = self.model.aligner.translations(word.casefold(), count)
+        # Punctuation and the words that align with everything are no useful terms.
+        return [target for target, _ in found if any(map(str.isalnum, target))]

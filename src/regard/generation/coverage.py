@@ -1,0 +1,96 @@
+"""The interface of detectors of coverage errors, as search uses it, and the records of repaired translations.
+
+Detectors are built above this package (`regard.analysis.coverage`), so search knows only their interface.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+__all__ = ["CoverageJudge", "CoverageJudgment", "LineRepair", "coverage_utility"]
+
+
+@dataclass(frozen=True)
+class CoverageJudgment:
+    """The coverage errors of one translation.
+
+    Attributes:
+        source_words: Words of the sentence.
+        omitted: Probability that each of them is omitted.
+        omission: Probability that the translation omits something.
+        addition: Probability that the translation adds something.
+        repetition: Probability that the translation repeats something.
+        errors: Expected number of words that are omitted, added or repeated.
+    """
+
+    source_words: tuple[str, ...]
+    omitted: tuple[float, ...]
+    omission: float
+    addition: float
+    repetition: float
+    errors: float
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the probabilities as JSON values, with the four digits that are meaningful."""
+        values = ("omission", "addition", "repetition", "errors")
+        words = [round(one, 4) for one in self.omitted]
+        return {name: round(getattr(self, name), 4) for name in values} | {
+            "source_words": list(self.source_words),
+            "omitted": words,
+        }
+
+
+@runtime_checkable
+class CoverageJudge(Protocol):
+    """A detector of coverage errors, as the repair of translations and the choice of candidates use it."""
+
+    def judge(self, sources: Sequence[str], translations: Sequence[str]) -> list[CoverageJudgment]:
+        """Return the coverage errors of each translation."""
+        ...
+
+    def translations(self, word: str, count: int) -> list[str]:
+        """Return up to `count` translations of a source word, the most probable first."""
+        ...
+
+
+@dataclass(frozen=True)
+class LineRepair:
+    """The record of a checked translation.
+
+    Attributes:
+        text_before: The translation before the repair.
+        before: Its coverage errors.
+        after: The coverage errors after the repair; those before it if nothing was changed.
+        log_probability_before: Its log-probability under the model, in nats.
+        log_probability_after: The log-probability after the repair.
+        strategy: The strategy that found the new translation, or None if nothing was changed.
+    """
+
+    text_before: str
+    before: CoverageJudgment
+    after: CoverageJudgment
+    log_probability_before: float
+    log_probability_after: float
+    strategy: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the translation was replaced."""
+        return self.strategy is not None
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the record as JSON values."""
+        return {
+            "changed": self.changed,
+            "strategy": self.strategy,
+            "text_before": self.text_before,
+            "log_probability_before": self.log_probability_before,
+            "log_probability_after": self.log_probability_after,
+            "before": self.before.to_data(),
+            "after": self.after.to_data(),
+        }
+
+
+def coverage_utility(judgment: CoverageJudgment) -> float:
+    """Return 100 minus the expected number of coverage errors per 100 source words; 100 is the best value."""
+    return 100 - 100 * judgment.errors / max(1, len(judgment.source_words))

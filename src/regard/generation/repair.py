@@ -1,0 +1,220 @@
+"""Repair of translations that omit source words: translate again, and keep what a detector finds better.
+
+A detector (`CoverageJudge`) gives each source word the probability that it is omitted. A sentence with a word
+above the threshold is translated again in several ways: by a longer n-best list, with a higher minimum of
+attention for the omitted words (bounded attention, Malaviya et al. (2018), Section 4), and with translations
+of the omitted words from a lexical table as required terms (Hokamp & Liu, 2017). Of all candidates y, the one
+with the largest
+
+    log p(y | x) - weight * errors(x, y)
+
+replaces the translation, where `errors` is the number of words with a coverage error that the detector
+expects. It is the objective of a noisy-channel reranker, with coverage in place of p(x | y). A candidate is
+accepted only if it has fewer expected errors and its log-probability does not fall by more than `max_loss`.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from regard.data.text import TextProcessor
+from regard.errors import UsageError
+from regard.generation.base import BaseTranslator, Capability, Description
+from regard.generation.config import GenerationConfig, MbrConfig, SamplingConfig
+from regard.generation.coverage import CoverageJudge, CoverageJudgment, LineRepair
+from regard.generation.lines import InputLine, LineResult
+from regard.generation.repair_candidates import (
+    Candidate,
+    RepairConfig,
+    RepairInput,
+    find_candidates,
+    supported_strategies,
+)
+
+__all__ = ["RepairSummary", "RepairingTranslator", "repair"]
+
+
+def repair(
+    translator: BaseTranslator, results: Sequence[LineResult], judge: CoverageJudge, config: RepairConfig
+) -> list[LineResult]:
+    """Return the results of a block with repaired translations, each with its record in `repair`.
+
+    Args:
+        translator: The translator of the results, which searches (no sampling) for their repair.
+        results: The results. Those without translations are returned unchanged.
+        judge: The detector of coverage errors.
+        config: The settings.
+
+    Raises:
+        UsageError: if the translator does not support a strategy of the settings, or none at all.
+    """
+    rows = [row for row, result in enumerate(results) if result.translations]
+    judged = judge.judge([results[row].line.text for row in rows], [results[row].text for row in rows])
+    before = dict(zip(rows, judged, strict=True))
+    chosen = _choose(RepairInput(translator, results, before, judge, config))
+    repaired = list(results)
+    for row in rows:
+        found, judgment = chosen.get(row, (None, before[row]))
+        repaired[row] = _replaced(results[row], found, before[row], judgment)
+    return repaired
+
+
+def _choose(given: RepairInput) -> dict[int, tuple[Candidate, CoverageJudgment]]:
+    """Return the best accepted candidate of each sentence that has one."""
+    config, results, before = given.config, given.results, given.before
+    candidates = find_candidates(given)
+    sources = [results[one.row].line.text for one in candidates]
+    judged = given.judge.judge(sources, [one.found.text for one in candidates])
+    best: dict[int, tuple[float, Candidate, CoverageJudgment]] = {}
+    for one, judgment in zip(candidates, judged, strict=True):
+        first = results[one.row].translations[0].hypothesis.log_probability
+        log_probability = one.found.hypothesis.log_probability
+        start = best.get(one.row, (first - config.weight * before[one.row].errors,))[0]
+        objective = log_probability - config.weight * judgment.errors
+        if (
+            objective > start
+            and judgment.errors < before[one.row].errors
+            and log_probability >= first - config.max_loss
+        ):
+            best[one.row] = (objective, one, judgment)
+    return {row: (one, judgment) for row, (_, one, judgment) in best.items()}
+
+
+def _replaced(
+    result: LineResult, chosen: Candidate | None, before: CoverageJudgment, after: CoverageJudgment
+) -> LineResult:
+    """Return a result with its record, and with the chosen candidate as the best translation."""
+    old = result.translations[0]
+    new = old if chosen is None else chosen.found
+    record = LineRepair(
+        text_before=old.text,
+        before=before,
+        after=after,
+        log_probability_before=old.hypothesis.log_probability,
+        log_probability_after=new.hypothesis.log_probability,
+        strategy=None if chosen is None else chosen.strategy,
+    )
+    if chosen is None:
+        return replace(result, repair=record)
+    others = [one for one in result.translations if one.text != new.text]
+    return replace(result, repair=record, translations=(new, *others)[: len(result.translations)])
+
+
+@dataclass(frozen=True)
+class RepairingTranslator(BaseTranslator):
+    """A translator whose translations are checked and repaired.
+
+    Attributes:
+        translator: The translator.
+        judge: The detector of coverage errors.
+        config: Settings of the repair.
+        text: Text processing of the translator.
+        search: Search settings of the translator.
+        name: Name of the translator.
+    """
+
+    translator: BaseTranslator
+    judge: CoverageJudge
+    config: RepairConfig
+    text: TextProcessor
+    search: GenerationConfig
+    name: str
+
+    @classmethod
+    def wrap(cls, translator: BaseTranslator, judge: CoverageJudge, config: RepairConfig) -> Self:
+        """Return a translator that repairs the translations of another one.
+
+        Raises:
+            UsageError: if the translator does not support a strategy of the settings, or none at all.
+        """
+        # A model without the capabilities is refused before it translates anything.
+        supported_strategies(translator, config)
+        return cls(translator, judge, config, translator.text, translator.search, translator.name)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The capabilities of the translator, without those that replace its search."""
+        return self.translator.capabilities - {"sample", "mbr", "tune"}
+
+    def describe(self) -> Description:
+        """Return the properties of the translator."""
+        return self.translator.describe()
+
+    def pretokenized(self) -> "RepairingTranslator":
+        """Return a copy for pretokenized text."""
+        return self.wrap(self.translator.pretokenized(), self.judge, self.config)
+
+    def with_search(
+        self,
+        options: Mapping[str, Any],
+        sampling: SamplingConfig | None = None,
+        mbr: MbrConfig | None = None,
+        fertilities: Mapping[str, tuple[float, float]] | None = None,
+        judge: CoverageJudge | None = None,
+    ) -> "RepairingTranslator":
+        """Return a copy with other search settings; see `BaseTranslator.with_search`.
+
+        Raises:
+            UsageError: if translations are to be sampled or ranked by expected utility.
+        """
+        if sampling is not None or mbr is not None:
+            raise UsageError("check (--check) repairs translations of beam search: leave out sample and mbr")
+        changed = self.translator.with_search(options, None, None, fertilities)
+        return self.wrap(changed, self.judge, self.config)
+
+    @property
+    def resolved_search(self) -> GenerationConfig:
+        """The search settings of the translator."""
+        return self.translator.resolved_search
+
+    def tokenize(self, line: InputLine) -> LineResult:
+        """Tokenize a line with the translator."""
+        return self.translator.tokenize(line)
+
+    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
+        """Translate the lines of one block, and repair their translations."""
+        return repair(self.translator, self.translator.translate_block(lines), self.judge, self.config)
+
+
+@dataclass
+class RepairSummary:
+    """Totals of a checked text.
+
+    Attributes:
+        num_sentences: Number of sentences with a translation.
+        num_likely: Number of sentences with a word above the threshold.
+        num_changed: Number of sentences whose translation was replaced.
+        omission_before: Sum over all sentences of the probability that a translation omits something.
+        omission_after: The same, after repair.
+    """
+
+    threshold: float = 0.5
+    num_sentences: int = 0
+    num_likely: int = 0
+    num_changed: int = 0
+    omission_before: float = 0.0
+    omission_after: float = 0.0
+    strategies: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def add(self, record: LineRepair | None) -> None:
+        """Count one sentence; None is a line without a translation."""
+        if record is None:
+            return
+        self.num_sentences += 1
+        self.num_likely += max(record.before.omitted, default=0.0) >= self.threshold
+        self.omission_before += record.before.omission
+        self.omission_after += record.after.omission
+        if record.strategy is not None:
+            self.num_changed += 1
+            self.strategies[record.strategy] = self.strategies.get(record.strategy, 0) + 1
+
+    def __str__(self) -> str:
+        """Return the totals as a sentence."""
+        count = max(self.num_sentences, 1)
+        by = ", ".join(f"{name} {times}" for name, times in sorted(self.strategies.items()))
+        return (
+            f"{self.num_sentences:,} sentences checked, {self.num_likely:,} likely omit a word, "
+            f"{self.num_changed:,} changed{f' ({by})' if by else ''}; mean probability of an omission "
+            f"{self.omission_before / count:.3f} before, {self.omission_after / count:.3f} after"
+        )

@@ -1,0 +1,263 @@
+"""Candidates of the repair: second translations of sentences whose translation omits words.
+
+Three strategies find them: a longer n-best list, a higher minimum of attention for the omitted words (bounded
+attention, Malaviya et al. (2018), Section 4), and translations of the omitted words from a lexical table as
+required terms (Hokamp & Liu, 2017).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, get_args
+
+from regard.config import configclass, option
+from regard.data.text import TextSide
+from regard.generation.analysis import tokens_to_words
+from regard.generation.base import BaseTranslator, Capability
+from regard.generation.blocks import PretokenizedPair
+from regard.generation.coverage import CoverageJudge, CoverageJudgment
+from regard.generation.lines import InputLine, LineResult, TextHypothesis
+
+__all__ = [
+    "STRATEGIES",
+    "Candidate",
+    "RepairConfig",
+    "RepairInput",
+    "Strategy",
+    "find_candidates",
+    "supported_strategies",
+]
+
+Strategy = Literal["nbest", "fertility", "terms"]
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+_CAPABILITIES: Mapping[Strategy, Capability] = {"fertility": "fertility", "terms": "terms"}
+
+
+@configclass
+class RepairConfig:
+    """Settings of the repair of translations that omit source words."""
+
+    threshold: float = option(
+        default=0.5,
+        help="Probability of omission of a source word from which its sentence is translated again.",
+        ge=0,
+        le=1,
+    )
+    strategies: tuple[Strategy, ...] = option(
+        default=(),
+        help="How sentences are translated again: by a longer n-best list (nbest), with more attention for "
+        "the omitted words (fertility), or with their translations as required terms (terms). Default: all "
+        "that the model supports.",
+    )
+    num_candidates: int = option(default=20, help="Size of the n-best list, and of its beam.", ge=2, le=1_000)
+    max_words: int = option(
+        default=3, help="Maximum number of omitted words of a sentence that are repaired.", ge=1, le=100
+    )
+    num_translations: int = option(
+        default=3, help="Number of translations of an omitted word that are tried as terms.", ge=1, le=100
+    )
+    min_fertility: float = option(
+        default=1.0, help="Minimum total attention of the tokens of an omitted word.", gt=0, le=1_000
+    )
+    weight: float = option(
+        default=2.0, help="Log-probability in nats that one coverage error less is worth.", ge=0, le=1_000
+    )
+    max_loss: float = option(
+        default=10.0, help="Maximum loss of log-probability of a repaired translation, in nats.", ge=0, le=1e6
+    )
+
+
+@dataclass(frozen=True)
+class RepairInput:
+    """The sentences of a block that are translated again.
+
+    Attributes:
+        translator: The translator.
+        results: The results of the whole block.
+        before: The coverage errors of each row of the block that has a translation.
+        judge: The detector of coverage errors.
+        config: The settings.
+    """
+
+    translator: BaseTranslator
+    results: Sequence[LineResult]
+    before: Mapping[int, CoverageJudgment]
+    judge: CoverageJudge
+    config: RepairConfig
+
+    @cached_property
+    def omitted(self) -> dict[int, list[int]]:
+        """The source words that are likely omitted, the most probable first, by row."""
+        found = {}
+        for row, judgment in self.before.items():
+            hit = [place for place, one in enumerate(judgment.omitted) if one >= self.config.threshold]
+            if hit:
+                hit.sort(key=lambda place: -judgment.omitted[place])
+                found[row] = hit[: self.config.max_words]
+        return found
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A second translation of a sentence.
+
+    Attributes:
+        row: Index of the sentence.
+        strategy: The strategy that found it.
+        found: The translation, with its log-probability under the model without constraints.
+    """
+
+    row: int
+    strategy: Strategy
+    found: TextHypothesis
+
+
+def supported_strategies(translator: BaseTranslator, config: RepairConfig) -> list[Strategy]:
+    """Return the strategies of the settings, or by default those that the translator supports.
+
+    Raises:
+        UsageError: if the translator does not support a strategy of the settings, or none at all.
+    """
+    options = translator.search_options
+    lists = options is None or {"beam_size", "num_return"} <= options
+    if config.strategies:
+        for strategy in config.strategies:
+            if strategy in _CAPABILITIES:
+                translator.require(_CAPABILITIES[strategy], f"repair by {strategy}")
+            elif not lists:
+                raise translator.unsupported(f"repair by {strategy}")
+        return list(dict.fromkeys(config.strategies))
+    able = {strategy for strategy, needed in _CAPABILITIES.items() if needed in translator.capabilities}
+    found = [one for one in STRATEGIES if one in able or (one == "nbest" and lists)]
+    if not found:
+        raise translator.unsupported("the repair of omissions (--check)")
+    return found
+
+
+def _nbest_candidates(given: RepairInput) -> Iterator[Candidate]:
+    """Yield the n-best list of each sentence."""
+    count = given.config.num_candidates
+    size = max(count, given.translator.search.beam_size)
+    search = given.translator.with_search({"beam_size": size, "num_return": count})
+    found = search.translate_block([given.results[row].line for row in given.omitted])
+    for row, result in zip(given.omitted, found, strict=True):
+        yield from (Candidate(row, "nbest", one) for one in result.translations)
+
+
+def _fertility_candidates(given: RepairInput) -> Iterator[Candidate]:
+    """Yield translations with a higher minimum of attention: for each omitted word, and for all of them."""
+    lines: list[tuple[int, InputLine]] = []
+    for row, words in given.omitted.items():
+        # Bounds that the user gave are not overwritten.
+        line = given.results[row].line
+        if line.fertilities:
+            continue
+        choices = [list(words), *([word] for word in words if len(words) > 1)]
+        for choice in choices:
+            bounds = _raised_bounds(given, row, choice)
+            if bounds:
+                lines.append((row, replace(line, fertilities=bounds)))
+    found = given.translator.translate_block([line for _, line in lines])
+    pairs = [
+        (row, result.translations[0])
+        for (row, _), result in zip(lines, found, strict=True)
+        if result.translations
+    ]
+    yield from _rescored(given.translator, given.results, pairs)
+
+
+def _rescored(
+    translator: BaseTranslator, results: Sequence[LineResult], pairs: Sequence[tuple[int, TextHypothesis]]
+) -> Iterator[Candidate]:
+    """Yield candidates with the log-probability under the model with its own bounds.
+
+    Raised minima change the attention, so that log-probabilities of the search are not comparable.
+    """
+    sinks = len(translator.text.sink_tokens)
+    texts = [
+        PretokenizedPair(
+            results[row].line.text,
+            one.text,
+            results[row].source_tokens[: len(results[row].source_tokens) - sinks],
+            one.tokens,
+        )
+        for row, one in pairs
+    ]
+    for (row, one), scored in zip(pairs, translator.score(texts), strict=True):
+        if scored.hypothesis is not None:
+            plain = scored.hypothesis
+            kept = replace(one.hypothesis, score=plain.score, log_probability=plain.log_probability)
+            yield Candidate(row, "fertility", replace(one, hypothesis=kept))
+
+
+def _raised_bounds(given: RepairInput, row: int, omitted: Sequence[int]) -> str:
+    """Return the fertilities of a line in the format of `parse_fertilities`; empty if no token is raised."""
+    text, result = given.translator.text, given.results[row]
+    tokens = result.source_tokens[: len(result.source_tokens) - len(text.sink_tokens)]
+    raised = _tokens_of_words(text.source, tokens, given.before[row].source_words, omitted)
+    minimum = given.config.min_fertility
+    fields = [f"{minimum!r}:" if token in raised else "-" for token in range(len(tokens))]
+    return " ".join(fields) if raised else ""
+
+
+def _tokens_of_words(
+    side: TextSide, tokens: Sequence[str], words: Sequence[str], chosen: Sequence[int]
+) -> set[int]:
+    """Return the tokens of words that the detector's word segmentation separates.
+
+    Both segmentations are compared by character. Where the tokenizer changes characters, words are compared
+    by their spelling.
+    """
+    numbers = side.word_ids(tokens)
+    own = [word.casefold() for word in tokens_to_words(side, tokens)]
+    other = [word.casefold() for word in words]
+    if "".join("".join(own).split()) == "".join("".join(other).split()):
+        owners = [place for place, word in enumerate(own) for _ in "".join(word.split())]
+        others = [place for place, word in enumerate(other) for _ in "".join(word.split())]
+        hit = {a for a, b in zip(owners, others, strict=True) if b in chosen}
+    else:
+        spelled = {other[place] for place in chosen}
+        hit = {place for place, word in enumerate(own) if word in spelled}
+    return {token for token, word in enumerate(numbers) if word in hit}
+
+
+def _term_candidates(given: RepairInput) -> Iterator[Candidate]:
+    """Yield translations that contain a translation of an omitted word, for each of several."""
+    lines: list[tuple[int, InputLine]] = []
+    count = given.config.num_translations
+    for row, words in given.omitted.items():
+        own, line = given.before[row].source_words, given.results[row].line
+        choices = [given.judge.translations(own[word], count) for word in words]
+        first = [found[0] for found in choices if found]
+        # Several omitted words may need each other, such as a verb and its particle.
+        terms = [[one] for found in choices for one in found] + ([first] if len(first) > 1 else [])
+        required = [line.terms] if line.terms else []
+        lines += [(row, replace(line, terms="\t".join([*required, *one]))) for one in terms]
+    found = given.translator.translate_block([line for _, line in lines])
+    for (row, _), result in zip(lines, found, strict=True):
+        # Without its terms, the search has found the first translation once more.
+        if result.translations and not result.missing_terms:
+            yield Candidate(row, "terms", result.translations[0])
+
+
+_FINDERS: Mapping[Strategy, Callable[[RepairInput], Iterator[Candidate]]] = {
+    "nbest": _nbest_candidates,
+    "fertility": _fertility_candidates,
+    "terms": _term_candidates,
+}
+
+
+def find_candidates(given: RepairInput) -> list[Candidate]:
+    """Return the candidates of all strategies. A text that several strategies find occurs once per sentence.
+
+    Raises:
+        UsageError: if the translator does not support a strategy of the settings, or none at all.
+    """
+    strategies = supported_strategies(given.translator, given.config)
+    if not given.omitted:
+        return []
+    distinct: dict[tuple[int, str], Candidate] = {}
+    for strategy in strategies:
+        for one in _FINDERS[strategy](given):
+            distinct.setdefault((one.row, one.found.text), one)
+    return list(distinct.values())
