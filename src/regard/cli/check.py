@@ -172,9 +172,10 @@ def check_command(
 ) -> None:
     """Find omissions, additions and repetitions in translations of any system, without a reference.
 
-    The most probable errors come first. Words are marked: [omitted] in the source, {added} and <repeated> in
-    the translation. A question mark follows the most probable word of an error that no word reaches the
-    threshold for. Probabilities are calibrated for text in which one sentence in ten has an error.
+    The most probable errors come first. Omitted words stand in square brackets in the source, added words in
+    braces and repeated words in angle brackets in the translation. A question mark follows a word that is
+    only the most probable one. The probabilities of the detector `combined` are calibrated for text in which
+    one sentence in ten has each error.
 
     Example: regard check test.de system.en --train-source train.de --train-target train.en
     --save-model checker
@@ -204,7 +205,7 @@ def check_command(
                     seed=labels.seed,
                 )
                 file.write("\n")
-                write_table(file, _evaluation_rows(evaluated))
+                write_table(file, _evaluation_rows(evaluated, file.is_terminal))
                 results["evaluation"] = evaluated.to_data()
         if table is not None:
             _write_tsv(table, found.rows())
@@ -226,6 +227,7 @@ def _check_error(error: str | None) -> None:
 def _show(file: Output, found: "CoverageCheck", output: CheckOutput) -> None:
     """Write the summary and the worst sentences."""
     from rich.console import Console
+    from rich.padding import Padding
     from rich.text import Text
 
     error: Any = output.error
@@ -243,7 +245,9 @@ def _show(file: Output, found: "CoverageCheck", output: CheckOutput) -> None:
     console = Console(highlight=False, markup=False)
     for line in lines:
         if file.is_terminal:
-            console.print(line)
+            # A long line continues at its own indentation.
+            indent = len(line.plain) - len(line.plain.lstrip())
+            console.print(Padding(line[indent:], (0, 0, 0, indent)) if indent else line)
         else:
             # Without a terminal, a line is neither wrapped nor colored.
             file.write(f"{line.plain}\n")
@@ -298,32 +302,36 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
     return Text("").join(reversed(found))
 
 
-def _evaluation_rows(evaluated: "CoverageEvaluation") -> list[list[str]]:
-    """Return the table of measures, in percent, with one row per level and error."""
-    groups: dict[tuple[str, str], dict[str, str]] = {}
-    for row in evaluated.rows():
-        own = groups.setdefault((row["level"], row["error"]), {})
-        own["errors"] = f"{row['num_errors']:,}/{row['num_labeled']:,}"
-        value, low, high = (100 * row[name] for name in ("value", "low", "high"))
-        own[row["metric"]] = "-" if value != value else f"{value:.1f} ({low:.1f} to {high:.1f})"
-    rows: list[list[str]] = []
-    for level in ("sentence", "word"):
-        own = {error: values for (one, error), values in groups.items() if one == level}
-        if not own:
-            continue
-        names = list(next(iter(own.values())))
-        # One column per error keeps the table narrow enough for a terminal.
-        rows.append([f"{level}s, %", *own])
-        rows += [[_label(name), *(values[name] for values in own.values())] for name in names]
-    width = max(map(len, rows))
-    return [row + [""] * (width - len(row)) for row in rows]
+def _evaluation_rows(evaluated: "CoverageEvaluation", compact: bool) -> list[list[str]]:
+    """Return the table of measures.
+
+    Args:
+        evaluated: The measures.
+        compact: Whether to return percentages with one column per error, which fit a terminal, instead of one
+            row per measure.
+    """
+    rows = evaluated.rows()
+    if not compact:
+        cells = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+        return [list(rows[0]), *cells]
+    errors = list(dict.fromkeys(row["error"] for row in rows))
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        counts = f"{row['num_errors']:,} of {row['num_labeled']:,}"
+        lines.setdefault((row["level"], f"{row['level']}s"), {})[row["error"]] = counts
+        value, low, high = (f"{100 * row[name]:.3g}" for name in ("value", "low", "high"))
+        # An undefined measure is NaN, which differs from itself.
+        shown = "-" if row["value"] != row["value"] else f"{value} {low}-{high}"
+        lines.setdefault((row["level"], row["metric"]), {})[row["error"]] = shown
+    table = [[_label(name), *(own.get(error, "") for error in errors)] for (_, name), own in lines.items()]
+    return [["%, 95 % interval", *errors], *table]
 
 
 def _label(metric: str) -> str:
     """Return the label of a measure in the table."""
     name, _, budget = metric.partition("_at_")
-    name = {"auroc": "AUROC", "f1": "F1", "errors": "with the error"}.get(name, name.replace("_", " "))
-    return f"{name} in the first {budget} %" if budget else name
+    name = {"auroc": "AUROC", "f1": "F1", "average_precision": "av. precision"}.get(name, name)
+    return f"{name} {budget} %" if budget else name
 
 
 def _write_tsv(file: Output, rows: Sequence[Mapping[str, Any]]) -> None:

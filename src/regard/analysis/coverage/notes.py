@@ -25,9 +25,10 @@ NOTES: Mapping[Note, str] = {
     "empty_source": "the source is empty",
     "empty_translation": "the translation is empty",
     "copied": "the translation is a copy of the source, probably untranslated",
-    "unknown_source": "hardly any source word occurs in the training text: is it in another language?",
+    "unknown_source": "hardly any source word occurs in the training text: is it in another language, "
+    "or are the files swapped?",
     "unknown_translation": "hardly any word of the translation occurs in the training text: is it in another "
-    "language?",
+    "language, or are the files swapped?",
 }
 """The notes in words."""
 
