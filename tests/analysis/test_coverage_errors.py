@@ -98,7 +98,7 @@ def test_too_little_training_text_is_refused() -> None:
 
 def test_detectors_name_the_input_that_they_need(model) -> None:
     assert "combined" in DETECTORS.names()
-    with pytest.raises(UsageError, match="the detector 'combined' needs a model of good translations"):
+    with pytest.raises(UsageError, match="the detector 'combined' needs parallel text of good translations"):
         build_detector("combined", DetectionInput())
     with pytest.raises(UsageError, match="detector 'magic': expected one of"):
         build_detector("magic", DetectionInput())

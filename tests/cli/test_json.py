@@ -37,6 +37,7 @@ COMMANDS = {
     "length_analysis": f"analyze length model {ANALYSIS}",
     "penalty_tuning": f"tune model {ANALYSIS}",
     "quickstart": "quickstart --output-dir quick",
+    "coverage_check": "check in.txt ref.txt --detector length --labels labels",
     "figure": "figures simplex -o plotted",
 }
 OTHERS = {"score", "tour", "reproduce"}
@@ -46,7 +47,12 @@ OTHERS = {"score", "tour", "reproduce"}
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     folder = tmp_path_factory.mktemp("json")
-    texts = {"in.txt": TEXT, "ref.txt": [line.upper() for line in TEXT], "links": ["0-0"] * 4}
+    texts = {
+        "in.txt": TEXT,
+        "ref.txt": [line.upper() for line in TEXT],
+        "links": ["0-0"] * 4,
+        "labels": ["line\tomission", "1\t1", "2\t0"],
+    }
     for name, lines in texts.items():
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
     save_model(folder / "model")

@@ -6,9 +6,9 @@ check.worst(3)  # the sentences with the most probable errors
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
 from regard.analysis.coverage.model import CoverageModel as TrainedModel
@@ -18,10 +18,18 @@ from regard.analysis.coverage.notes import apply_note, find_note
 from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
 from regard.analysis.coverage.text import WordPair, split_pairs
 from regard.api.arguments import TextSource, read_texts
+from regard.api.loading import load_translator
 from regard.errors import DataError, UsageError
+from regard.generation.base import BaseTranslator
+
+if TYPE_CHECKING:
+    # `regard.api.model` imports this module.
+    from regard.api.model import Model
 
 __all__ = ["CoverageModel", "check", "read_parallel"]
 
+Translator: TypeAlias = "BaseTranslator | Model | Path | str"
+"""A translator, a model, or a model directory."""
 _MAX_WORDS = 2_000
 """Maximum number of words of a sentence: evidence needs memory for each pair of words."""
 
@@ -87,8 +95,9 @@ def check(
     *,
     model: CoverageModel | Path | str | None = None,
     training: tuple[TextSource, TextSource] | None = None,
+    translator: "Translator | None" = None,
+    reverse_translator: "Translator | None" = None,
     num_threads: int = 0,
-    **inputs: Any,
 ) -> CoverageCheck:
     """Find omissions, additions and repetitions in translations of any system, without a reference.
 
@@ -98,8 +107,10 @@ def check(
         detector: Name of the detector. `length` and `repetition` need no model.
         model: A model of good translations, or its directory.
         training: Sources and translations of good text on which such a model is trained, if `model` is None.
+        translator: A model from the source to the target language, or its directory, for the detectors
+            `contrastive` and `attention`.
+        reverse_translator: The same from the target to the source language.
         num_threads: Number of threads of the word aligner. 0 uses all processors.
-        inputs: Further inputs of detectors, such as `translator`; see `DetectionInput`.
 
     Raises:
         DataError: if a file cannot be read, the numbers of lines differ, or a sentence has more than 2,000
@@ -110,22 +121,33 @@ def check(
     pairs = _split(*lines)
     if model is not None and training is not None:
         raise UsageError("give either model or training, not both")
+    inputs = DetectionInput(
+        num_threads=num_threads,
+        translator=_load_translator(translator),
+        reverse_translator=_load_translator(reverse_translator),
+    )
     # A wrong name and a missing input are reported before a model is trained or loaded.
     if DETECTORS.get(detector) is None or (training is None and model is None):
-        build_detector(detector, DetectionInput(num_threads=num_threads, **inputs))
+        build_detector(detector, inputs)
     if isinstance(model, Path | str):
         model = CoverageModel.load(model, num_threads)
     elif training is not None:
         model = CoverageModel.train(*training, num_threads=num_threads)
     trained = None if model is None else model.model
-    found = DetectionInput(model=trained, num_threads=num_threads, **inputs)
-    scores = build_detector(detector, found).detect(pairs)
+    scores = build_detector(detector, replace(inputs, model=trained)).detect(pairs)
     sentences = []
     for line, (pair, source, translation, own) in enumerate(zip(pairs, *lines, scores, strict=True), 1):
         note = find_note(pair, trained)
         own = apply_note(note, pair, own)
         sentences.append(CheckedSentence.of(line, (source, translation), own, note))
     return CoverageCheck(detector, tuple(sentences))
+
+
+def _load_translator(given: "Translator | None") -> BaseTranslator | None:
+    """Return the translator of a model, of its directory, or itself."""
+    if isinstance(given, Path | str):
+        return load_translator([Path(given)])
+    return given if given is None or isinstance(given, BaseTranslator) else given.translator
 
 
 def read_parallel(

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -16,9 +16,11 @@ from regard.cli.options import (
     NumThreadsOption,
     ParallelSourceArgument,
     ParallelTargetArgument,
+    ReverseTranslatorOption,
     SeedOption,
     TrainSourceOption,
     TrainTargetOption,
+    TranslatorOption,
 )
 from regard.cli.output import Output, open_output, print_message, write_json, write_table
 from regard.errors import UsageError
@@ -55,7 +57,15 @@ class DetectorOptions:
         Path | None,
         typer.Option(help="Directory in which to save the trained model.", show_default=False),
     ] = None
+    translator: TranslatorOption = None
+    reverse_translator: ReverseTranslatorOption = None
     num_threads: NumThreadsOption = None
+
+    @property
+    def translators(self) -> dict[str, Path]:
+        """The directories of translators that are given."""
+        found = {"translator": self.translator, "reverse_translator": self.reverse_translator}
+        return {name: path for name, path in found.items() if path is not None}
 
     def check(self) -> None:
         """Check the combination of options before a text is read.
@@ -63,7 +73,7 @@ class DetectorOptions:
         Raises:
             UsageError: If there is no such detector, or options contradict each other.
         """
-        from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
+        from regard.analysis.coverage.base import DETECTORS
         from regard.analysis.coverage.model_files import check_model_dir
 
         if (self.train_source is None) != (self.train_target is None):
@@ -74,9 +84,8 @@ class DetectorOptions:
         require_flag("--train-source", trained, {"save_model": self.save_model})
         if self.save_model is not None:
             check_model_dir(self.save_model)
-        # This reports an unknown detector, or a missing input.
-        if DETECTORS.get(self.detector) is None or (not trained and self.model is None):
-            build_detector(self.detector, DetectionInput())
+        if DETECTORS.get(self.detector) is None:
+            raise UsageError(f"--detector {self.detector!r}: expected one of {', '.join(DETECTORS.names())}")
 
     def load(self) -> "CoverageModel | None":
         """Return the model, trained or loaded; None without one."""
@@ -190,13 +199,17 @@ def check_command(
         table = None if output.tsv is None else files.enter_context(open_output(output.tsv))
         model = detector.load()
         found = check(
-            source, translation, detector.detector, model=model, num_threads=detector.num_threads or 0
+            source,
+            translation,
+            detector.detector,
+            model=model,
+            num_threads=detector.num_threads or 0,
+            **detector.translators,
         )
         for note in found.notes:
             print_message(note)
         with open_output(None) as file:
             _show(file, found, output)
-            results = found.to_dict()
             if labels.labels is not None:
                 evaluated = found.evaluate(
                     labels.labels,
@@ -206,10 +219,11 @@ def check_command(
                 )
                 file.write("\n")
                 write_table(file, _evaluation_rows(evaluated, file.is_terminal))
-                results["evaluation"] = evaluated.to_data()
+                found = replace(found, evaluation=evaluated)
         if table is not None:
             _write_tsv(table, found.rows())
-    write_json(output.json_file, results)
+    if output.json_file is not None:
+        write_json(output.json_file, found.to_dict())
     if output.report is not None:
         written = check_report(found, output.report, translation.name, threshold=output.threshold)
         print_message(f"wrote {written}")

@@ -16,7 +16,7 @@ from regard.analysis.coverage.text import WordPair
 from regard.config import configclass, option
 from regard.errors import UsageError
 from regard.generation.base import BaseTranslator
-from regard.registry import NamedRegistry
+from regard.registry import NamedRegistry, subclass_of
 from regard.types import Float
 
 if TYPE_CHECKING:
@@ -154,7 +154,9 @@ _REMEDIES: Mapping[str, str] = {
     "find additions",
 }
 
-DETECTORS: NamedRegistry[type[Detector]] = NamedRegistry("detector", packages=["regard.analysis.coverage"])
+DETECTORS: NamedRegistry[type[Detector]] = NamedRegistry(
+    "detector", packages=["regard.analysis.coverage"], contract=subclass_of(Detector)
+)
 register_detector = DETECTORS.register
 
 

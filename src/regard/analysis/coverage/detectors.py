@@ -3,6 +3,7 @@
 Their scores are probabilities by a fixed rule, not calibrated ones; the combined detector calibrates them.
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,7 +24,10 @@ _MIN_UNLINKED = 0.1
 _SHIFT = 2.0  # standard deviations by which an error is assumed to change the length
 _PRIOR = -2.2  # log-odds of an error in one of ten sentences
 _MIN_PAIRS = 20
-_SCRIPTS = LengthModel(slope=1.0, intercept=0.0, deviation=0.3)
+_DEVIATION = 0.35  # of the logarithm of the ratio of lengths, for any languages
+_SCRIPTS = ((re.compile("[\u3400-\u9fff\uf900-\ufaff]"), 3.0), (re.compile("[\uac00-\ud7af]"), 2.0),
+            (re.compile("[\u3040-\u30ff]"), 1.5))  # fmt: skip
+"""Letters of an alphabet that a character of some scripts stands for: Han, Hangul, Kana."""
 
 
 @register_detector("alignment")
@@ -106,8 +110,8 @@ def _run_probabilities(
 class LengthDetector(Detector):
     """The length of the translation, compared with the length that is usual for such a source.
 
-    Without a model, the lengths of the text itself are the usual ones, and for fewer than 20 pairs, those of
-    the same number of characters. The score is the probability of an error by Bayes' rule, if lengths are
+    Without a model, the lengths of the text itself are the usual ones, and for fewer than 20 pairs, equal
+    lengths, where a character of Chinese or Japanese counts for several letters. The score is the probability of an error by Bayes' rule, if lengths are
     normally distributed, an omission or addition changes the length by two standard deviations, and one
     sentence in ten has one.
     """
@@ -120,10 +124,12 @@ class LengthDetector(Detector):
             return []
         model = self.inputs.model
         if model is not None:
-            length = model.length
+            excess = model.length.excess(pairs)
+        elif len(pairs) >= _MIN_PAIRS:
+            excess = LengthModel.fit(pairs).excess(pairs)
         else:
-            length = LengthModel.fit(pairs) if len(pairs) >= _MIN_PAIRS else _SCRIPTS
-        excess = length.excess(pairs)
+            sizes = np.log([[_num_letters(side) for side in (one.source, one.target)] for one in pairs])
+            excess = (sizes[:, 1] - sizes[:, 0]) / _DEVIATION
         # The logarithm of the ratio of two normal densities, whose means are _SHIFT apart.
         shorter, longer = (
             1 / (1 + np.exp(-(_PRIOR + _SHIFT * sign * excess - _SHIFT**2 / 2))) for sign in (-1, 1)
@@ -132,6 +138,12 @@ class LengthDetector(Detector):
             PairScores({"omission": float(omission), "addition": float(addition)})
             for omission, addition in zip(shorter, longer, strict=True)
         ]
+
+
+def _num_letters(words: Sequence[str]) -> float:
+    """Return the number of letters of an alphabet that words correspond to, plus 1."""
+    text = "".join(words)
+    return 1 + len(text) + sum((size - 1) * len(script.findall(text)) for script, size in _SCRIPTS)
 
 
 @register_detector("repetition")

@@ -139,7 +139,7 @@ def _read_table(path: Path | str, lines: Sequence[str]) -> list[LineLabels]:
         # A line has at most 1 MiB, but a number of so many digits is no line number.
         if len(line.split("\t")) != len(header) or not valid or not (place.isdecimal() and len(place) < 12):
             raise DataError(
-                f"{path}:{number}: expected a line number and labels 0 or 1 in {len(header)} columns"
+                f"{path}:{number}: expected {len(header)} columns: a line number, and labels 0 or 1"
             )
         errors = {error: cells[error] == "1" for error in _SENTENCE_ERRORS if cells.get(error)}
         found.append(LineLabels(int(place), errors))

@@ -130,12 +130,14 @@ class CoverageCheck(Result):
     Attributes:
         detector: Name of the detector.
         sentences: The sentences, in the order of the text.
+        evaluation: Comparison with labels, by `regard check --labels`.
     """
 
     schema: ClassVar[str] = "coverage_check"
 
     detector: str
     sentences: tuple[CheckedSentence, ...]
+    evaluation: CoverageEvaluation | None = None
 
     def __len__(self) -> int:
         """Return the number of sentences."""
@@ -253,6 +255,7 @@ class CoverageCheck(Result):
             "num_sentences": len(self),
             "counts": {error: self.count(error) for error in self.errors},
             "notes": list(self.notes),
+            "evaluation": None if self.evaluation is None else self.evaluation.to_data(),
             "sentences": [one.to_data() for one in self.sentences],
         }
 

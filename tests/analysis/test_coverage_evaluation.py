@@ -1,0 +1,184 @@
+"""Labels of coverage errors and the measures of a detector, against enumeration and scikit-learn."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.analysis.coverage.base import PairScores
+from regard.analysis.coverage.evaluation import CoverageEvaluation, sentence_scores, word_scores
+from regard.analysis.coverage.labels import LineLabels, format_labels, labeled_words, read_labels
+from regard.analysis.coverage.result import CheckedSentence, CoverageCheck, marked_spans
+from regard.errors import DataError, UsageError
+
+TEXTS = [("Ein Hund", "A dog dog"), ("Zwei", "Two"), ("Drei Katzen", "Three"), ("Vier", "Four birds")]
+
+
+def checked(scores: list[PairScores]) -> CoverageCheck:
+    """Return a check of the first of `TEXTS` with given scores."""
+    rows = zip(TEXTS, scores, strict=False)
+    return CoverageCheck("own", tuple(CheckedSentence.of(i, *row) for i, row in enumerate(rows, 1)))
+
+
+def omissions(*values: float) -> CoverageCheck:
+    return checked([PairScores({"omission": value}) for value in values])
+
+
+def test_measures_of_a_ranking_by_hand() -> None:
+    # Of the four pairs of a positive and a negative, three are in order. The positives stand at 1 and 3.
+    found = sentence_scores(np.array([True, False, True, False]), np.array([0.9, 0.8, 0.7, 0.1]), 10)
+    assert found["auroc"].value == pytest.approx(3 / 4)
+    assert found["average_precision"].value == pytest.approx((1 + 2 / 3) / 2)
+    # 10 % of four sentences is rounded up to one.
+    assert (found["precision_at_10"].value, found["recall_at_10"].value) == (1.0, 0.5)
+
+
+def test_equal_scores_are_in_random_order() -> None:
+    found = sentence_scores(np.array([True] + [False] * 9), np.zeros(10), 10)
+    assert found["auroc"].value == 0.5
+    assert found["average_precision"].value == pytest.approx(0.1)
+    assert found["precision_at_10"].value == pytest.approx(0.1)
+
+
+@pytest.fixture(scope="module")
+def metrics():
+    return pytest.importorskip("sklearn.metrics")
+
+
+@given(rows=st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
+def test_measures_equal_those_of_scikit_learn(metrics, rows) -> None:
+    labels, scores = np.array([one for one, _ in rows]), np.array([float(one) for _, one in rows])
+    found = sentence_scores(labels, scores, 2)
+    if not 0 < labels.sum() < len(labels):
+        assert np.isnan(found["auroc"].value)
+        return
+    assert found["auroc"].value == pytest.approx(metrics.roc_auc_score(labels, scores))
+    expected = metrics.average_precision_score(labels, scores)
+    assert found["average_precision"].value == pytest.approx(expected)
+
+
+def test_interval_covers_the_spread_of_the_measure() -> None:
+    generator = np.random.default_rng(1)
+    labels = generator.random(400) < 0.3
+    scores = generator.normal(size=400) + labels
+    found = sentence_scores(labels, scores, 500)["auroc"]
+    assert found.low < found.value < found.high
+    # Hanley & McNeil (1982): the standard error of an AUROC A with n positives and m negatives.
+    a, n, m = found.value, labels.sum(), (~labels).sum()
+    q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
+    error = np.sqrt((a * (1 - a) + (n - 1) * (q1 - a * a) + (m - 1) * (q2 - a * a)) / (n * m))
+    assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.25)
+
+
+def test_measures_of_words_by_hand() -> None:
+    labels = [np.array([True, False, True]), np.array([False])]
+    scores = [np.array([0.9, 0.6, 0.2]), np.array([0.5])]
+    found = word_scores(labels, scores, 0.5, 10)
+    # Three words are found, one of them correctly, and one of two affected words is found.
+    assert [found[name].value for name in ("precision", "recall", "f1")] == pytest.approx([1 / 3, 1 / 2, 0.4])
+    assert word_scores([np.array([False])], [np.array([0.1])], 0.5, 10)["f1"].value == 0
+
+
+def test_labels_survive_their_file(tmp_path) -> None:
+    labels = [
+        LineLabels(1, {"omission": True, "addition": False}, {"omission": ((0, 3), (4, 8)), "addition": ()}),
+        LineLabels(3, {"unrelated": True}),
+    ]
+    (tmp_path / "labels").write_text(format_labels(labels) + "\n")
+    assert read_labels(tmp_path / "labels") == labels
+
+
+def test_table_of_labels_leaves_empty_cells_unknown(tmp_path) -> None:
+    (tmp_path / "labels").write_text("line\tomission\trepetition\n2\t1\t0\n4\t\t1\n")
+    assert read_labels(tmp_path / "labels") == [
+        LineLabels(2, {"omission": True, "repetition": False}),
+        LineLabels(4, {"repetition": True}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "labels: the file is empty"),
+        ("\n", "labels: the file contains no labels"),
+        ('{"line": 0}\n', "labels:1: not the labels of a line: .*line"),
+        ('{"line": 1, "omision": true}\n', "labels:1: not the labels of a line: .*omision"),
+        ('{"line": 1}\n{"line": 1, "added": [[1]]}\n', "labels:2: not the labels of a line: .*added"),
+        ("line\tomision\n1\t1\n", "labels:1: expected JSON lines, or a tab-separated header"),
+        ("line\tomission\n1\t2\n", "labels:2: expected 2 columns: a line number, and labels 0 or 1"),
+        ("line\tomission\n1\n", "labels:2: expected 2 columns"),
+        ("line\tomission\nx\t1\n", "labels:2: expected 2 columns"),
+        ("line\tomission\n9\t1\n", "labels: line 9 is labeled, but the text has 2 lines"),
+        ("line\tomission\n1\t1\n1\t1\n", "labels: line 1 is labeled twice"),
+        ('{"line": 2, "omitted": [[0, 5]]}\n',
+         r"labels: line 2: the span \[0, 5\] of 'omitted' is not within the 4 characters of the source"),
+        ('{"line": 1, "added": [[3, 3]]}\n', r"the span \[3, 3\] of 'added' is not within the 9 characters"),
+        ("line\trepetition\n1\t1\n", "no label is of an error that the detector 'own' finds: omission"),
+    ],
+)  # fmt: skip
+def test_wrong_labels_are_refused_with_their_line(tmp_path, text, message) -> None:
+    path = tmp_path / "labels"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        omissions(0.1, 0.2).evaluate(path)
+
+
+def test_words_are_labeled_if_a_span_overlaps_them() -> None:
+    words = [(0, 3), (4, 8), (8, 9)]
+    assert labeled_words(words, [(2, 5)]).tolist() == [True, True, False]
+    assert labeled_words(words, [(3, 4)]).tolist() == [False] * 3
+    assert labeled_words([], [(0, 1)]).tolist() == []
+
+
+def test_evaluation_uses_labeled_lines_only() -> None:
+    labels = [LineLabels(1, {"omission": True}), LineLabels(3, {"omission": False, "addition": True})]
+    found = omissions(0.9, 0.99, 0.1, 0.0).evaluate(labels, num_bootstrap_samples=5)
+    assert isinstance(found, CoverageEvaluation)
+    assert found.counts == {("sentence", "omission"): (2, 1)}
+    assert found.estimate("omission", "auroc").value == 1.0
+    assert found.to_dict()["scores"][0]["num_labeled"] == 2
+    with pytest.raises(KeyError):
+        found.estimate("addition", "auroc")
+    with pytest.raises(UsageError, match="at least 2"):
+        omissions(0.9).evaluate(labels, num_bootstrap_samples=1)
+
+
+def test_undefined_measure_is_null_in_json() -> None:
+    found = omissions(0.9, 0.1).evaluate([LineLabels(1, {"omission": False})], num_bootstrap_samples=5)
+    assert found.to_dict()["scores"][0]["value"] is None
+    assert "AUROC" in repr(found)
+
+
+def test_words_are_compared_with_labels() -> None:
+    scores = PairScores({"repetition": 0.8}, {"repetition": np.array([0.0, 0.1, 0.9])})
+    labels = [LineLabels(1, {}, {"repetition": ((6, 9),)})]
+    found = checked([scores]).evaluate(labels, num_bootstrap_samples=5)
+    assert found.counts == {("word", "repetition"): (3, 1)}
+    assert found.estimate("repetition", "f1", "word").value == 1.0
+
+
+def test_spans_join_neighbors_and_name_the_most_probable_word() -> None:
+    words = np.array([0.6, 0.7])
+    (one,) = checked([PairScores({"omission": 0.9}, {"omission": words})]).sentences
+    assert marked_spans(one, "omission") == [(0, 8, True)]
+    assert marked_spans(one, "omission", 0.65) == [(4, 8, True)]
+    assert marked_spans(one, "omission", 0.8) == [(4, 8, False)]
+    assert marked_spans(one, "omission", 0.95) == [] and marked_spans(one, "addition") == []
+
+
+def test_summary_counts_sentences() -> None:
+    found = omissions(0.9, 0.2, 0.6)
+    assert found.summary() == "Of 3 sentences, 2 probably omit a word."
+    assert found.summary(0.8) == "Of 3 sentences, 1 probably omits a word."
+    assert CoverageCheck("own", ()).summary() == "There are no sentences."
+    assert [one.line for one in found.worst(2)] == [1, 3]
+    with pytest.raises(UsageError, match="the detector 'own' finds omission"):
+        found.worst(error="addition")
+
+
+def test_html_marks_words_and_escapes_text() -> None:
+    sentence = CheckedSentence.of(
+        1, ("<b> x", "y"), PairScores({"omission": 0.9}, {"omission": np.array([0.0, 0.9, 0.0, 0.0])})
+    )
+    shown = CoverageCheck("own", (sentence,))._repr_html_()
+    assert '&lt;<mark title="omission">b</mark>&gt; x' in shown

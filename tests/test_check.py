@@ -1,0 +1,230 @@
+"""`regard.check` and `regard.corrupt` on the phrasebook, and on input that is no ordinary translation."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import regard
+from regard.analysis.coverage.base import Detector, PairScores, SentenceError
+from regard.analysis.coverage.corruptions import CORRUPTIONS
+from regard.analysis.coverage.model import CoverageModelConfig
+from regard.analysis.coverage.text import WordPair, split_line
+from regard.errors import DataError, PluginError, UsageError
+from regard.phrasebook import generate
+
+
+def phrases(count: int, seed: int) -> tuple[list[str], list[str]]:
+    """Return German sentences and their translations."""
+    made = list(islice(generate(seed), count))
+    return [" ".join(one.source) for one in made], [" ".join(one.target) for one in made]
+
+
+@pytest.fixture(scope="module")
+def model() -> regard.CoverageModel:
+    # IBM Model 1 and few examples are enough for the tests, and train in seconds.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 600)
+        config = CoverageModelConfig(aligner="ibm1")
+        return regard.CoverageModel.train(*phrases(1_200, 1), config, num_threads=1)
+
+
+@pytest.fixture(scope="module")
+def damaged(model) -> regard.CorruptedText:
+    return regard.corrupt(*phrases(200, 2), model=model)
+
+
+@pytest.mark.parametrize(
+    ("detector", "error", "least"),
+    [("combined", "omission", 0.9), ("combined", "addition", 0.9), ("combined", "repetition", 0.95),
+     ("combined", "unrelated", 0.9), ("alignment", "omission", 0.75), ("alignment", "addition", 0.75),
+     ("length", "omission", 0.6), ("repetition", "repetition", 0.9)],
+)  # fmt: skip
+def test_detectors_find_synthetic_errors(model, damaged, detector, error, least) -> None:
+    found = regard.check(damaged.sources, damaged.translations, detector, model=model, num_threads=1)
+    evaluated = found.evaluate(damaged.labels, num_bootstrap_samples=10)
+    assert evaluated.estimate(error, "auroc").value > least
+    for one in found.sentences:
+        assert all(0 <= value <= 1 for value in one.probabilities.values())
+        for words, spans in (
+            (one.omitted, one.source_words), (one.added, one.target_words), (one.repeated, one.target_words),
+        ):  # fmt: skip
+            assert len(words) in (0, len(spans)) and np.all((words >= 0) & (words <= 1))
+
+
+@pytest.mark.parametrize("detector", ["combined", "alignment"])
+def test_most_good_sentences_have_no_probable_error(model, detector) -> None:
+    found = regard.check(*phrases(200, 5), detector, model=model, num_threads=1)
+    errors: tuple[SentenceError, ...] = ("omission", "addition")
+    assert all(found.count(error) < 20 for error in errors)
+
+
+def test_spans_show_words_in_the_raw_text(model) -> None:
+    found = regard.check(["Ein  Hund, schläft."], ["A dog is sleeping."], model=model, num_threads=1)
+    (one,) = found.sentences
+    assert [one.source[a:b] for a, b in one.source_words] == ["Ein", "Hund", ",", "schläft", "."]
+    assert len(one.omitted) == 5 and one.to_data()["source_words"][1] == [5, 9]
+    assert found.rows()[0]["translation"] == "A dog is sleeping."
+
+
+def test_empty_translation_omits_everything(model) -> None:
+    for detector in ("combined", "alignment", "length"):
+        found = regard.check(["Ein Hund"], [""], detector, model=model, num_threads=1)
+        assert found.sentences[0].probabilities["omission"] == 1.0
+        assert found.sentences[0].omitted.tolist() == [1.0, 1.0]
+        assert found.notes == ("line 1: the translation is empty",)
+    found = regard.check([""], ["A dog"], "length")
+    assert found.sentences[0].probabilities["addition"] == 1.0
+
+
+def test_copied_source_is_untranslated(model) -> None:
+    text = ["Die Frau liest ein Buch auf der Bank.", "Bayern München"]
+    found = regard.check(text, text, model=model, num_threads=1)
+    copy, names = found.sentences
+    assert copy.note == "copied" and copy.probabilities["omission"] >= 0.9 and copy.omitted.min() >= 0.9
+    # Names are translated by copying them.
+    assert names.note is None
+    assert found.notes == ("line 1: the translation is a copy of the source, probably untranslated",)
+
+
+def test_other_language_is_unrelated(model) -> None:
+    sources, translations = phrases(3, 6)
+    other = ["Le chien dort sous la table verte.", *translations[1:]]
+    first, second, _ = regard.check(sources, other, model=model, num_threads=1).sentences
+    assert first.note == "unknown_translation" and first.probabilities["unrelated"] >= 0.9
+    assert second.note is None
+    swapped = regard.check(translations, sources, model=model, num_threads=1)
+    assert all(one.note == "unknown_source" for one in swapped.sentences)
+    assert "are the files swapped?" in swapped.notes[0]
+
+
+def test_long_lists_of_lines_are_cut() -> None:
+    found = regard.check(["ein Hund"] * 20, [""] * 20, "length")
+    assert found.notes == ("lines 1, 2, 3, 4, 5, 6, 7, 8 and 12 more: the translation is empty",)
+
+
+def test_detectors_without_a_model_work_without_training_text() -> None:
+    found = regard.check(["Ein Hund schläft"], ["A dog dog sleeps"], "repetition")
+    assert found.sentences[0].repeated.argmax() == 2 and found.count("repetition") == 1
+    # With so few sentences, the usual length is that of the scripts.
+    found = regard.check(["Zwei Hunde schlafen unter dem Tisch."], ["Dogs."], "length")
+    assert found.count("omission") == 1
+    chinese = regard.check(["两只狗在桌子下面睡觉。"], ["Two dogs are sleeping under the table."], "length")
+    assert chinese.count("omission") == chinese.count("addition") == 0
+    assert len(regard.check([], [], "length")) == 0
+
+
+def test_missing_input_is_named() -> None:
+    for detector in ("combined", "alignment"):
+        with pytest.raises(UsageError, match="--train-source and --train-target or --model DIR"):
+            regard.check(["a"], ["b"], detector)
+    with pytest.raises(UsageError, match="detector 'magic': expected one of"):
+        regard.check(["a"], ["b"], "magic", training=(["a"], ["b"]))
+    with pytest.raises(UsageError, match="'contrastive' needs a translator"):
+        regard.check(["a"], ["b"], "contrastive")
+
+
+def test_wrong_texts_are_refused(tmp_path, model) -> None:
+    (tmp_path / "s").write_text("a\nb\n")
+    with pytest.raises(DataError, match=r"s has 2 lines but translations has 1: parallel texts must"):
+        regard.check(tmp_path / "s", ["a"], "length")
+    with pytest.raises(DataError, match="training sources has 1 lines but training translations has 2"):
+        regard.check(["a"], ["a"], training=(["a"], ["a", "b"]))
+    with pytest.raises(DataError, match="the training text has 2 sentence pairs; at least 100"):
+        regard.check(["a"], ["a"], training=(["a", "b"], ["a", "b"]))
+    with pytest.raises(UsageError, match="either model or training, not both"):
+        regard.check(["a"], ["a"], model=model, training=(["a"], ["b"]))
+    with pytest.raises(DataError, match=r"line 2 has 2,001 words, more than the maximum of 2,000"):
+        regard.check(["a", "a " * 2001], ["a", "a"], "length")
+    with pytest.raises(DataError, match=r"checker\.json"):
+        regard.check(["a"], ["a"], model=tmp_path)
+
+
+def test_result_is_a_table_and_json(model, damaged) -> None:
+    found = regard.check(damaged.sources, damaged.translations, model=model, num_threads=1)
+    data = found.to_dict()
+    assert data["schema"] == "coverage_check" and data["num_sentences"] == len(damaged)
+    assert set(data["counts"]) == {"omission", "addition", "repetition", "unrelated"}
+    assert list(found.to_pandas()["line"]) == list(range(1, len(damaged) + 1))
+    assert found.worst(1)[0].worst == max(one.worst for one in found.sentences)
+
+
+def test_model_of_a_directory_gives_equal_probabilities(model, damaged, tmp_path) -> None:
+    model.save(tmp_path / "checker")
+    texts = damaged.sources[:20], damaged.translations[:20]
+    ours = regard.check(*texts, model=model, num_threads=1)
+    theirs = regard.check(*texts, model=tmp_path / "checker", num_threads=1)
+    assert ours.to_dict() == theirs.to_dict()
+
+
+class OddDetector(Detector):
+    """Finds additions in translations with an odd number of words."""
+
+    name = "odd"
+
+    def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
+        """Return 1 for an odd number of words."""
+        return [PairScores({"addition": float(len(pair.target) % 2)}) for pair in pairs]
+
+
+def test_detector_of_a_plugin_is_used_by_name() -> None:
+    regard.register_detector("odd")(OddDetector)
+    found = regard.check(["a", "b"], ["one", "two words"], "odd")
+    assert [one.probabilities["addition"] for one in found.sentences] == [1.0, 0.0]
+    assert found.sentences[0].added.tolist() == []
+    with pytest.raises(PluginError, match="is not a subclass of"):
+        regard.register_detector("odder")(dict)
+
+
+@pytest.mark.parametrize("kind", CORRUPTIONS)
+def test_labels_of_corrupted_text_show_the_change(model, kind) -> None:
+    sources, translations = phrases(60, 7)
+    raw = [f"{line[:1].upper()}{line[1:]} (or so)." for line in translations]
+    made = regard.corrupt(sources, raw, kind, rate=1.0, model=model)
+    assert set(made.kinds) <= {kind, None} and made.kinds.count(kind) > 10
+    for before, after, labels, own in zip(raw, made.translations, made.labels, made.kinds, strict=True):
+        if own is None:
+            assert after == before and not any(labels.errors.values())
+            continue
+        new = [span for error in ("addition", "repetition") for span in labels.spans[error]]
+        if kind in ("insertion", "repetition"):
+            (span,) = new
+            # Without the new words, the words are those of the original.
+            assert split_line(after[: span[0]] + " " + after[span[1] :]) == split_line(before)
+        assert bool(labels.spans["omission"]) == (kind in ("deletion", "truncation", "unrelated"))
+        assert labels.errors["unrelated"] == (kind == "unrelated")
+        if kind == "truncation":
+            assert after.endswith((" so).", " or).", ".")) and len(after) < len(before)
+            assert before.startswith(after[: len(after) // 2])
+
+
+def test_spacing_of_the_text_is_kept(model) -> None:
+    made = regard.corrupt(["Ein Hund"], ['He  said: "(well) it\'s so."'], "repetition", rate=1.0, seed=3)
+    assert made.translations[0].startswith('He  said: "') or "He  said" in made.translations[0]
+    assert split_line(made.translations[0])[-1] in ('"', ".")
+
+
+def test_corrupted_text_depends_on_the_seed_only(model) -> None:
+    texts = phrases(50, 8)
+    assert regard.corrupt(*texts, model=model).to_dict() == regard.corrupt(*texts, model=model).to_dict()
+    other = regard.corrupt(*texts, model=model, seed=2)
+    assert other.translations != regard.corrupt(*texts, model=model).translations
+
+
+def test_corrupted_text_and_labels_are_written(damaged, tmp_path) -> None:
+    damaged.save_text(tmp_path / "text", tmp_path / "labels")
+    assert (tmp_path / "text").read_text().split("\n")[:-1] == list(damaged.translations)
+    found = regard.check(damaged.sources, tmp_path / "text", "repetition")
+    assert found.evaluate(tmp_path / "labels").estimate("repetition", "auroc").value > 0.9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"kinds": "typo"}, "'typo' is unknown"), ({"rate": 2.0}, "a rate from 0 to 1")],
+)  # fmt: skip
+def test_wrong_arguments_of_corruption_are_refused(arguments, message) -> None:
+    with pytest.raises(UsageError, match=message):
+        regard.corrupt(["a"], ["b"], **arguments)
+    with pytest.raises(DataError, match="sources has 1 lines but translations has 2"):
+        regard.corrupt(["a"], ["b", "c"])
