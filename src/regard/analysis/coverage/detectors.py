@@ -111,9 +111,9 @@ class LengthDetector(Detector):
     """The length of the translation, compared with the length that is usual for such a source.
 
     Without a model, the lengths of the text itself are the usual ones, and for fewer than 20 pairs, equal
-    lengths, where a character of Chinese or Japanese counts for several letters. The score is the probability of an error by Bayes' rule, if lengths are
-    normally distributed, an omission or addition changes the length by two standard deviations, and one
-    sentence in ten has one.
+    lengths, where a character of Chinese or Japanese counts for several letters. The score is the probability
+    of an error by Bayes' rule, if lengths are normally distributed, an omission or addition changes the
+    length by two standard deviations, and one sentence in ten has one.
     """
 
     name = "length"
