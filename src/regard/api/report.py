@@ -59,7 +59,7 @@ class ReportCheck:
             DataError: if a model or a text cannot be read.
             UsageError: if there is no such detector, or an input that it needs is missing.
         """
-        translators = {
+        translators: dict[str, Any] = {
             name: load_translator([Path(given)]) if isinstance(given, Path | str) else given
             for name, given in self.translators.items()
         }
@@ -228,7 +228,7 @@ def check_report(
     title: str | None = None,
     threshold: float = 0.5,
 ) -> Path:
-    """Write an HTML page with the errors of a check, the most probable ones first.
+    """Write an HTML page with the errors of a check, in decreasing order of their probability.
 
     Args:
         found: The check.

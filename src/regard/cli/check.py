@@ -144,7 +144,7 @@ class CheckOutput:
     report: Annotated[
         Path | None,
         typer.Option(
-            help="Output file for an HTML page with all sentences, the most probable errors first.",
+            help="Output file for an HTML page with all sentences, sorted by the probability of an error.",
             show_default=False,
         ),
     ] = None
