@@ -48,7 +48,7 @@ class AddressOptions:
 
 
 @dataclass(frozen=True)
-class ServedChecks:
+class ServedCheckOptions:
     """The check of translations."""
 
     panel: ClassVar[str] = "Check"
@@ -103,7 +103,7 @@ def serve(
         typer.Argument(help="Model directories. The web page can compare two models.", show_default=False),
     ],
     address: AddressOptions,
-    checks: ServedChecks,
+    checks: ServedCheckOptions,
     links: LinkOptions,
     runtime: ServerRuntime,
     settings: SettingsOption = None,
