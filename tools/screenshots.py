@@ -1,4 +1,4 @@
-"""Take the screenshots of the report and of the served page in docs/images, with the model of the quickstart.
+"""Take the screenshots of the report, the served page and a check in docs/images, with a quickstart model.
 
     python tools/screenshots.py QUICKSTART [--output-dir docs/images]
 
@@ -20,7 +20,7 @@ SIZE = {"width": 1100, "height": 760}
 
 
 def main() -> None:
-    """Take both screenshots."""
+    """Take all screenshots."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -37,7 +37,33 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "regard", *command], check=True)
         take_report(browser, report, options.output_dir / "report.png")
         take_served_page(browser, model, test.with_suffix(".de"), options.output_dir / "serve.png")
+        take_check(browser, options.quickstart / "corpus", Path(directory), options.output_dir / "check.png")
         browser.close()
+
+
+def take_check(browser: Browser, corpus: Path, directory: Path, output: Path) -> None:
+    """Make errors in the translations of the test set, check them, and take a picture of the worst ones."""
+    made, page_file = directory / "corrupted.en", directory / "check.html"
+    training = ["--train-source", str(corpus / "train.de"), "--train-target", str(corpus / "train.en")]
+    source = str(corpus / "test.de")
+    commands = [
+        [
+            "corrupt",
+            source,
+            str(corpus / "test.en"),
+            "--kinds",
+            "deletion,insertion,repetition",
+            "-o",
+            str(made),
+        ],
+        ["check", source, str(made), *training, "--worst", "0", "--report", str(page_file)],
+    ]
+    for command in commands:
+        subprocess.run([sys.executable, "-m", "regard", *command], check=True)
+    page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
+    page.goto(page_file.as_uri())
+    page.locator("#list .sentence").first.wait_for()
+    page.screenshot(path=output)
 
 
 def take_report(browser: Browser, report: Path, output: Path) -> None:

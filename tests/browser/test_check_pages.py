@@ -54,7 +54,7 @@ def test_page_of_a_check_has_marked_words_and_the_worst_first(page, checked):
     tip = str(first.locator(".source .mark").get_attribute("title"))
     assert "90 %" in tip and "<b>made</b>" in tip
     assert first.locator(".output .word.mark.addition").all_text_contents() == ["runs"]
-    # The most probable errors of the sentence are tags; the others are below the threshold.
+    # Probable errors of the sentence are tags; the others are below the threshold.
     assert first.locator(".tag").all_text_contents() == ["omitted 90 %"]
     assert page.locator("#s4 .tag").all_text_contents() == ["unrelated 97 %"]
     # Texts keep their own spaces and characters beyond the basic plane.

@@ -6,6 +6,7 @@ import re
 import pytest
 from test_translate import run, save_model
 
+import regard
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.ibm import IBM1Config
 from regard.errors import DataError, UsageError
@@ -102,6 +103,34 @@ def test_translation_files_are_compared_with_models(models, files):
     assert [sentence["systems"][0]["target_words"] for sentence in data["sentences"]] == [["A"]] * len(SOURCE)
 
 
+def test_translations_are_checked_by_a_detector(models, files):
+    (files / "given.txt").write_text("A B C\nD E D E D E\n\nF G A\nC\nB\n")
+    data = report([files / "given.txt", models[0]], files, "--check", "--detector", "repetition")
+    expected = regard.check(files / "in.txt", files / "given.txt", "repetition").to_dict()["sentences"]
+    assert [sentence["systems"][0]["check"] for sentence in data["sentences"]] == expected
+    assert (data["check"]["detector"], data["check"]["threshold"]) == ("repetition", 0.5)
+    figures = {figure["key"]: figure["values"] for figure in data["figures"]}
+    assert figures["check"] == figures["repetition"] and max(figures["check"][0]) == figures["check"][0][1]
+    assert len(figures["check"][1]) == len(SOURCE)
+
+
+def test_a_check_without_reference_is_written_as_a_page(files):
+    (files / "given.txt").write_text("A B C\nD E D E D E\n\nF G A\nC\nB\n")
+    options = ("--detector", "repetition", "--report", files / "check.html", "--threshold", 0.25)
+    result = run("check", files / "in.txt", files / "given.txt", *options)
+    assert result.exit_code == 0 and "check.html" in result.stderr
+    data = read(files / "check.html")
+    assert (data["reference"], data["title"], data["metrics"]) == (None, "Check of given.txt", [])
+    assert (data["check"]["threshold"], len(data["sentences"])) == (0.25, len(SOURCE))
+    # The keys of the figures are those of the detector, without comparisons with a reference.
+    assert [figure["key"] for figure in data["figures"]] == ["length", "check", "repetition"]
+    with pytest.raises(DataError, match="no sentences"):
+        regard.check_report(regard.check([], [], "length"), files / "none.html")
+    with pytest.raises(UsageError, match="threshold=2"):
+        regard.check_report(regard.check(["a"], ["b"], "length"), files / "none.html", threshold=2.0)
+    assert not (files / "none.html").exists()
+
+
 def test_line_limit_and_omissions_are_noted(models, files):
     data = report(models[:1], files, "--max-lines", 2, "--gold-links", files / "gold.talp", "--title", "Mine")
     assert len(data["sentences"]) == 2 and data["title"] == "Mine"
@@ -133,6 +162,17 @@ def test_configured_test_set_is_read_only_on_request(models, files, monkeypatch)
         (["--aligner", "no-aligner"], DataError, "no-aligner"),
         (["--gold-links", "no.talp"], DataError, r"no\.talp"),
         (["--output", "nowhere/page.html"], DataError, "nowhere/page.html"),
+        (["--checker", "checker"], UsageError, "--checker needs --check"),
+        (["--check"], UsageError, "the detector 'combined' needs"),
+        (["--check", "--detector", "luck"], UsageError, "detector 'luck': expected one of"),
+        (["--check", "--checker", "no-checker"], DataError, "no-checker"),
+        (["--check", "--train-source", "in.txt"], UsageError, "--train-source and --train-target"),
+        (
+            ["--check", "--checker", "a", "--train-source", "in.txt", "--train-target", "ref.txt"],
+            UsageError,
+            "either --checker or --train-source",
+        ),
+        (["--check", "--train-source", "in.txt", "--train-target", "ref.txt"], DataError, "5 sentence pairs"),
     ],
 )
 def test_invalid_arguments_write_nothing(models, files, monkeypatch, arguments, error, message):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from regard.cli.main import app
 from regard.cli.serve import serve as serve_command
-from regard.errors import CheckpointError, ConfigError, UsageError
+from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.server.config import ServeConfig
 from server.served import save_model
 
@@ -51,18 +51,32 @@ def test_invalid_settings_are_reported(tmp_path, arguments, message):
 def test_options_and_settings_reach_the_server(tmp_path, monkeypatch):
     found = []
 
-    def stop(engines, config):
-        found.append(config)
+    def stop(engines, config, checker):
+        found.extend((config, checker))
         raise UsageError("stopped here")
 
     monkeypatch.setattr("regard.server.engine.load_engines", lambda *arguments, **limits: [])
     monkeypatch.setattr("regard.server.app.create_app", stop)
     options = ("--allow-origin", "https://a.example", "--allow-host", "b.example", "--set", "batch_size=7")
     with pytest.raises(UsageError, match="stopped here"):
-        serve(tmp_path, *options, "--port", 0)
-    (config,) = found
+        serve(tmp_path, *options, "--port", 0, "--detector", "length")
+    config, checker = found
+    assert checker.detectors[0] == "length" and checker.model is None
     assert config.allow_origins == ("https://a.example",) and config.allow_hosts == ("b.example",)
     assert (config.batch_size, config.port) == (7, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (["--detector", "luck"], UsageError, "detector 'luck': expected one of"),
+        (["--detector", "combined"], UsageError, "the detector 'combined' needs"),
+        (["--checker", "nowhere"], DataError, "nowhere"),
+    ],
+)
+def test_missing_detectors_are_reported_before_the_models_are_loaded(tmp_path, arguments, error, message):
+    with pytest.raises(error, match=message):
+        serve(tmp_path / "no-model", *arguments)
 
 
 def test_help_names_existing_settings():

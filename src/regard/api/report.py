@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from regard.analysis.coverage.base import DETECTORS
 from regard.analysis.coverage.result import CoverageCheck
 from regard.analysis.errors import SentenceErrors
 from regard.analysis.inputs import ParallelText, Progress, no_progress
@@ -13,7 +14,7 @@ from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.check import CoverageModel, check
-from regard.api.loading import load_systems, lock_models, name_models
+from regard.api.loading import load_systems, load_translator, lock_models, name_models
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
 from regard.data.hf import is_hf_directory
@@ -38,30 +39,44 @@ class ReportCheck:
         detector: Name of the detector.
         model: A model of good translations, or its directory. None for a detector that needs none.
         training: Good translations on which such a model is trained, if `model` is None.
+        translator: A model from the source to the target language, or its directory, for the detectors
+            `contrastive` and `attention`.
+        reverse_translator: The same from the target to the source language.
         threshold: Probability from which words are marked at first; the reader of the page can change it.
     """
 
     detector: str = "combined"
     model: CoverageModel | Path | str | None = None
     training: tuple[TextSource, TextSource] | None = None
+    translator: Any = None
+    reverse_translator: Any = None
     threshold: float = 0.5
 
     def load(self, num_threads: int) -> "ReportCheck":
-        """Return the check with a loaded or trained model, which several systems share.
+        """Return the check with loaded or trained models, which several systems share.
 
         Raises:
-            DataError: if the model or a text cannot be read.
-            UsageError: if there is no such detector, or it needs a model.
+            DataError: if a model or a text cannot be read.
+            UsageError: if there is no such detector, or an input that it needs is missing.
         """
+        translators: dict[str, Any] = {
+            name: load_translator([Path(given)]) if isinstance(given, Path | str) else given
+            for name, given in self.translators.items()
+        }
+        # A wrong detector and missing inputs are reported before a model is trained.
+        if self.training is None or DETECTORS.get(self.detector) is None:
+            check([], [], self.detector, model=self.model, **translators)
         model = self.model
         if isinstance(model, Path | str):
             model = CoverageModel.load(model, num_threads)
         elif model is None and self.training is not None:
             model = CoverageModel.train(*self.training, num_threads=num_threads)
-        loaded = replace(self, model=model, training=None)
-        # A wrong detector is reported before hours of translation.
-        check([], [], self.detector, model=model)
-        return loaded
+        return replace(self, model=model, training=None, **translators)
+
+    @property
+    def translators(self) -> dict[str, Any]:
+        """The arguments of `regard.check` for the translators."""
+        return {"translator": self.translator, "reverse_translator": self.reverse_translator}
 
 
 @dataclass(frozen=True)
@@ -196,7 +211,8 @@ def _check_systems(
     sources, sentences = [source for source, _ in pairs], []
     for system in systems:
         outputs = [one.text for one in system.sentences]
-        found = check(sources, outputs, detection.detector, model=detection.model, num_threads=num_threads)
+        inputs = {"model": detection.model, "num_threads": num_threads, **detection.translators}
+        found = check(sources, outputs, detection.detector, **inputs)
         records = found.to_dict()["sentences"]
         # A line that the model could not translate is an error of another kind.
         sentences.append(
@@ -212,7 +228,7 @@ def check_report(
     title: str | None = None,
     threshold: float = 0.5,
 ) -> Path:
-    """Write an HTML page with the errors of a check, the most probable ones first.
+    """Write an HTML page with the errors of a check, in decreasing order of their probability.
 
     Args:
         found: The check.

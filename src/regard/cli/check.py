@@ -16,9 +16,11 @@ from regard.cli.options import (
     NumThreadsOption,
     ParallelSourceArgument,
     ParallelTargetArgument,
+    ReverseTranslatorOption,
     SeedOption,
     TrainSourceOption,
     TrainTargetOption,
+    TranslatorOption,
 )
 from regard.cli.output import Output, open_output, print_message, write_json, write_table
 from regard.errors import UsageError
@@ -55,22 +57,8 @@ class DetectorOptions:
         Path | None,
         typer.Option(help="Directory in which to save the trained model.", show_default=False),
     ] = None
-    translator: Annotated[
-        Path | None,
-        typer.Option(
-            help="Model directory of a translator from the source to the target language, with which "
-            "contrastive and attention find omissions.",
-            show_default=False,
-        ),
-    ] = None
-    reverse_translator: Annotated[
-        Path | None,
-        typer.Option(
-            help="Model directory of a translator from the target to the source language, with which they "
-            "find additions.",
-            show_default=False,
-        ),
-    ] = None
+    translator: TranslatorOption = None
+    reverse_translator: ReverseTranslatorOption = None
     num_threads: NumThreadsOption = None
 
     @property
@@ -156,7 +144,7 @@ class CheckOutput:
     report: Annotated[
         Path | None,
         typer.Option(
-            help="Output file for an HTML page with all sentences, the most probable errors first.",
+            help="Output file for an HTML page with all sentences, sorted by the probability of an error.",
             show_default=False,
         ),
     ] = None

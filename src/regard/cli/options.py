@@ -38,6 +38,7 @@ __all__ = [
     "ReferenceFileOption",
     "ReferenceLinksOption",
     "ReferenceOption",
+    "ReverseTranslatorOption",
     "RunDirOption",
     "RuntimeOptions",
     "SearchOptions",
@@ -50,6 +51,7 @@ __all__ = [
     "TokenizedOption",
     "TrainSourceOption",
     "TrainTargetOption",
+    "TranslatorOption",
     "column_numbers",
     "split_names",
 ]
@@ -181,8 +183,8 @@ NamesOption = Annotated[
 DetectorOption = Annotated[
     str,
     typer.Option(
-        help="Detector: combined (calibrated probabilities of all errors), alignment, length, repetition, or "
-        "one of a plugin. length and repetition need no model."
+        help="Detector: combined (calibrated probabilities of all errors), alignment, length, repetition, "
+        "contrastive, attention, or one of a plugin. length and repetition need no model."
     ),
 ]
 CheckerOption = Annotated[
@@ -204,6 +206,23 @@ TrainSourceOption = Annotated[
 ]
 TrainTargetOption = Annotated[
     Path | None, typer.Option(help="The translations of --train-source.", show_default=False)
+]
+
+TranslatorOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Model directory of a translator from the source to the target language, with which contrastive "
+        "and attention find omissions.",
+        show_default=False,
+    ),
+]
+ReverseTranslatorOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Model directory of a translator from the target to the source language, with which they find "
+        "additions.",
+        show_default=False,
+    ),
 ]
 
 # Computation

@@ -15,12 +15,14 @@ from regard.cli.options import (
     LinkOptions,
     LowercaseOption,
     NamesOption,
+    ReverseTranslatorOption,
     RuntimeOptions,
     SearchOptions,
     SystemsArgument,
     TokenizeOption,
     TrainSourceOption,
     TrainTargetOption,
+    TranslatorOption,
     split_names,
 )
 from regard.cli.output import print_message, track
@@ -86,17 +88,18 @@ class ReportCheckOptions:
     checker: CheckerOption = None
     train_source: TrainSourceOption = None
     train_target: TrainTargetOption = None
+    translator: TranslatorOption = None
+    reverse_translator: ReverseTranslatorOption = None
 
     def read(self) -> "ReportCheck | None":
         """Return the check; None without --check.
 
         Raises:
-            UsageError: If options contradict each other, or the detector needs a model.
+            UsageError: If options contradict each other.
         """
-        from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
         from regard.api.report import ReportCheck
 
-        files = {name: getattr(self, name) for name in ("checker", "train_source", "train_target")}
+        files = {name: value for name, value in vars(self).items() if name not in ("check", "detector")}
         require_flag("--check", self.check, files)
         if not self.check:
             return None
@@ -109,10 +112,8 @@ class ReportCheckOptions:
         )
         if training is not None and self.checker is not None:
             raise UsageError("give either --checker or --train-source and --train-target, not both")
-        # This reports an unknown detector, or a missing model.
-        if DETECTORS.get(self.detector) is None or (training is None and self.checker is None):
-            build_detector(self.detector, DetectionInput())
-        return ReportCheck(self.detector, self.checker, training)
+        translators = self.translator, self.reverse_translator
+        return ReportCheck(self.detector, self.checker, training, *translators)
 
 
 @dataclass(frozen=True)

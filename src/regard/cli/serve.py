@@ -48,7 +48,7 @@ class AddressOptions:
 
 
 @dataclass(frozen=True)
-class ServedChecks:
+class ServedCheckOptions:
     """The check of translations."""
 
     panel: ClassVar[str] = "Check"
@@ -103,7 +103,7 @@ def serve(
         typer.Argument(help="Model directories. The web page can compare two models.", show_default=False),
     ],
     address: AddressOptions,
-    checks: ServedChecks,
+    checks: ServedCheckOptions,
     links: LinkOptions,
     runtime: ServerRuntime,
     settings: SettingsOption = None,
@@ -112,13 +112,14 @@ def serve(
 
     With --checker, the page marks words that are probably omitted, added or repeated, in its own
     translations and in those that you enter. The web page is at /, the description of the API at
-    /openapi.json. Ctrl-C or SIGTERM stops the server after the running requests are finished. Settings of
-    --set: batch_window (time to wait for more sentences of a batch, in milliseconds), batch_size (maximum
-    number of sentences in a batch), max_queued_sentences (maximum number of waiting sentences),
-    request_timeout (time limit of a request, in seconds), max_request_bytes (maximum size of a request),
-    max_characters and max_sentences (maximum numbers per request), max_words (maximum number of words in
-    a sentence), max_beam_size, max_connections (maximum number of open connections) and header_timeout
-    (time limit for the head of a request, in seconds).
+    /openapi.json. Ctrl-C or SIGTERM stops the server after the running requests are finished.
+
+    Settings of --set: batch_window (time to wait for more sentences of a batch, in milliseconds),
+    batch_size (maximum number of sentences in a batch), max_queued_sentences (maximum number of waiting
+    sentences), request_timeout (time limit of a request, in seconds), max_request_bytes (maximum size of
+    a request), max_characters and max_sentences (maximum numbers per request), max_words (maximum number
+    of words in a sentence), max_beam_size, max_connections (maximum number of open connections) and
+    header_timeout (time limit for the head of a request, in seconds).
 
     Example: regard serve runs/first runs/second --port 8080
 

@@ -230,8 +230,8 @@ def _sources(links: Iterable[tuple[int, int]]) -> frozenset[int]:
 class ReceivedAttention:
     """The attention that the words of a source sentence received over all time steps of a translation.
 
-    Little attention is no sign of an omission: the target words that follow an omitted word attend to it, so
-    that it often receives more attention than the others. `regard.analysis.coverage` finds omissions.
+    Little attention is no reliable sign of an omission: the target words that follow an omitted word may
+    attend to it. `regard.analysis.coverage` finds omissions.
 
     Attributes:
         attention: Attention of each word; one time step distributes a total of 1.

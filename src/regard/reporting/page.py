@@ -273,7 +273,8 @@ def _check_statistics(report: Report) -> list[dict[str, Any]]:
         return []
     found = [[one and one["probabilities"] for one in own] for own in report.check.sentences]
     worst = [
-        [one and max((value or 0.0 for value in one.values()), default=0.0) for one in own] for own in found
+        [None if one is None else max((value or 0.0 for value in one.values()), default=0.0) for one in own]
+        for own in found
     ]
     kinds = dict.fromkeys(error for own in found for one in own if one for error in one)
     return [

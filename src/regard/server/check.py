@@ -151,7 +151,7 @@ def add_check(
     Args:
         app: The application.
         desk: The queues.
-        checker: The detectors. None if there are none: the endpoint then answers with 404.
+        checker: The detectors. Without them, the endpoint answers with 404.
         config: The limits.
         responses: The error responses, for the OpenAPI description.
     """

@@ -34,13 +34,13 @@ const regardMarks = (() => {
     return check.probabilities[kind] ?? 0;
   }
 
-  /** Return the errors of the sentence from a probability on as [kind, probability], the most probable first. */
+  /** Return the errors of the sentence from a probability on as [kind, probability], in decreasing order. */
   function errors(check, threshold) {
     return Object.keys(KINDS).map((kind) => [kind, sentence(check, kind)])
       .filter(([, p]) => p >= threshold).sort((a, b) => b[1] - a[1]);
   }
 
-  /** List the words with an error from a probability on, the most probable first; empty without one. */
+  /** List the words with an error from a probability on, in decreasing order; empty without one. */
   function listed(check, kind, threshold) {
     const { side } = KINDS[kind];
     if (!side) return "";

@@ -68,7 +68,7 @@ def test_a_request_without_pairs_has_an_empty_answer(engines, checker):
     assert (found.status_code, found.json()["sentences"]) == (200, [])
 
 
-def test_a_server_without_detectors_says_how_to_get_them(engines):
+def test_a_server_without_detectors_names_the_missing_option(engines):
     found = post(engines, None, pairs=PAIRS)
     assert found.status_code == 404 and "--checker" in found.json()["error"]
 
