@@ -184,14 +184,16 @@ class RepairSummary:
     """Totals of a checked text.
 
     Attributes:
+        threshold: Probability of an omitted word from which a sentence is translated again.
         num_sentences: Number of sentences with a translation.
         num_likely: Number of sentences with a word above the threshold.
         num_changed: Number of sentences whose translation was replaced.
         omission_before: Sum over all sentences of the probability that a translation omits something.
         omission_after: The same, after repair.
+        strategies: Number of changes of each strategy.
     """
 
-    threshold: float = 0.5
+    threshold: float = 0.3
     num_sentences: int = 0
     num_likely: int = 0
     num_changed: int = 0

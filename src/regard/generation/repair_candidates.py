@@ -38,7 +38,7 @@ class RepairConfig:
     """Settings of the repair of translations that omit source words."""
 
     threshold: float = option(
-        default=0.5,
+        default=0.3,
         help="Probability of omission of a source word from which its sentence is translated again.",
         ge=0,
         le=1,
@@ -60,7 +60,7 @@ class RepairConfig:
         default=1.0, help="Minimum total attention of the tokens of an omitted word.", gt=0, le=1_000
     )
     weight: float = option(
-        default=2.0, help="Log-probability in nats that one coverage error less is worth.", ge=0, le=1_000
+        default=8.0, help="Log-probability in nats that one coverage error less is worth.", ge=0, le=1_000
     )
     max_loss: float = option(
         default=10.0, help="Maximum loss of log-probability of a repaired translation, in nats.", ge=0, le=1e6
