@@ -120,12 +120,12 @@ def busy(count: int) -> Iterator[None]:
 
 def prepared(directory: Path) -> None:
     """Write and preprocess the text once for all processes."""
-    from regard.cli.quickstart import CONFIG
     from regard.config import read_config
     from regard.data.dataset import prepare_data
     from regard.experiment import run_training
     from regard.phrasebook import write_splits
     from regard.run_config import RunConfig
+    from regard.tour.quickstart import CONFIG
 
     write_splits(directory / "corpus", PAIRS, seed=1)
     path = directory / "lstm.toml"

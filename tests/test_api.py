@@ -164,6 +164,19 @@ def test_score_of_translation_equals_its_search_score(model):
     )
 
 
+def test_tokens_of_another_vocabulary_are_not_scored(directories, model, tmp_path):
+    found = model.translate(TEXT)
+    # The same vocabularies in another directory are no obstacle.
+    other = regard.load(directories[1], device="cpu")
+    assert other.score(TEXT, found).tokens == found.tokens
+    words = Vocabulary((*SPECIAL_TOKENS, *"g f e d c b a".split()))
+    renumbered = TextSide(WordsTokenizer(WordsConfig()), words)
+    reversed_words = regard.load(save_model(tmp_path / "reversed", source=renumbered), device="cpu")
+    with pytest.raises(UsageError, match="other vocabularies or tokenizers"):
+        reversed_words.score([TEXT], [found])
+    assert reversed_words.score(TEXT, found.text).tokens == found.tokens
+
+
 def test_too_long_text_raises_alone_but_is_marked_in_a_list(model):
     with pytest.raises(DataError, match="2000 tokens"):
         model.translate("a " * 2000)

@@ -126,8 +126,8 @@ def test_evaluate_accepts_output_of_translate(run_dir) -> None:
     succeed(run_dir, "translate", "model", "--input", "text/test.de", "--output", "out.en")
     arguments = ["text/test.en", "--tokenize", "none", "--metrics", "bleu,chrf", "--json", "scores.json"]
     succeed(run_dir, "evaluate", "out.en", *arguments)
-    figures = json.loads((run_dir / "scores.json").read_text())
-    assert 0 <= figures["bleu"] <= 100 and "tok:none" in figures["signatures"]["bleu"]
+    bleu, _ = json.loads((run_dir / "scores.json").read_text())["metrics"]
+    assert 0 <= bleu["score"] <= 100 and "tok:none" in bleu["signature"]
 
 
 def test_score_prints_one_log_probability_per_line_and_averaged_model_translates(run_dir) -> None:
@@ -155,7 +155,7 @@ def test_evaluate_score_and_training_agree_on_perplexity(run_dir) -> None:
     succeed(run_dir, "evaluate", "--log-probs", "tokens.txt", "--json", "perplexity.json")
     scored = json.loads((run_dir / "score.json").read_text())["perplexity"]
     assert f"perplexity {scored:.4f}" in log
-    evaluated = json.loads((run_dir / "perplexity.json").read_text())["perplexity"]
+    evaluated = json.loads((run_dir / "perplexity.json").read_text())["token_scores"]["perplexity"]
     assert evaluated == pytest.approx(scored, rel=1e-4)
     trained = json.loads((run_dir / "trained.json").read_text())
     assert trained["best"] == pytest.approx(scored, rel=1e-4)

@@ -160,7 +160,7 @@ def test_installed_plugin_is_used_by_every_command(directory, installed) -> None
         "s.json",
         path=installed,
     )
-    assert json.loads((directory / "s.json").read_text())["length_ratio"] > 0
+    assert json.loads((directory / "s.json").read_text())["metrics"][0]["score"] > 0
     # Without the package, the directory names the plugin, and imports nothing.
     found = run(directory, "translate", "topk", "--input", source, code=1)
     assert "needs the plugin 'regard_topk'" in found and "--plugin" in found

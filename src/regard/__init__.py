@@ -14,13 +14,23 @@ if TYPE_CHECKING:
     from regard import analyze
     from regard.analysis.attention import AttentionAnalysis
     from regard.analysis.coverage.base import register_detector
+    from regard.analysis.coverage.evaluation import CoverageEvaluation
+    from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
     from regard.analysis.errors import ErrorAnalysis
     from regard.analysis.length import LengthAnalysis
-    from regard.api.alignment import Aligner, Alignments, LinkEvaluation, align, evaluate_links, fertilities
-    from regard.api.check import CoverageCheck, CoverageModel, check
-    from regard.api.evaluation import DropLinks, Evaluation, EvaluationOptions, evaluate
+    from regard.api.alignment import Aligner, Alignments, align
+    from regard.api.check import CoverageModel, check
+    from regard.api.corrupt import CorruptedText, corrupt
+    from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate
+    from regard.api.fertility import (
+        PredictorTraining,
+        SourceFertilities,
+        fertilities,
+        train_fertility_predictor,
+    )
+    from regard.api.links import DropLinks, LinkEvaluation, evaluate_links
     from regard.api.model import Model, load
-    from regard.api.report import ReportOptions, report
+    from regard.api.report import ReportCheck, ReportOptions, check_report, report
     from regard.api.training import train, tune
     from regard.api.translation import Translation
     from regard.api.translations import Scores, Translations
@@ -44,7 +54,10 @@ __all__ = [
     "Alignments",
     "AttentionAnalysis",
     "Callback",
+    "CheckedSentence",
+    "CorruptedText",
     "CoverageCheck",
+    "CoverageEvaluation",
     "CoverageModel",
     "DropLinks",
     "ErrorAnalysis",
@@ -55,9 +68,12 @@ __all__ = [
     "Model",
     "PenaltyTuningOptions",
     "PenaltyTuningResult",
+    "PredictorTraining",
+    "ReportCheck",
     "ReportOptions",
     "RunConfig",
     "Scores",
+    "SourceFertilities",
     "Translation",
     "Translations",
     "Translator",
@@ -65,8 +81,10 @@ __all__ = [
     "align",
     "analyze",
     "check",
+    "check_report",
     "configclass",
     "configure_threads",
+    "corrupt",
     "evaluate",
     "evaluate_links",
     "fertilities",
@@ -85,6 +103,7 @@ __all__ = [
     "register_tokenizer",
     "report",
     "train",
+    "train_fertility_predictor",
     "tune",
 ]
 
@@ -93,30 +112,38 @@ _HOMES = {
     "Alignments": "regard.api.alignment",
     "AttentionAnalysis": "regard.analysis.attention",
     "Callback": "regard.training.run_context",
-    "CoverageCheck": "regard.api.check",
+    "CheckedSentence": "regard.analysis.coverage.result",
+    "CorruptedText": "regard.api.corrupt",
+    "CoverageCheck": "regard.analysis.coverage.result",
+    "CoverageEvaluation": "regard.analysis.coverage.evaluation",
     "CoverageModel": "regard.api.check",
-    "DropLinks": "regard.api.evaluation",
+    "DropLinks": "regard.api.links",
     "ErrorAnalysis": "regard.analysis.errors",
     "Evaluation": "regard.api.evaluation",
     "EvaluationOptions": "regard.api.evaluation",
     "LengthAnalysis": "regard.analysis.length",
-    "LinkEvaluation": "regard.api.alignment",
+    "LinkEvaluation": "regard.api.links",
     "Model": "regard.api.model",
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
     "PenaltyTuningResult": "regard.generation.tune_penalties",
+    "PredictorTraining": "regard.api.fertility",
+    "ReportCheck": "regard.api.report",
     "ReportOptions": "regard.api.report",
     "RunConfig": "regard.run_config",
     "Scores": "regard.api.translations",
+    "SourceFertilities": "regard.api.fertility",
     "Translation": "regard.api.translation",
     "Translations": "regard.api.translations",
     "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
     "check": "regard.api.check",
+    "check_report": "regard.api.report",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
+    "corrupt": "regard.api.corrupt",
     "evaluate": "regard.api.evaluation",
-    "evaluate_links": "regard.api.alignment",
-    "fertilities": "regard.api.alignment",
+    "evaluate_links": "regard.api.links",
+    "fertilities": "regard.api.fertility",
     "load": "regard.api.model",
     "load_config": "regard.run_config",
     "load_model": "regard.experiment",
@@ -132,6 +159,7 @@ _HOMES = {
     "register_tokenizer": "regard.data.tokenizers.base",
     "report": "regard.api.report",
     "train": "regard.api.training",
+    "train_fertility_predictor": "regard.api.fertility",
     "tune": "regard.api.training",
 }
 

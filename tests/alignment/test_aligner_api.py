@@ -53,10 +53,10 @@ def test_saved_aligner_aligns_new_text_and_ignores_case_if_trained_so(text, tmp_
 
 def test_wrong_arguments_are_one_message() -> None:
     for call, error, message in (
-        (lambda: regard.align(["a"], ["b", "c"]), DataError, "1 sentences but targets has 2"),
+        (lambda: regard.align(["a"], ["b", "c"]), DataError, "1 lines but targets has 2"),
         (lambda: regard.align(["a", ""], ["b", "c"], "ibm1"), DataError, "sources:2: the line is empty"),
         (lambda: regard.align("a", ["b"]), UsageError, "sources"),
-        (lambda: regard.align(["a"], ["b"], "ibm9"), UsageError, "kind='ibm9': expected one of ibm1"),
+        (lambda: regard.align(["a"], ["b"], "ibm9"), UsageError, "kind 'ibm9': expected one of ibm1"),
         (
             lambda: regard.align(["a"], ["b"], "ibm1", iteration=2),
             ConfigError,

@@ -8,14 +8,20 @@ import torch
 import typer
 from typer.testing import CliRunner
 
+import regard
 from regard.cli.fertility import fertility
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.fertility import parse_fertilities
-from regard.errors import TrainingDivergedError, UsageError
+from regard.errors import DataError, TrainingDivergedError, UsageError
 from regard.phrasebook import write_splits
-from regard.training.fertility_predictor import PREDICTOR_TRAINING, TaggedSentences, train_predictor
+from regard.training.fertility_predictor import (
+    PREDICTOR_TRAINING,
+    FertilityPredictor,
+    TaggedSentences,
+    train_predictor,
+)
 from regard.training.optimizer import AdamConfig
 
 
@@ -57,7 +63,9 @@ def trained(corpus, tmp_path_factory):
 
 def test_training_reports_validation_accuracy_and_f1(trained, corpus):
     found = json.loads((trained / "out.json").read_text())
-    assert found["words"] == len((corpus / "valid.de").read_text(encoding="utf-8").split())
+    assert (found["schema"], found["training"]["signal"]) == ("fertility_predictor", None)
+    found = found["score"]
+    assert found["num_words"] == len((corpus / "valid.de").read_text(encoding="utf-8").split())
     assert 0.5 < found["accuracy"] <= 1 and 0 <= found["f1"] <= 1
 
 
@@ -106,6 +114,54 @@ def test_fertilities_for_a_model_are_per_token(trained, corpus, tmp_path):
         assert result.exit_code == 0, result.exception
         lines = (tmp_path / "f").read_text().splitlines()
         assert [len(line.split()) for line in lines] == lengths
+
+
+def test_python_and_the_command_give_the_same_predictor_and_fertilities(trained, corpus, tmp_path):
+    files = {name: corpus / name for name in ("train.de", "train.talp", "valid.de", "valid.talp", "test.de")}
+    text, valid = ((files[f"{split}.de"], files[f"{split}.talp"]) for split in ("train", "valid"))
+    made = regard.train_fertility_predictor(tmp_path / "p", text, valid, links=True)
+    assert made.to_dict()["score"] == json.loads((trained / "out.json").read_text())["score"]
+    assert FertilityPredictor.load(tmp_path / "p") == FertilityPredictor.load(trained / "p")
+    arguments = ("--predictor", trained / "p", "--slack", 0.5)
+    found = regard.fertilities(files["test.de"], predictor=tmp_path / "p")
+    shown = run(files["test.de"], *arguments, "--json", tmp_path / "out.json").stdout.splitlines()
+    assert shown == list(found.lines(0.5))
+    assert json.loads((tmp_path / "out.json").read_text()) == found.to_dict()
+    assert found.frequencies is None and found.mean >= 1
+    words = run(files["test.de"], *arguments, "--per-word").stdout.splitlines()
+    assert [line.split("\t")[0] for line in words] == [row["word"] for row in found.rows()]
+
+
+def test_links_are_counted_by_word(tmp_path):
+    # A Japanese token may contain U+3000, which separates no words.
+    (tmp_path / "source").write_text("a b a\n1\u3000章 a\n\n", encoding="utf-8")
+    (tmp_path / "links").write_text("0-0 0-1 2-2\n0-0\n\n", encoding="utf-8")
+    result = run(tmp_path / "source", "--links", tmp_path / "links", "--json", tmp_path / "out.json")
+    assert result.stdout == "2 1 1\n1 1\n\n"
+    found = regard.fertilities(tmp_path / "source", links=[{(0, 0), (0, 1), (2, 2)}, {(0, 0)}, []])
+    assert [one.tolist() for one in found] == [[2, 0, 1], [1, 0], []]
+    assert found.frequencies == {0: 2, 1: 2, 2: 1} and found.mean == 4 / 5
+    assert json.loads((tmp_path / "out.json").read_text()) == json.loads(found.to_json())
+    assert found.rows()[0] == {"word": "a", "maximum": 2, "mean": 1.0, "count": 3}
+    for wrong, message in (("0-0 3-0\n\n\n", "links:1: link 3-0 points beyond"), ("0-0\n", "has 1 lines")):
+        (tmp_path / "links").write_text(wrong)
+        with pytest.raises(DataError, match=message):
+            regard.fertilities(tmp_path / "source", links=tmp_path / "links")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"targets": ["x"], "links": [[]]},
+        {"links": [[]], "model": "m"},
+        {"links": [[]], "seed": 2},
+        {"predictor": "p", "kind": "ibm1"},
+    ],
+)
+def test_inconsistent_arguments_are_rejected(arguments):
+    with pytest.raises(UsageError):
+        regard.fertilities(["a"], **arguments)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_each_pair_of_penalties_has_the_bleu_of_its_translation(model, files, tm
         shared = [extra[i] for i in (0, 1, 5, 6)] if extra else []
         run("translate", model, "--input", files[0], "--output", out, *options, *shared)
         run("evaluate", out, files[1], "--metrics", "bleu", "--json", scores, *extra[2:5])
-        expected = json.loads(scores.read_text())["bleu"]
+        expected = json.loads(scores.read_text())["metrics"][0]["score"]
         assert trial["bleu"] == pytest.approx(expected)
         assert line == f"{alpha:g}\t{beta:g}\t{expected:.2f}"
         pairs.append((alpha, beta))

@@ -18,6 +18,9 @@ import transformers
 from test_seq2seq import batch, library, loaded, suppressed_tokens
 from tiny import ModelDir
 
+from regard.analysis.coverage.base import ContrastiveConfig
+from regard.analysis.coverage.contrastive import score_spans
+from regard.analysis.coverage.text import split_pairs
 from regard.data.vocabulary import UNK
 from regard.errors import CheckpointError
 from regard.experiment import load_model
@@ -250,3 +253,23 @@ def test_mbart_translation_starts_with_the_language_token_as_in_training(
     # ... and a user-specified language over both.
     suppressed = load_model(tmp_path, "cpu", overrides=["data.target_tokenizer.language=de_DE"])
     assert suppressed.model.start == (tokenizer.convert_tokens_to_ids("de_DE"),)
+
+
+@pytest.mark.parametrize("name", ["marian", "t5"])
+def test_contrastive_gains_equal_differences_of_losses(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    translator = Translator(one.model, one.text, one.config.generation)
+    pairs = split_pairs(LINES[:3], ["a small dog .", "the cat", "the man reads a book"])
+    model, tokenizer = library(model_dir(name))
+
+    def log_probability(source: str, target: str) -> float:
+        labels = tokenizer(text_target=target, return_tensors="pt")["input_ids"]
+        loss = model(**tokenizer(source, return_tensors="pt"), labels=labels).loss
+        return -loss.item() * labels.shape[1]
+
+    for found in score_spans(translator, pairs, ContrastiveConfig()):
+        whole = log_probability(found.text.line, found.condition)
+        assert len(found.gains) >= 2
+        for span, gain in found.gains.items():
+            shorter = log_probability(found.text.without(*span), found.condition)
+            assert gain == pytest.approx(shorter - whole, abs=1e-3)

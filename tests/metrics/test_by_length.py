@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard.errors import DataError, UsageError
 from regard.metrics.base import bootstrap, paired_bootstrap
 from regard.metrics.by_length import (
-    BucketScore,
+    SystemScore,
     bucket_by_length,
     count_lengths,
     count_system,
@@ -43,7 +43,7 @@ LINKS = (
 
 
 def as_score(estimate):
-    return BucketScore(estimate.value, (estimate.low, estimate.high))
+    return SystemScore(estimate.value, (estimate.low, estimate.high))
 
 
 @given(st.lists(st.integers(0, 90), min_size=1, max_size=60), st.integers(1, 20), st.integers(0, 8))

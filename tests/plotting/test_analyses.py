@@ -7,7 +7,7 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.text import Annotation
 
-from regard.metrics.by_length import BucketScore, LengthScores, bucket_by_length
+from regard.metrics.by_length import LengthScores, SystemScore, bucket_by_length
 from regard.plotting.analyses import length_chart
 
 BUCKETS = bucket_by_length([3] * 1200 + [15] * 5 + [70])
@@ -17,8 +17,8 @@ VALUES = (30.0, 25.0, None, None, None, None, 12.25)
 
 
 def scores(name, *values):
-    found = [None if v is None else BucketScore(v, (v - 1.5, v + 2)) for v in values]
-    return LengthScores(name, "", tuple(found), BucketScore(20.0))
+    found = [None if v is None else SystemScore(v, (v - 1.5, v + 2)) for v in values]
+    return LengthScores(name, "", tuple(found), SystemScore(20.0))
 
 
 def panels(systems):
@@ -76,11 +76,11 @@ def test_systems_of_a_bucket_are_placed_side_by_side():
 
 
 def test_zero_scores_can_be_plotted():
-    (ax,) = panels({"a": {"drop": LengthScores("DROP", "", (None,) * 7, BucketScore(0.0))}})
+    (ax,) = panels({"a": {"drop": LengthScores("DROP", "", (None,) * 7, SystemScore(0.0))}})
     assert np.isnan(ax.lines[0].get_ydata()).all() and bars(ax) == []
 
 
 def test_score_without_interval_has_a_point_but_no_bar():
-    one = LengthScores("BLEU", "", (None,) * 6 + (BucketScore(40.0),), BucketScore(40.0))
+    one = LengthScores("BLEU", "", (None,) * 6 + (SystemScore(40.0),), SystemScore(40.0))
     (ax,) = panels({"a": {"bleu": one}})
     assert ax.lines[0].get_ydata()[-1] == 40 and bars(ax) == []

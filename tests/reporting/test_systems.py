@@ -156,13 +156,13 @@ def test_scores_equal_the_metrics(soft):
     scores = compute_scores([linked, copied], PAIRS, "none", num_resamples=20)
     outputs, references = [one.text for one in system.sentences], [[reference for _, reference in PAIRS]]
     for key, score in (("bleu", bleu(outputs, references, "none")), ("chrf", chrf(outputs, references))):
-        assert scores.table[key][0].estimate.value == pytest.approx(score.score)
-        assert scores.table[key][1].estimate.value == pytest.approx(100)
+        assert scores.table[key][0].value == pytest.approx(score.score)
+        assert scores.table[key][1].value == pytest.approx(100)
         assert scores.table[key][1].difference.value == pytest.approx(100 - score.score)
     # Sentence scores of a copy are 100, even for short sentences.
     assert scores.sentence_scores["bleu"][1] == pytest.approx([100] * len(PAIRS))
     expected = corpus_scores([one.sentence for one in linked.sentences])
-    assert {key: scores.table[key][0].estimate.value for key in expected} == pytest.approx(expected)
+    assert {key: scores.table[key][0].value for key in expected} == pytest.approx(expected)
     assert set(expected) == {"rep", "drop"}
     assert scores.attention[1] is None and scores.attention[0].sentences == 3
     assert len(scores.missing_reasons) == 1 and "--gold-links" in scores.missing_reasons[0]

@@ -47,7 +47,9 @@ def costs(tour: Tour):
 
 @pytest.fixture(scope="module")
 def figures(tour: Tour, costs):
-    return write_report(tour, costs, no_progress)
+    made = write_report(tour, costs, no_progress)
+    assert json.loads(made.to_json()) == made.to_dict()
+    return made
 
 
 def test_systems_and_recipes_correspond_and_share_their_data() -> None:
@@ -83,7 +85,7 @@ def test_alignment_error_of_first_system_equals_ibm_model_1(tour: Tour, figures)
     cut = [(source.split(), target.split()) for source, target in pairs]
     links = list(aligner.align(Corpus.from_tokens(cut, aligner.words, allow_empty=True)))
     wanted = 100 * alignment_score(links, list(read_gold_links(tour.corpus_path("test", "talp")))).aer
-    words, none, constrained = (system["scores"]["aer"] for system in figures["stops"])
+    words, none, constrained = (system["scores"]["aer"] for system in figures.systems)
     assert words["value"] == pytest.approx(wanted)
     assert none is None and constrained["value"] != words["value"]
 
@@ -128,8 +130,8 @@ def test_command_shows_stored_results(tour: Tour, figures, monkeypatch, tmp_path
     options = ("--output-dir", tour.output_dir, "--systems", names, "--num-train", 200, "--json", kept)
     result = CliRunner().invoke(app, ["tour", *map(str, options)])
     assert result.exit_code == 0, result.output
-    assert json.loads(kept.read_text()) == figures
-    for system in figures["stops"]:
+    assert json.loads(kept.read_text()) == figures.to_dict()
+    for system in figures.systems:
         row = next(line for line in result.stdout.splitlines() if line.startswith(system["label"]))
         assert f"{system['scores']['bleu']['value']:.1f}" in row
 

@@ -60,6 +60,15 @@ class IterationStats:
         """The perplexity per target token."""
         return float(np.exp(-self.log_likelihood / max(1, self.tokens)))
 
+    def values(self) -> dict[str, float]:
+        """Return the perplexity, if it is known, and the other statistics."""
+        known = {"perplexity": self.perplexity} if np.isfinite(self.log_likelihood) else {}
+        return known | {name: float(value) for name, value in self.metrics.items()}
+
+    def record(self) -> dict[str, Any]:
+        """Return the stage, the number of the pass, and `values`."""
+        return {"stage": self.stage, "pass": self.iteration, **self.values()}
+
 
 def _ignore(iteration: IterationStats) -> None:
     pass

@@ -1,34 +1,34 @@
-"""Word alignment from Python: `regard.align`, `Aligner`, `fertilities` and `evaluate_links`.
+"""Word alignment from Python: `regard.align` and `Aligner`.
 
 aligner = regard.Aligner.train(sources, targets)
 aligner.align(["das Haus ist klein"], ["the house is small"])[0]  # rows (source word, target word)
 """
 
-import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast, overload
+from typing import Any, Self, cast, overload
 
 import numpy as np
 
-from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
+from regard.alignment import (
+    AlignerConfig,
+    Corpus,
+    IterationStats,
+    TrainingSetup,
+    WordAligner,
+    train_both,
+)
 from regard.alignment.symmetrize import METHODS, Method
-from regard.alignment.word_aligner import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
-from regard.api.arguments import TextSource, as_list, as_texts, read_texts
+from regard.alignment.word_aligner import DEFAULT_ALIGNER, DIRECTIONS, TRAINERS, aligner_kinds
+from regard.api.arguments import as_texts, check_num_lines
 from regard.config import from_dict
-from regard.data.corpus import read_lines
 from regard.data.files import write_atomic
-from regard.data.links import GoldLinks, Links, check_links, parse_gold_links, parse_links
 from regard.data.whitespace import split_whitespace
-from regard.errors import DataError, UsageError
-from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
-from regard.metrics.base import bootstrap
+from regard.errors import UsageError
 from regard.results import Result
 
-__all__ = ["Aligner", "Alignments", "LinkEvaluation", "align", "evaluate_links", "fertilities"]
-
-_Parsed = TypeVar("_Parsed", Links, GoldLinks)
+__all__ = ["Aligner", "AlignmentStatistics", "Alignments", "align", "aligner_config", "fold_words"]
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,32 @@ class Alignments(Result, Sequence[np.ndarray]):
         return f"Alignments({len(self)} pairs, {sum(map(len, self.links))} links)"
 
 
+@dataclass(frozen=True, repr=False)
+class AlignmentStatistics(Result):
+    """Statistics of an alignment by `regard align`.
+
+    Attributes:
+        num_pairs: Number of aligned sentence pairs.
+        passes: The passes of training in order; see `Aligner.passes`. None for a trained aligner.
+    """
+
+    schema = "alignment_statistics"
+    num_pairs: int
+    passes: tuple[Mapping[str, Any], ...]
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the number of pairs, and the passes."""
+        return {"num_pairs": self.num_pairs, "passes": self.rows()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per pass."""
+        return [dict(one) for one in self.passes]
+
+    def __repr__(self) -> str:
+        """Return the numbers of pairs and passes."""
+        return f"AlignmentStatistics({self.num_pairs} pairs, {len(self.passes)} passes)"
+
+
 @dataclass(frozen=True)
 class Aligner:
     """A trained word aligner of both directions.
@@ -119,10 +145,13 @@ class Aligner:
     Attributes:
         model: The aligners of the two directions, and their words.
         num_threads: Number of threads. 0 uses all processors. The links do not depend on it.
+        passes: The passes over the text during training: `direction`, `stage`, `pass` (from 1), `perplexity`
+            per target word (if it is known), and statistics of the aligner. Empty for a loaded aligner.
     """
 
     model: WordAligner
     num_threads: int = 0
+    passes: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def train(
@@ -152,13 +181,39 @@ class Aligner:
             UsageError: if there is no such aligner.
             ConfigError: if an option is wrong; names it.
         """
-        if kind not in aligner_kinds():
-            raise UsageError(f"kind={kind!r}: expected one of {', '.join(aligner_kinds())}")
-        # The configuration classes and the names are in the same order.
-        config = from_dict(list(TRAINERS)[aligner_kinds().index(kind)], options, origin="aligner")
+        config = aligner_config(kind, options)
         corpus = Corpus.from_tokens(_split_pairs(sources, targets, lowercase), names=("sources", "targets"))
         setup = TrainingSetup(num_threads=num_threads, seed=seed)
-        return cls(train_both(corpus, config, setup, lowercase), num_threads)
+        return cls.train_corpus(corpus, config, setup, lowercase)
+
+    @classmethod
+    def train_corpus(
+        cls,
+        corpus: Corpus,
+        config: AlignerConfig,
+        setup: TrainingSetup,
+        lowercase: bool = False,
+        directions: tuple[str, ...] = DIRECTIONS,
+        on_pass: Callable[[str, IterationStats], None] = lambda direction, iteration: None,
+    ) -> Self:
+        """Train an aligner on a corpus, which may be larger than memory; see `train_both`.
+
+        Args:
+            corpus: The sentence pairs.
+            config: The configuration of the aligner.
+            setup: Threads, seed and processes.
+            lowercase: Whether the words of the corpus are lowercased.
+            directions: The directions to train.
+            on_pass: Function called with the direction and the results of each pass.
+        """
+        passes: list[dict[str, Any]] = []
+
+        def report(direction: str, iteration: IterationStats) -> None:
+            passes.append({"direction": direction, **iteration.record()})
+            on_pass(direction, iteration)
+
+        model = train_both(corpus, config, setup, lowercase, directions, report)
+        return cls(model, setup.num_threads, tuple(passes))
 
     @classmethod
     def load(cls, directory: Path | str, num_threads: int = 0) -> Self:
@@ -226,7 +281,7 @@ class Aligner:
         """Return the words of each pair, and the pairs in the numbers of the aligner's words."""
         # The result shows the words as given. Only the words for the aligner's vocabulary are lowercased.
         pairs = _split_pairs(sources, targets, lowercase=False)
-        words = [(_fold(s, self.model.lowercase), _fold(t, self.model.lowercase)) for s, t in pairs]
+        words = [(fold_words(s, self.model.lowercase), fold_words(t, self.model.lowercase)) for s, t in pairs]
         return pairs, Corpus.from_tokens(words, self.model.words, allow_empty=True)
 
 
@@ -244,18 +299,25 @@ def align(
     return Aligner.train(sources, targets, kind, **options).align(sources, targets, symmetrize)
 
 
-def fertilities(
-    sources: Iterable[str], targets: Iterable[str], kind: str = DEFAULT_ALIGNER, **options: Any
-) -> list[np.ndarray]:
-    """Align sentence pairs and return the number of target words of each source word.
+def aligner_config(
+    kind: str, options: Mapping[str, Any], argument: str = "kind", origin: str = "aligner"
+) -> AlignerConfig:
+    """Return the configuration of an aligner.
 
-    The links are those of the forward direction, which links each target word to at most one source word, as
-    in `regard fertility`. For the arguments, see `Aligner.train`.
+    Args:
+        kind: The aligner: `ibm1`, `ibm2`, `ibm3`, `hmm` or `bayes`.
+        options: Its options by name.
+        argument: Name of the argument `kind`, for messages.
+        origin: Name of the options, for messages.
 
-    Returns:
-        One int64 array [S] per pair. A word without links has fertility 0.
+    Raises:
+        UsageError: if there is no such aligner.
+        ConfigError: if an option is wrong; names it.
     """
-    return align(sources, targets, kind, symmetrize="forward", **options).fertilities()
+    if kind not in aligner_kinds():
+        raise UsageError(f"{argument} {kind!r}: expected one of {', '.join(aligner_kinds())}")
+    # The configuration classes and the names are in the same order.
+    return from_dict(list(TRAINERS)[aligner_kinds().index(kind)], dict(options), origin=origin)
 
 
 def _method(name: str) -> Method:
@@ -265,128 +327,16 @@ def _method(name: str) -> Method:
     return cast(Method, name)
 
 
-@dataclass(frozen=True)
-class LinkEvaluation(Result):
-    """Agreement of word links with gold links (Och & Ney, 2003). Each score is between 0 and 1.
-
-    Attributes:
-        num_pairs: Number of sentence pairs.
-        precision: Share of the links that are possible links.
-        recall: Share of the sure links that are found.
-        aer: Alignment error rate; lower is better.
-        aer_low: Lower end of its 95 % interval.
-        aer_high: Upper end of its 95 % interval.
-    """
-
-    schema = "link_evaluation"
-    num_pairs: int
-    precision: float
-    recall: float
-    aer: float
-    aer_low: float
-    aer_high: float
-
-    def to_data(self) -> dict[str, Any]:
-        """Return all fields."""
-        return dataclasses.asdict(self)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per score: its name, its value, and the interval of the AER."""
-        intervals = {"aer": {"low": self.aer_low, "high": self.aer_high}}
-        nothing = {"low": None, "high": None}
-        return [
-            {"metric": name, "score": getattr(self, name), **intervals.get(name, nothing)}
-            for name in ("precision", "recall", "aer")
-        ]
-
-
-def evaluate_links(
-    links: Path | str | Iterable[Any],
-    gold: Path | str | Iterable[GoldLinks | str],
-    *,
-    sources: TextSource | None = None,
-    targets: TextSource | None = None,
-    num_bootstrap_samples: int = 1000,
-    seed: int = 0,
-) -> LinkEvaluation:
-    """Compare word links with gold links: precision, recall and alignment error rate (Och & Ney, 2003).
-
-    Args:
-        links: A file in the Pharaoh format, `Alignments`, or the links of each pair: pairs of positions, or
-            an array as in `Translation.alignment`.
-        gold: A file in the `.talp` format (`i-j` sure, `ipj` possible), or the gold links of each pair.
-        sources: The source sentences, whose words the links must not exceed.
-        targets: The target sentences, likewise.
-        num_bootstrap_samples: Number of bootstrap samples of the interval.
-        seed: Random seed of the bootstrap.
-
-    Raises:
-        DataError: if a file cannot be read, the numbers of pairs differ, or a link points beyond its
-            sentence.
-    """
-    truth, gold_name = _read_links(gold, "gold", parse_gold_links)
-    found, name = _read_links(links, "links", parse_links)
-    texts = {"source": sources, "target": targets}
-    lengths = {
-        side: [len(split_whitespace(line)) for line in read_texts(given, f"{side}s")]
-        for side, given in texts.items()
-        if given is not None
-    }
-    # Different lengths are reported first: the links of unrelated texts would give misleading errors.
-    for other, count in ((name, len(found)), *((side, len(own)) for side, own in lengths.items())):
-        if count != len(truth):
-            raise DataError(
-                f"{other} has {count} lines but {gold_name} has {len(truth)}: parallel files must have the "
-                "same number of lines"
-            )
-    for row, (true, own) in enumerate(zip(truth, found, strict=True)):
-        words = {side: lengths[side][row] if side in lengths else None for side in texts}
-        # Sure links are possible links as well, so this check covers both.
-        check_links(true.possible, words, f"{gold_name}:{row + 1}")
-        check_links(own, words, f"{name}:{row + 1}")
-    score = alignment_score(found, truth)
-    error = bootstrap(count_links(found, truth), aer_from_counts, num_bootstrap_samples, seed)
-    return LinkEvaluation(
-        len(truth), score.precision, score.recall, score.aer, float(error.low), float(error.high)
-    )
-
-
-def _read_links(given: Any, name: str, parse: Callable[[str, str], _Parsed]) -> tuple[list[_Parsed], str]:
-    """Return the links of each pair, and their name for messages.
-
-    Args:
-        given: A file, or the links of each pair, parsed or as lines.
-        name: Name of the argument.
-        parse: Parses one line, given its name for messages.
-    """
-    if isinstance(given, Path | str):
-        name = str(given)
-        given = read_lines(given)
-    found = []
-    for number, one in enumerate(as_list(given, name), 1):
-        if isinstance(one, str):
-            one = parse(one, f"{name}:{number}")
-        # The rows of an array have NumPy integers; these sets are equal to those of a file.
-        elif not isinstance(one, GoldLinks):
-            one = frozenset((int(i), int(j)) for i, j in one)
-        found.append(one)
-    return found, name
-
-
 def _split_pairs(
     sources: Iterable[str], targets: Iterable[str], lowercase: bool
 ) -> list[tuple[list[str], list[str]]]:
     """Return the words of each pair."""
     sides = [as_texts(lines, name) for lines, name in ((sources, "sources"), (targets, "targets"))]
-    if len(sides[0]) != len(sides[1]):
-        raise DataError(
-            f"sources has {len(sides[0])} sentences but targets has {len(sides[1])}: both must have the same "
-            "number"
-        )
-    words = [[_fold(split_whitespace(line), lowercase) for line in side] for side in sides]
+    check_num_lines("sources", len(sides[0]), "targets", len(sides[1]))
+    words = [[fold_words(split_whitespace(line), lowercase) for line in side] for side in sides]
     return list(zip(*words, strict=True))
 
 
-def _fold(words: list[str], lowercase: bool) -> list[str]:
+def fold_words(words: list[str], lowercase: bool) -> list[str]:
     """Return the words, in lower case if requested."""
     return [word.lower() for word in words] if lowercase else words

@@ -8,7 +8,7 @@ from typing import Any
 from regard.analysis.inputs import ParallelText
 from regard.data.corpus import read_lines
 from regard.data.text import TextSide
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import InputLine, parse_user_fertilities
@@ -18,10 +18,12 @@ __all__ = [
     "WordFertilities",
     "as_list",
     "as_texts",
+    "check_num_lines",
     "check_texts",
     "input_lines",
     "parallel_text",
     "read_texts",
+    "source_name",
 ]
 
 TextSource = Path | str | Iterable[str]
@@ -84,6 +86,24 @@ def read_texts(given: Path | str | Iterable[Any], name: str) -> list[str]:
         UsageError: if the list contains other items than texts.
     """
     return list(read_lines(Path(given))) if isinstance(given, str | Path) else as_texts(given, name)
+
+
+def source_name(given: Any, name: str) -> str:
+    """Return the name of a text for messages: its file, or else the name of the argument."""
+    return str(given) if isinstance(given, str | Path) else name
+
+
+def check_num_lines(name: str, count: int, other: str, expected: int) -> None:
+    """Check that two parallel texts have the same number of lines.
+
+    Raises:
+        DataError: if the numbers differ.
+    """
+    if count != expected:
+        raise DataError(
+            f"{name} has {count} lines but {other} has {expected}: parallel texts must have the same number "
+            "of lines"
+        )
 
 
 def parallel_text(sources: TextSource, references: TextSource) -> ParallelText:

@@ -1,41 +1,29 @@
 """Coverage errors in the translations of any system, without a reference: `regard.check`.
 
-check = regard.check("test.de", "system.en", training_sources="train.de", training_translations="train.en")
+check = regard.check("test.de", "system.en", training=("train.de", "train.en"))
 print(check.summary())
 check.worst(3)  # the sentences with the most probable errors
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-import numpy as np
-
-from regard.analysis.coverage.base import (
-    DetectionInput,
-    PairScores,
-    SentenceError,
-    build_detector,
-)
+from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
 from regard.analysis.coverage.model import CoverageModel as TrainedModel
 from regard.analysis.coverage.model import CoverageModelConfig
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
-from regard.analysis.coverage.text import WordPair, split_pairs, word_spans
+from regard.analysis.coverage.notes import apply_note, find_note
+from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
+from regard.analysis.coverage.text import WordPair, split_pairs
 from regard.api.arguments import TextSource, read_texts
 from regard.errors import DataError, UsageError
-from regard.results import Result, finite
-from regard.types import Float
 
-__all__ = ["CheckedSentence", "CoverageCheck", "CoverageModel", "check"]
+__all__ = ["CoverageModel", "check", "read_parallel"]
 
-_THRESHOLD = 0.5
-_VERBS: Mapping[SentenceError, str] = {
-    "omission": "omit a word",
-    "addition": "add a word",
-    "repetition": "repeat a word",
-    "unrelated": "are unrelated to the source",
-}
+_MAX_WORDS = 2_000
+"""Maximum number of words of a sentence: evidence needs memory for each pair of words."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +58,8 @@ class CoverageModel:
             DataError: if a file cannot be read, the numbers of lines differ, or there are fewer than 100
                 sentence pairs.
         """
-        pairs = _read_pairs(sources, translations, ("training_sources", "training_translations"))
+        names = "training sources", "training translations"
+        pairs = _split(*read_parallel(sources, translations, names))
         return cls(TrainedModel.train(pairs, config, num_threads), num_threads)
 
     @classmethod
@@ -91,143 +80,6 @@ class CoverageModel:
         save_coverage_model(self.model, directory)
 
 
-@dataclass(frozen=True)
-class CheckedSentence:
-    """A translation and its probable errors.
-
-    Attributes:
-        line: Number of the line, from 1.
-        source: The source sentence.
-        translation: Its translation.
-        source_words: First character of each source word and the one after its last.
-        target_words: The same of the translation.
-        probabilities: For each error that the detector finds, the probability that the sentence has it, or
-            the score of a detector that gives no probabilities.
-        omitted: For each source word, the probability that the translation omits it. Empty if the detector
-            judges sentences only.
-        added: For each target word, the probability that it translates nothing in the source.
-        repeated: For each target word, the probability that it is an incorrect repetition.
-    """
-
-    line: int
-    source: str
-    translation: str
-    source_words: tuple[tuple[int, int], ...]
-    target_words: tuple[tuple[int, int], ...]
-    probabilities: Mapping[SentenceError, float]
-    omitted: Float[np.ndarray, "S"] = field(default_factory=lambda: np.empty(0))
-    added: Float[np.ndarray, "T"] = field(default_factory=lambda: np.empty(0))
-    repeated: Float[np.ndarray, "T"] = field(default_factory=lambda: np.empty(0))
-
-    @classmethod
-    def of(cls, line: int, pair: WordPair, texts: tuple[str, str], scores: PairScores) -> Self:
-        """Return the sentence with the scores of a detector."""
-        words = {
-            error: scores.words.get(error, np.empty(0)) for error in ("omission", "addition", "repetition")
-        }
-        return cls(
-            line,
-            *texts,
-            *(tuple(word_spans(text)) for text in texts),
-            scores.sentence,
-            *words.values(),
-        )
-
-    @property
-    def worst(self) -> float:
-        """The largest probability of an error."""
-        return max(self.probabilities.values(), default=0.0)
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        return {
-            "line": self.line,
-            "source": self.source,
-            "translation": self.translation,
-            "source_words": [list(span) for span in self.source_words],
-            "target_words": [list(span) for span in self.target_words],
-            "probabilities": {error: finite(value) for error, value in self.probabilities.items()},
-            **{
-                name: [round(float(value), 4) for value in getattr(self, name)]
-                for name in ("omitted", "added", "repeated")
-            },
-        }
-
-
-@dataclass(frozen=True)
-class CoverageCheck(Result):
-    """The probable coverage errors of a text.
-
-    Attributes:
-        detector: Name of the detector.
-        sentences: The sentences, in the order of the text.
-    """
-
-    schema: ClassVar[str] = "coverage_check"
-
-    detector: str
-    sentences: tuple[CheckedSentence, ...]
-
-    def __len__(self) -> int:
-        """Return the number of sentences."""
-        return len(self.sentences)
-
-    def worst(self, count: int | None = None, error: SentenceError | None = None) -> list[CheckedSentence]:
-        """Return the sentences in descending order of the probability of an error.
-
-        Args:
-            count: Maximum number of sentences. Default: all.
-            error: The error. Default: the most probable one of each sentence.
-
-        Raises:
-            UsageError: if the detector does not find this error.
-        """
-        if error is not None and self.sentences and error not in self.errors:
-            raise UsageError(
-                f"error={error!r}: the detector {self.detector!r} finds {', '.join(self.errors)}"
-            )
-
-        def key(one: CheckedSentence) -> float:
-            return -(one.worst if error is None else one.probabilities[error])
-
-        return sorted(self.sentences, key=key)[:count]
-
-    @property
-    def errors(self) -> tuple[SentenceError, ...]:
-        """The errors that the detector finds."""
-        return tuple(self.sentences[0].probabilities) if self.sentences else ()
-
-    def count(self, error: SentenceError, threshold: float = _THRESHOLD) -> int:
-        """Return the number of sentences whose probability of an error reaches a threshold."""
-        return sum(one.probabilities[error] >= threshold for one in self.sentences)
-
-    def summary(self) -> str:
-        """Return the numbers of probable errors in words."""
-        parts = [f"{self.count(error)} probably {_VERBS[error]}" for error in self.errors]
-        return f"Of {len(self)} sentences, {', '.join(parts)}." if parts else "No sentences."
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        counts = {error: self.count(error) for error in self.errors}
-        return {
-            "detector": self.detector,
-            "num_sentences": len(self),
-            "counts": counts,
-            "sentences": [one.to_data() for one in self.sentences],
-        }
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per sentence: line, probability of each error, and the texts."""
-        return [
-            {"line": one.line, **one.probabilities, "source": one.source, "translation": one.translation}
-            for one in self.sentences
-        ]
-
-    def __repr__(self) -> str:
-        """Return the number of sentences and the detector."""
-        return f"CoverageCheck({len(self)} sentences, detector={self.detector!r})"
-
-
 def check(
     sources: TextSource,
     translations: TextSource,
@@ -243,46 +95,77 @@ def check(
     Args:
         sources: The source lines, or a file.
         translations: Their translations, or a file.
-        detector: Name of the detector.
+        detector: Name of the detector. `length` and `repetition` need no model.
         model: A model of good translations, or its directory.
-        training: Good translations on which such a model is trained, if `model` is None.
+        training: Sources and translations of good text on which such a model is trained, if `model` is None.
         num_threads: Number of threads of the word aligner. 0 uses all processors.
         inputs: Further inputs of detectors, such as `translator`; see `DetectionInput`.
 
     Raises:
-        DataError: if a file cannot be read, or the numbers of lines differ.
+        DataError: if a file cannot be read, the numbers of lines differ, or a sentence has more than 2,000
+            words.
         UsageError: if there is no such detector, or an input that it needs is missing; says what to give.
     """
-    lines = _read_lines(sources, translations, ("sources", "translations"))
+    lines = read_parallel(sources, translations, ("sources", "translations"))
+    pairs = _split(*lines)
+    if model is not None and training is not None:
+        raise UsageError("give either model or training, not both")
+    # A wrong name and a missing input are reported before a model is trained or loaded.
+    if DETECTORS.get(detector) is None or (training is None and model is None):
+        build_detector(detector, DetectionInput(num_threads=num_threads, **inputs))
     if isinstance(model, Path | str):
         model = CoverageModel.load(model, num_threads)
-    elif model is None and training is not None:
+    elif training is not None:
         model = CoverageModel.train(*training, num_threads=num_threads)
-    found = DetectionInput(model=None if model is None else model.model, num_threads=num_threads, **inputs)
-    own = build_detector(detector, found)
-    pairs = split_pairs(*lines)
-    scores = own.detect(pairs)
-    sentences = [
-        CheckedSentence.of(line, pair, (source, translation), one)
-        for line, (pair, source, translation, one) in enumerate(zip(pairs, *lines, scores, strict=True), 1)
-    ]
+    trained = None if model is None else model.model
+    found = DetectionInput(model=trained, num_threads=num_threads, **inputs)
+    scores = build_detector(detector, found).detect(pairs)
+    sentences = []
+    for line, (pair, source, translation, own) in enumerate(zip(pairs, *lines, scores, strict=True), 1):
+        note = find_note(pair, trained)
+        own = apply_note(note, pair, own)
+        sentences.append(CheckedSentence.of(line, (source, translation), own, note))
     return CoverageCheck(detector, tuple(sentences))
 
 
-def _read_lines(first: TextSource, second: TextSource, names: tuple[str, str]) -> tuple[list[str], list[str]]:
+def read_parallel(
+    first: TextSource, second: TextSource, names: tuple[str, str]
+) -> tuple[list[str], list[str]]:
     """Return the lines of two texts.
 
+    Args:
+        first: The source lines, or a file.
+        second: Their translations, or a file.
+        names: Names of lists in messages. A file has its own name.
+
     Raises:
-        DataError: if the numbers of lines differ.
+        DataError: if a file cannot be read, or the numbers of lines differ.
     """
     sides = read_texts(first, names[0]), read_texts(second, names[1])
     if len(sides[0]) != len(sides[1]):
+        shown = [
+            str(given) if isinstance(given, Path | str) else name
+            for given, name in zip((first, second), names, strict=True)
+        ]
         raise DataError(
-            f"{names[0]} has {len(sides[0])} lines, {names[1]} has {len(sides[1])}: expected the same number"
+            f"{shown[0]} has {len(sides[0])} lines but {shown[1]} has {len(sides[1])}: parallel texts must "
+            "have the same number of lines"
         )
     return sides
 
 
-def _read_pairs(first: TextSource, second: TextSource, names: tuple[str, str]) -> Sequence[WordPair]:
-    """Return the words of two texts."""
-    return split_pairs(*_read_lines(first, second, names))
+def _split(sources: Sequence[str], translations: Sequence[str]) -> list[WordPair]:
+    """Return the words of each pair of lines.
+
+    Raises:
+        DataError: if a sentence has too many words; names the line.
+    """
+    pairs = split_pairs(sources, translations)
+    for line, pair in enumerate(pairs, 1):
+        longest = max(len(pair.source), len(pair.target))
+        if longest > _MAX_WORDS:
+            raise DataError(
+                f"line {line} has {longest:,} words, more than the maximum of {_MAX_WORDS:,}: split it into "
+                "sentences"
+            )
+    return pairs

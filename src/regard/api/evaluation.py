@@ -7,17 +7,18 @@ result.to_pandas()
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from regard.api.arguments import TextSource, as_list, as_texts, read_texts
-from regard.data.links import Links, check_links
-from regard.data.whitespace import split_whitespace
-from regard.errors import DataError, UsageError
+from regard.api.arguments import TextSource, as_list, check_num_lines, read_texts
+from regard.api.links import DropLinks, LinkEvaluation
+from regard.api.translations import ScoreTotals
+from regard.data.links import Links
+from regard.errors import UsageError
 from regard.metrics.base import (
     DEFAULT_REPETITION,
     METRICS,
@@ -26,17 +27,16 @@ from regard.metrics.base import (
     bootstrap,
     paired_bootstrap,
 )
-from regard.metrics.translation import check_tokenizer
+from regard.metrics.translation import check_tokenizer, looks_tokenized
 from regard.results import Result, finite
 
 __all__ = [
-    "DropLinks",
     "Evaluation",
     "EvaluationOptions",
     "MetricScore",
     "SystemComparison",
     "evaluate",
-    "score_systems",
+    "metric_names",
 ]
 
 
@@ -68,48 +68,6 @@ class EvaluationOptions:
         check_tokenizer(self.tokenize)
         if self.num_bootstrap_samples < 2:
             raise UsageError(f"num_bootstrap_samples={self.num_bootstrap_samples}: expected at least 2")
-
-
-@dataclass(frozen=True)
-class DropLinks:
-    """Word links for DROP: those of each source sentence with each text, computed by the same aligner.
-
-    The links of a sentence are a set of pairs (source, target), or an array as in `Translation.alignment`.
-
-    Attributes:
-        reference: Links with the reference.
-        hypothesis: Links with the translation.
-        baseline: Links with the other system's translation, if there is one.
-    """
-
-    reference: Sequence[Any]
-    hypothesis: Sequence[Any]
-    baseline: Sequence[Any] | None = None
-
-    def check(self, sources: Sequence[str] | None, num_sentences: int) -> tuple[list[Links], list[Links]]:
-        """Return the links of the references, repeated for each system, and the links of all systems.
-
-        Args:
-            sources: The source text, whose words the links must not exceed. None skips this check.
-            num_sentences: Number of sentences.
-
-        Raises:
-            DataError: if the numbers of sentences differ, or a link points beyond its sentence.
-        """
-        parts = [one for one in (self.reference, self.hypothesis, self.baseline) if one is not None]
-        checked = [[frozenset((int(i), int(j)) for i, j in each) for each in part] for part in parts]
-        for part in checked:
-            if len(part) != num_sentences:
-                raise DataError(
-                    f"links of {len(part)} sentences, but there are {num_sentences} hypotheses: they must "
-                    "match"
-                )
-            for number, own in enumerate(part, 1):
-                words = None if sources is None else len(split_whitespace(sources[number - 1]))
-                check_links(own, {"source": words, "target": None}, f"links of sentence {number}")
-        reference, *systems = checked
-        # DROP of each system is computed against the same links of the reference.
-        return reference * len(systems), [own for part in systems for own in part]
 
 
 @dataclass(frozen=True)
@@ -156,9 +114,11 @@ class MetricScore:
         single = ("label", "score", "low", "high")
         row: dict[str, Any] = {"metric": self.name} | {name: getattr(self, name) for name in single}
         if self.comparison is not None:
-            difference = self.comparison.difference
+            baseline, difference = self.comparison.baseline, self.comparison.difference
             row |= {
-                "baseline": self.comparison.baseline.value,
+                "baseline": baseline.value,
+                "baseline_low": baseline.low,
+                "baseline_high": baseline.high,
                 "difference": difference.value,
                 "difference_low": difference.low,
                 "difference_high": difference.high,
@@ -179,14 +139,23 @@ class Evaluation(Result, Mapping[str, MetricScore]):
         references: One or more sets of references.
         sources: The source text, if given.
         options: The settings.
+        files: Names of the files of the texts and links, by argument of `evaluate`. A text from Python has
+            none.
+        word_links: Agreement of word links with gold links, if it was computed as well.
+        token_scores: Sums of the log-probabilities of a text, if they were computed as well.
+        notes: Notes for the reader, one sentence each.
     """
 
     schema = "evaluation"
-    scores: dict[str, MetricScore]
-    hypotheses: tuple[str, ...]
-    references: tuple[tuple[str, ...], ...]
-    sources: tuple[str, ...] | None
-    options: EvaluationOptions
+    scores: dict[str, MetricScore] = field(default_factory=dict)
+    hypotheses: tuple[str, ...] = ()
+    references: tuple[tuple[str, ...], ...] = ()
+    sources: tuple[str, ...] | None = None
+    options: EvaluationOptions = field(default_factory=EvaluationOptions)
+    files: Mapping[str, list[str]] = field(default_factory=dict)
+    word_links: LinkEvaluation | None = None
+    token_scores: ScoreTotals | None = None
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> MetricScore:
         """Return the score by a metric."""
@@ -213,12 +182,13 @@ class Evaluation(Result, Mapping[str, MetricScore]):
         return sorted({*super().__dir__(), *self.scores})
 
     def to_data(self) -> dict[str, Any]:
-        """Return the settings, the row of each metric, and the sentence scores by metric."""
+        """Return the settings, the row of each metric, the sentence scores by metric, and the other parts."""
         rows = [
             {key: finite(value) if isinstance(value, float) else value for key, value in row.items()}
             for row in self.rows()
         ]
         return {
+            "files": dict(self.files),
             "num_sentences": len(self.hypotheses),
             **dataclasses.asdict(self.options) | {"rep_parameters": list(self.options.rep_parameters)},
             "metrics": rows,
@@ -226,6 +196,9 @@ class Evaluation(Result, Mapping[str, MetricScore]):
                 name: [finite(value) for value in score.sentence_scores.tolist()]
                 for name, score in self.scores.items()
             },
+            "word_links": None if self.word_links is None else self.word_links.to_data(),
+            "token_scores": None if self.token_scores is None else self.token_scores.to_data(),
+            "notes": list(self.notes),
         }
 
     def rows(self) -> list[dict[str, Any]]:
@@ -282,54 +255,36 @@ def evaluate(
             missing.
     """
     options = options or EvaluationOptions()
-    names = _metric_names(metrics)
-    first = read_texts(hypotheses, "hypotheses")
-    truths = _references(references)
-    systems = [first] if baseline is None else [first, read_texts(baseline, "baseline")]
-    given = None if sources is None else read_texts(sources, "sources")
-    for name, lines in (("baseline", systems[-1]), ("sources", first if given is None else given)):
-        if len(lines) != len(first):
-            raise DataError(
-                f"{name} has {len(lines)} sentences but hypotheses has {len(first)}: both must have the same "
-                "number"
-            )
+    names = metric_names(metrics)
     _check_links_needed(links, "drop" in names, baseline is not None)
-    drops = None if links is None else links.check(given, len(first))
-    scores = score_systems(systems, truths, names, drops, options)
-    texts = None if given is None else tuple(given)
-    return Evaluation(scores, tuple(first), tuple(map(tuple, truths)), texts, options)
-
-
-def score_systems(
-    systems: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    metrics: Iterable[str],
-    drops: tuple[Sequence[Links], Sequence[Links]] | None,
-    options: EvaluationOptions,
-) -> dict[str, MetricScore]:
-    """Return the scores of one system, or of one system compared with another.
-
-    Args:
-        systems: Translations of one or two systems, with the same number of sentences.
-        references: One or more sets of references.
-        metrics: Names of metrics.
-        drops: For DROP: links of the references and of the outputs, first those of the first system.
-        options: The settings.
-
-    Raises:
-        DataError: if the numbers of sentences differ or there is no sentence.
-        UsageError: if a metric needs an argument or a package that is missing.
-    """
-    # Both systems are counted in one call, because METEOR takes long to start.
+    first, truths = _text(hypotheses, "hypotheses"), _references(references)
+    other = None if baseline is None else _text(baseline, "baseline")
+    source = None if sources is None else _text(sources, "sources")
+    for one in (*truths, other, source):
+        if one is not None:
+            check_num_lines(one.name, len(one.lines), first.name, len(first.lines))
+    systems = [first] if other is None else [first, other]
     data = MetricInput(
-        [line for lines in systems for line in lines],
-        [list(lines) * len(systems) for lines in references],
+        # Both systems are counted in one call, because METEOR takes long to start.
+        [line for one in systems for line in one.lines],
+        [one.lines * len(systems) for one in truths],
         options.tokenize,
         options.lowercase,
         options.rep_parameters,
-        drops,
+        None if links is None else _read_drop_links(links, source, [truths[0], *systems], options),
     )
-    return {name: _score(name, data, len(systems), options) for name in metrics}
+    named = {"hypotheses": [first], "references": truths, "baseline": [other], "sources": [source]}
+    files = {name: [one.file for one in texts if one and one.file] for name, texts in named.items()}
+    files |= {} if links is None else links.files()
+    return Evaluation(
+        {name: _score(name, data, len(systems), options) for name in names},
+        tuple(first.lines),
+        tuple(tuple(one.lines) for one in truths),
+        None if source is None else tuple(source.lines),
+        options,
+        {name: paths for name, paths in files.items() if paths},
+        notes=_tokenized_notes(systems, options.tokenize) if "bleu" in names else (),
+    )
 
 
 def _score(name: str, data: MetricInput, num_systems: int, options: EvaluationOptions) -> MetricScore:
@@ -362,24 +317,66 @@ def _score(name: str, data: MetricInput, num_systems: int, options: EvaluationOp
     )
 
 
-def _metric_names(given: str | Iterable[str]) -> list[str]:
-    listed = given.split(",") if isinstance(given, str) else as_list(given, "metrics")
-    names = list(dict.fromkeys(str(name).strip().lower() for name in listed))
-    unknown = [name for name in names if METRICS.get(name) is None]
-    if unknown or not names:
-        raise UsageError(f"metrics={given!r}: expected some of {', '.join(METRICS.names())}")
+def metric_names(given: str | Iterable[str], argument: str = "metrics") -> list[str]:
+    """Return the names of metrics, each once.
+
+    Args:
+        given: The names, as a list or separated by commas.
+        argument: Name of the argument or option, for messages.
+
+    Raises:
+        UsageError: if there is no such metric, or no name.
+    """
+    listed = given.split(",") if isinstance(given, str) else as_list(given, argument)
+    # A repeated name would only compute the same metric again.
+    names = list(dict.fromkeys(name for one in listed if (name := str(one).strip().lower())))
+    if not names or not all(METRICS.get(name) for name in names):
+        raise UsageError(f"{argument} {given!r}: expected one or more of {', '.join(METRICS.names())}")
     return names
 
 
-def _references(given: Iterable[Any] | Path | str) -> list[list[str]]:
+@dataclass(frozen=True)
+class _Text:
+    """A text of the evaluation: its name in messages, its file if it has one, and its sentences."""
+
+    name: str
+    file: str | None
+    lines: list[str]
+
+
+def _text(given: TextSource, argument: str) -> _Text:
+    file = str(given) if isinstance(given, Path | str) else None
+    return _Text(file or argument, file, read_texts(given, argument))
+
+
+def _references(given: Iterable[Any] | Path | str) -> list[_Text]:
     """Return one or more sets of references."""
     if isinstance(given, Path | str):
-        return [read_texts(given, "references")]
+        return [_text(given, "references")]
     found = as_list(given, "references")
     # Within a list, only a `Path` is a file: a string is a reference.
     if found and all(isinstance(each, list | tuple | Path) for each in found):
-        return [read_texts(each, f"reference {number}") for number, each in enumerate(found, 1)]
-    return [as_texts(found, "references")]
+        return [_text(each, f"reference {number}") for number, each in enumerate(found, 1)]
+    return [_text(found, "references")]
+
+
+def _read_drop_links(
+    links: DropLinks, source: _Text | None, texts: Sequence[_Text], options: EvaluationOptions
+) -> tuple[list[Links], list[Links]]:
+    """Return the links of the references and of all systems; see `DropLinks.read`."""
+    # Links count the words of tokenized text, so they can be checked only if the text is tokenized.
+    known = [one.lines if options.tokenize == "none" else None for one in texts]
+    return links.read(None if source is None else source.lines, known, len(texts[0].lines))
+
+
+def _tokenized_notes(systems: Sequence[_Text], tokenize: str) -> tuple[str, ...]:
+    """Return a note for each system whose text seems to be tokenized although BLEU tokenizes it."""
+    return tuple(
+        f"{one.name}: many lines end in ' .', so the text may be tokenized. The tokenizer {tokenize} of BLEU "
+        "expects detokenized text. Use --tokenize none for tokenized text."
+        for one in systems
+        if tokenize != "none" and looks_tokenized(one.lines)
+    )
 
 
 def _check_links_needed(links: DropLinks | None, wanted: bool, compared: bool) -> None:

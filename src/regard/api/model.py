@@ -248,8 +248,9 @@ class Model:
 
         Raises:
             DataError: if a single sentence is rejected (empty or too long); states the reason.
-            UsageError: if the numbers of sentences and translations differ, or the model cannot score given
-                translations.
+            UsageError: if the numbers of sentences and translations differ, the model cannot score given
+                translations, or a result of `translate` is from a model with other vocabularies or
+                tokenizers.
             ConfigError: if a search setting is invalid; names it.
         """
         self.translator.require("score", "score")
@@ -260,7 +261,7 @@ class Model:
         targets = as_list([target] if single else target, "target")
         if len(sources) != len(targets):
             raise UsageError(f"{len(sources)} sources but {len(targets)} targets: expected one each")
-        pairs = [_scored_pair(*pair) for pair in zip(sources, targets, strict=True)]
+        pairs = [self._scored_pair(*pair) for pair in zip(sources, targets, strict=True)]
         translator = self.translator.with_search(search)
         with self.lock:
             found = tuple(
@@ -270,6 +271,23 @@ class Model:
         if single and found[0].error:
             raise DataError(f"the translation cannot be scored: {found[0].error}")
         return found[0] if single else Scores(found)
+
+    def _scored_pair(self, source: str, target: Any) -> tuple[str, str] | PretokenizedPair:
+        """Return a pair to score, with the tokens of a translation if one is given."""
+        if not isinstance(target, Translation):
+            return source, check_texts([target], "target")[0]
+        # The tokens of another vocabulary would be unknown, and those of other merges are never generated.
+        if target.text_checksum not in (None, self.text.checksum):
+            raise UsageError(
+                "target: the translation is from a model with other vocabularies or tokenizers, so "
+                f"{self!r} does not have its tokens: pass its text"
+            )
+        # A sink belongs to the model that made the translation, which may be another one.
+        ids = target.source_word_ids
+        tokens = tuple(token for token, word in zip(target.source_tokens, ids, strict=True) if word >= 0)
+        # A source that differs from that of the translation is tokenized again.
+        own = tokens if source == target.source else None
+        return PretokenizedPair(source, target.text, own, target.tokens)
 
     def _with_settings(
         self,
@@ -326,15 +344,3 @@ def _repair_arguments(given: Any) -> tuple[CoverageJudge, RepairConfig]:
             "`regard.CoverageModel.train(sources, translations)` trains one"
         )
     return CoverageModelJudge(model.model, model.num_threads), config
-
-
-def _scored_pair(source: str, target: Any) -> tuple[str, str] | PretokenizedPair:
-    """Return a pair to score, with the tokens of a translation if one is given."""
-    if not isinstance(target, Translation):
-        return source, check_texts([target], "target")[0]
-    # A sink belongs to the model that made the translation, which may be another one.
-    ids = target.source_word_ids
-    tokens = tuple(token for token, word in zip(target.source_tokens, ids, strict=True) if word >= 0)
-    # A source that differs from that of the translation is tokenized again.
-    own = tokens if source == target.source else None
-    return PretokenizedPair(source, target.text, own, target.tokens)

@@ -1,6 +1,7 @@
 """Training and tuning from Python: `regard.train` trains a model, `regard.tune` chooses its penalties."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from regard.api.loading import as_paths, load_systems, lock_models
 from regard.api.model import Model
 from regard.config import from_dict, to_dict
 from regard.data.files import write_atomic
+from regard.data.pretokenization import ProgressCallback
 from regard.errors import DataError, UsageError
 from regard.experiment import run_training
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
@@ -31,25 +33,28 @@ def train(
     overrides: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
     plugins: Sequence[str] = (),
+    progress: Callable[[], AbstractContextManager[ProgressCallback | None]] = nullcontext,
 ) -> TrainingResult:
     """Train a model, or resume an interrupted run, as `regard train` does.
 
     Args:
         config: A TOML file, a dictionary with the same tables, or a `RunConfig`.
         output_dir: The model directory. It is created if it does not exist. Default: that of the
-            configuration.
+            configuration, or else the name of the file without its ending.
         pairs: Sentence pairs instead of files: an iterable of (source, target) for `train` and for `valid`.
             They are written to files in the directory `CACHE_DIR-text`.
         overrides: Overrides of a TOML file, as `training.max_steps=100`.
         callbacks: Callbacks that are called during training; see `regard.Callback`.
         plugins: Plugins to import: Python packages or files (.py).
+        progress: Returns a context manager that is entered during the preparation of the text and yields the
+            progress display, or None for no display.
 
     Returns:
         The result: the reason why training ended, and its counters.
 
     Raises:
         ConfigError: if a key or value is wrong, or the directory holds a run with another config.
-        UsageError: if there is no output directory, or overrides are given without a file.
+        UsageError: if a dictionary has no output directory, or overrides are given without a file.
         DataError: if the data is missing or malformed; names the file or the pair.
         CheckpointError: if a file of the directory is corrupt or cannot be written.
         PluginError: if a plugin is missing or cannot be imported.
@@ -61,7 +66,8 @@ def train(
         if pairs is not None:
             raise UsageError("pairs: a TOML file names its own texts; give a dictionary instead")
         settings = read_run_config(config, overrides)
-        return run_training(settings, _directory(settings, output_dir), callbacks=callbacks)
+        directory = output_dir or settings.output_dir or Path(config).stem
+        return run_training(settings, directory, progress, callbacks)
     if overrides:
         raise UsageError("overrides: only for a TOML file; set the values in the dictionary")
     data = dict(to_dict(config) if isinstance(config, RunConfig) else config)
@@ -73,7 +79,7 @@ def train(
         data["data"] |= _write_pairs(pairs, Path(f"{data['data']['cache_dir']}-text"))
     load_plugins(listed_plugins(data))
     settings = from_dict(RunConfig, data)
-    return run_training(settings, directory, callbacks=callbacks)
+    return run_training(settings, directory, progress, callbacks)
 
 
 def tune(

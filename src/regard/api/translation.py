@@ -69,6 +69,8 @@ class Translation(Result):
         retokenized: For a scored translation: whether tokenizing its text gives other tokens.
         alternatives: The other requested translations, best first. They have no alternatives themselves.
         repair: The check of the translation, with the text before its repair. None if it was not checked.
+        text_checksum: `TextProcessor.checksum` of the model, whose vocabularies and tokenizers the tokens are
+            from. None if it is not known. It is not part of the JSON form.
     """
 
     schema = "translation"
@@ -95,6 +97,7 @@ class Translation(Result):
     retokenized: bool = False
     alternatives: tuple["Translation", ...] = ()
     repair: LineRepair | None = None
+    text_checksum: str | None = None
 
     @property
     def nbest(self) -> tuple["Translation", ...]:

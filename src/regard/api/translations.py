@@ -5,13 +5,17 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self, overload
 
 import numpy as np
 
 from regard.api.translation import Translation
+from regard.data.corpus import read_lines
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
+from regard.data.whitespace import split_whitespace
+from regard.errors import DataError
 from regard.generation.analysis import tokens_to_words
 from regard.generation.blocks import PretokenizedPair
 from regard.generation.config import AlignmentConfig
@@ -25,6 +29,7 @@ __all__ = [
     "Scores",
     "Translation",
     "Translations",
+    "read_token_scores",
     "scored_translation",
     "searched_translation",
 ]
@@ -125,6 +130,42 @@ class ScoreTotals:
         """Return the sums and the perplexity as JSON values."""
         data = dataclasses.asdict(self) | {"perplexity": finite(self.perplexity)}
         return data | {"log_probability": finite(self.log_probability)}
+
+
+def read_token_scores(path: Path | str) -> ScoreTotals:
+    """Return the sums of the log-probabilities in a file of `regard score --token-scores`.
+
+    An empty line stands for a pair that was not scored.
+
+    Raises:
+        DataError: if the file cannot be read, a field does not have the form TOKEN|LOG-PROBABILITY, there is
+            no token, or the perplexity exceeds e^700.
+    """
+    totals = ScoreTotals()
+    for number, line in enumerate(read_lines(path), 1):
+        logs = []
+        for item in split_whitespace(line):
+            # A token may contain "|", so split at the last one.
+            name, separator, value = item.rpartition("|")
+            try:
+                logs.append(float(value))
+                # A log-probability is at most 0. The negated comparison also rejects NaN.
+                if not separator or not name or not logs[-1] <= 0:
+                    raise ValueError
+            except ValueError:
+                raise DataError(
+                    f"{path}:{number}: {item!r} does not have the form TOKEN|LOG-PROBABILITY written by "
+                    "`regard score --token-scores`"
+                ) from None
+        totals = totals.add(logs or None)
+    if not totals.num_tokens:
+        raise DataError(f"{path}: the file contains no tokens")
+    if not math.isfinite(totals.perplexity):
+        raise DataError(
+            f"{path}: the perplexity cannot be computed: the mean log-probability is "
+            f"{totals.log_probability / totals.num_tokens:g}"
+        )
+    return totals
 
 
 @dataclass(frozen=True, repr=False)
@@ -236,6 +277,7 @@ def _source_facts(text: TextProcessor, source: str, tokens: tuple[str, ...]) -> 
         "source": source,
         "source_tokens": tokens,
         "source_words": tokens_to_words(text.source, tokens),
+        "text_checksum": text.checksum,
         "source_word_ids": tuple(words),
         "unknown_words": tuple(sorted({words[i] for i, number in enumerate(numbers) if number == UNK})),
     }

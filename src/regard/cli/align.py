@@ -120,14 +120,11 @@ class AlignerOptions:
         """
         if self.aligner is not None:
             return None
-        from regard.alignment.word_aligner import DEFAULT_ALIGNER, TRAINERS, aligner_kinds
-        from regard.config import from_dict
+        from regard.alignment.word_aligner import DEFAULT_ALIGNER
+        from regard.api.alignment import aligner_config
 
-        name = self.model or DEFAULT_ALIGNER
-        if name not in aligner_kinds():
-            raise UsageError(f"--model {name!r}: expected one of {', '.join(aligner_kinds())}")
-        cls = list(TRAINERS)[aligner_kinds().index(name)]
-        return from_dict(cls, dict(_setting(text) for text in self.settings or []), origin="--set")
+        options = dict(_setting(text) for text in self.settings or [])
+        return aligner_config(self.model or DEFAULT_ALIGNER, options, "--model", "--set")
 
 
 @dataclass(frozen=True)
@@ -196,6 +193,8 @@ def align_command(
     Example: regard align corpus.de corpus.en -o links.txt --save-aligner aligner
     """
     from regard.alignment import WordAligner
+    from regard.alignment.word_aligner import DIRECTIONS
+    from regard.api.alignment import Aligner, AlignmentStatistics
 
     # Wrong options are reported before the text is read.
     method = links.method()
@@ -212,26 +211,27 @@ def align_command(
                     f"-o {links.output}: the output would overwrite the text to align. Choose another output "
                     "file."
                 )
-    trained = None if aligner.aligner is None else WordAligner.load(aligner.aligner)
+    trained = None if aligner.aligner is None else Aligner.load(aligner.aligner)
     # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
-    lowercase = text.lowercase or (trained is not None and trained.lowercase)
-    corpus = text.read(trained, lowercase)
+    lowercase = text.lowercase or (trained is not None and trained.model.lowercase)
+    corpus = text.read(None if trained is None else trained.model, lowercase)
     with _processes(aligner.num_threads or 0, aligner.seed) as setup, ExitStack() as opened:
         # Open the output before training, so that an unwritable file is reported at once.
         file = opened.enter_context(open_output(links.output)) if setup.rank == 0 else None
-        passes: list[dict[str, Any]] = []
         if trained is None:
             assert config is not None
             # A saved aligner needs both directions, because it may later be symmetrized in another way.
-            both = aligner.save_aligner is not None
-            trained, passes = _train(corpus, config, setup, lowercase, None if both else method)
+            single = method in DIRECTIONS and aligner.save_aligner is None
+            directions = (method,) if single else DIRECTIONS
+            with _reporting(setup.rank == 0, len(directions)) as report:
+                trained = Aligner.train_corpus(corpus, config, setup, lowercase, directions, report)
         # Only process 0 opened the output; the others have contributed their counts.
         if file is None:
             return
         if aligner.save_aligner is not None:
             trained.save(aligner.save_aligner)
-        links.write(file, trained, corpus, setup.num_threads)
-        write_json(json_file, {"pairs": len(corpus), "passes": passes})
+        links.write(file, trained.model, corpus, setup.num_threads)
+        write_json(json_file, AlignmentStatistics(len(corpus), trained.passes).to_dict())
 
 
 def _check(text: AlignmentText, aligner: AlignerOptions) -> None:
@@ -260,27 +260,6 @@ def _check(text: AlignmentText, aligner: AlignerOptions) -> None:
         raise UsageError(
             "under torchrun several processes read the text, so it cannot come from standard input"
         )
-
-
-def _train(
-    corpus: "Corpus",
-    config: "AlignerConfig",
-    setup: "TrainingSetup",
-    lowercase: bool,
-    method: str | None,
-) -> "tuple[WordAligner, list[dict[str, Any]]]":
-    """Train the directions that a method needs, or both for None, and report the progress.
-
-    Returns:
-        The aligner and the results of each pass.
-    """
-    from regard.alignment import train_both
-    from regard.alignment.word_aligner import DIRECTIONS
-
-    directions = (method,) if method in DIRECTIONS else DIRECTIONS
-    passes: list[dict[str, Any]] = []
-    with _reporting(setup.rank == 0, len(directions), passes) as report:
-        return train_both(corpus, config, setup, lowercase, directions, report), passes
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -331,15 +310,11 @@ def _processes(threads: int, seed: int) -> "Iterator[TrainingSetup]":
 
 
 @contextmanager
-def _reporting(
-    enabled: bool, directions: int, passes: list[dict[str, Any]]
-) -> "Iterator[Callable[[str, IterationStats], None]]":
-    """Yield a callback that reports each pass on stderr and appends its results to `passes`.
+def _reporting(enabled: bool, directions: int) -> "Iterator[Callable[[str, IterationStats], None]]":
+    """Yield a callback that reports each pass on stderr.
 
     On a terminal, progress bars are shown as well.
     """
-    import math
-
     from rich.console import Console
     from rich.progress import Progress
 
@@ -348,11 +323,6 @@ def _reporting(
         tasks: dict[tuple[str, str], Any] = {}
 
         def report(direction: str, iteration: "IterationStats") -> None:
-            metrics = {name: float(value) for name, value in iteration.metrics.items()}
-            has_perplexity = math.isfinite(iteration.log_likelihood)
-            found = {"perplexity": iteration.perplexity} if has_perplexity else {}
-            position = {"direction": direction, "stage": iteration.stage, "pass": iteration.iteration}
-            passes.append(position | found | metrics)
             name = f"{direction} {iteration.stage}" if directions > 1 else iteration.stage
             if (direction, iteration.stage) not in tasks:
                 tasks[direction, iteration.stage] = bar.add_task(name, total=iteration.num_iterations)
@@ -362,7 +332,7 @@ def _reporting(
                 iteration.num_iterations <= MAX_REPORTED_PASSES
                 or iteration.iteration == iteration.num_iterations
             ):
-                shown = ", ".join(f"{key} {value:.4g}" for key, value in (found | metrics).items())
+                shown = ", ".join(f"{key} {value:.4g}" for key, value in iteration.values().items())
                 console.print(f"{name} {iteration.iteration}/{iteration.num_iterations}: {shown}")
 
         yield report

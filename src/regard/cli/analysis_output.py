@@ -17,22 +17,19 @@ from regard.analysis.errors import ErrorAnalysis, SentenceErrors
 from regard.analysis.length import LengthAnalysis
 from regard.cli.output import Output, write_table
 from regard.metrics.attention import AttentionStatistics
-from regard.metrics.by_length import BucketScore, LengthScores
-from regard.metrics.coverage import NEGLECT_THRESHOLD, ReceivedAttention
+from regard.metrics.by_length import LengthScores, SystemScore
+from regard.metrics.coverage import ReceivedAttention
 from regard.plotting.style import clip_label, printable
 
 __all__ = ["format_errors", "show_attention", "show_errors", "show_length"]
 
-_LEGEND = (
-    f"[word]: dropped or repeated; attention/fertility, !: little attention (below {NEGLECT_THRESHOLD:g}), "
-    "+: more than its fertility or twice the mean"
-)
+_LEGEND = "[word]: dropped or repeated; attention/fertility, +: more than its fertility or twice the mean"
 
 _LINE_WIDTH = 100  # line width in cells if the output is not a terminal
 _LABEL = 11  # cells
 _HEAD, _QUIET = Style(bold=True), Style(dim=True)
 _DROPPED, _REPEATED = Style(color="red", bold=True), Style(color="magenta", bold=True)
-_NEGLECTED, _EXCESSIVE = Style(color="red"), Style(color="yellow")
+_EXCESSIVE = Style(color="yellow")
 
 Column = tuple[Text, ...]
 
@@ -114,12 +111,10 @@ def _words(words: Sequence[str], marked: frozenset[int], style: Style) -> list[C
 
 
 def _attention(received: ReceivedAttention, place: int) -> Text:
-    """Return the attention and fertility of a word, such as `0.03/2!`."""
+    """Return the attention and fertility of a word, such as `2.03/2+`."""
     shown = f"{received.attention[place]:.2f}"
     if received.fertility is not None:
         shown += f"/{received.fertility[place]:.3g}"
-    if place in received.neglected:
-        return Text(f"{shown}!", _NEGLECTED)
     return Text(f"{shown}+", _EXCESSIVE) if place in received.excessive else Text(shown, _QUIET)
 
 
@@ -250,7 +245,7 @@ def _length_rows(analysis: LengthAnalysis, systems: Mapping[str, LengthScores]) 
     return rows
 
 
-def _score_cells(found: BucketScore | None, is_baseline: bool) -> list[str]:
+def _score_cells(found: SystemScore | None, is_baseline: bool) -> list[str]:
     """Return score and interval and, for systems after the first, difference and p-value."""
     cells = [""] * (2 if is_baseline else 4)
     if found is None:

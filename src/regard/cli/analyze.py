@@ -84,7 +84,8 @@ def errors_command(
     reference but not by the translation, the repeated words, and the attention that each source word received
     next to its fertility (Malaviya et al. 2018). The last line has REP and DROP of the text. Words are those
     of the model's tokenizers, with subword tokens joined. The score of a sentence is its contribution to REP
-    plus 1 for each dropped word. The links of --reference-links replace those of the aligner.
+    plus 1 for each dropped word. The links of --reference-links replace those of the aligner. A word with
+    little attention may still be translated: regard check finds omissions without a reference.
 
     Example: regard analyze errors runs/first --source test.de --reference test.en --aligner aligner
     """

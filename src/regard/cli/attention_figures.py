@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from regard.cli.figures import FigureInput, PlottedFigure, format_value
+from regard.cli.figures import FigureInput, format_value
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
+from regard.plotting.figure import PlottedFigure
 
 if TYPE_CHECKING:
     import numpy as np

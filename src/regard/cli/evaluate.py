@@ -1,23 +1,29 @@
 """`regard evaluate`: score translations against references and word links against gold links."""
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from regard.cli.command import expand_groups
-from regard.cli.link_files import GoldFiles, LinkFiles
-from regard.cli.options import JsonOption, LowercaseOption, SeedOption, TokenizeOption
+from regard.cli.options import (
+    GoldLinksOption,
+    JsonOption,
+    LowercaseOption,
+    ReferenceLinksOption,
+    SeedOption,
+    SourceFileOption,
+    TokenizeOption,
+)
 from regard.cli.output import open_output, print_message, write_json
-from regard.data.whitespace import split_whitespace
-from regard.errors import DataError, UsageError
+from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.api.evaluation import EvaluationOptions, MetricScore
+    from regard.api.evaluation import Evaluation, EvaluationOptions
+    from regard.api.links import DropLinks
 
 __all__ = ["evaluate_command"]
 
@@ -78,16 +84,9 @@ class MetricOptions:
         Raises:
             UsageError: If there is no such metric.
         """
-        from regard.metrics.base import METRICS
+        from regard.api.evaluation import metric_names
 
-        # A repeated name would only compute the same metric again.
-        names = list(dict.fromkeys(name.strip().lower() for name in self.metrics.split(",") if name.strip()))
-        if not names or not all(METRICS.get(name) for name in names):
-            raise UsageError(
-                f"--metrics {self.metrics!r}: expected one or more of {', '.join(METRICS.names())}, "
-                "separated by commas"
-            )
-        return names
+        return metric_names(self.metrics, "--metrics")
 
     def options(self) -> "EvaluationOptions":
         """Return the settings as those of `regard.evaluate`.
@@ -108,6 +107,90 @@ class MetricOptions:
             ) from None
         rep = n, lambda1, lambda2
         return EvaluationOptions(self.tokenize, self.lowercase, rep, self.num_bootstrap_samples, self.seed)
+
+
+@dataclass(frozen=True)
+class LinkFiles:
+    """Files with word links of a source text with its reference and with the output of one or two systems."""
+
+    panel: ClassVar[str] = "Word links"
+
+    reference_links: ReferenceLinksOption = None
+    hypothesis_links: Annotated[
+        Path | None, typer.Option(help="For DROP: file with word links of source and HYPOTHESIS.")
+    ] = None
+    baseline_links: Annotated[
+        Path | None, typer.Option(help="For DROP: file with word links of source and --baseline.")
+    ] = None
+    source: SourceFileOption = None
+
+    def check(self, required: bool, has_baseline: bool) -> None:
+        """Check that the required files are given, and no others.
+
+        Args:
+            required: Whether DROP is computed.
+            has_baseline: Whether two systems are compared.
+
+        Raises:
+            UsageError: If a file is missing or not used.
+        """
+        options = {
+            "--reference-links": (self.reference_links, required),
+            "--hypothesis-links": (self.hypothesis_links, required),
+            "--baseline-links": (self.baseline_links, required and has_baseline),
+        }
+        for option, (path, needed) in options.items():
+            if needed and path is None:
+                raise UsageError(
+                    f"--metrics drop needs {option}: a file with word links i-j of the source and that text. "
+                    "All link files must be written by the same aligner."
+                )
+            if path is not None and not needed:
+                missing = "--baseline" if required else "--metrics drop"
+                raise UsageError(f"{option} has no effect without {missing}")
+
+    def drop_links(self) -> "DropLinks | None":
+        """Return the files of the links for DROP, or None if there are none; `check` has checked them."""
+        from regard.api.links import DropLinks
+
+        if self.reference_links is None or self.hypothesis_links is None:
+            return None
+        return DropLinks(self.reference_links, self.hypothesis_links, self.baseline_links)
+
+
+@dataclass(frozen=True)
+class GoldFiles:
+    """Files with gold links and with the links that are scored against them."""
+
+    panel: ClassVar[str] = "Word links"
+
+    gold_links: GoldLinksOption = None
+    predicted_links: Annotated[
+        Path | None, typer.Option(help="File with word links (i-j) to score against --gold-links.")
+    ] = None
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --gold-links: target text of the word links. Links beyond the words of a line are an "
+            "error."
+        ),
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether links are scored."""
+        return self.gold_links is not None or self.predicted_links is not None
+
+    def check(self) -> None:
+        """Check that both files are given, or none.
+
+        Raises:
+            UsageError: If one of them is missing.
+        """
+        if (self.gold_links is None) != (self.predicted_links is None):
+            raise UsageError("--gold-links and --predicted-links need each other: give both or neither")
+        if self.target is not None and self.gold_links is None:
+            raise UsageError("--target has no effect without --gold-links")
 
 
 @expand_groups
@@ -142,17 +225,42 @@ def evaluate_command(
             "or --log-probs"
         )
     _check_unused(systems, metrics, links, gold)
-    results: dict[str, Any] = {}
+
+    from regard.api.evaluation import Evaluation, evaluate
+    from regard.api.links import evaluate_links
+    from regard.api.translations import read_token_scores
+
+    options = metrics.options()
+    result = Evaluation(options=options)
     if systems.hypothesis is not None:
         _check(systems, metrics, links)
-        results |= {"resamples": metrics.num_bootstrap_samples, "seed": metrics.seed}
-        results |= _translation(systems, metrics, links)
-    if gold.given:
-        results |= gold.evaluate(links.source, metrics.num_bootstrap_samples, metrics.seed)
+        result = evaluate(
+            systems.hypothesis,
+            systems.reference or [],
+            links.source,
+            metrics=metrics.metrics,
+            baseline=systems.baseline,
+            links=links.drop_links(),
+            options=options,
+        )
+    if gold.predicted_links is not None and gold.gold_links is not None:
+        agreement = evaluate_links(
+            gold.predicted_links,
+            gold.gold_links,
+            sources=links.source,
+            targets=gold.target,
+            num_bootstrap_samples=metrics.num_bootstrap_samples,
+            seed=metrics.seed,
+        )
+        result = replace(result, word_links=agreement)
     if log_probs is not None:
-        results |= _perplexity(log_probs)
-    _show(results)
-    write_json(json_file, results)
+        result = replace(result, token_scores=read_token_scores(log_probs))
+    for note in result.notes:
+        print_message(note)
+    if systems.sentence_scores is not None:
+        _write_sentences(systems.sentence_scores, result)
+    _show(result)
+    write_json(json_file, result.to_dict())
 
 
 def _check_unused(systems: SystemFiles, metrics: MetricOptions, links: LinkFiles, gold: GoldFiles) -> None:
@@ -194,113 +302,18 @@ def _check(systems: SystemFiles, metrics: MetricOptions, links: LinkFiles) -> No
         raise UsageError("--rep-parameters has no effect without --metrics rep")
 
 
-def _translation(systems: SystemFiles, metrics: MetricOptions, links: LinkFiles) -> dict[str, Any]:
-    """Return the scores of a file with translations and, if it is given, of the other system."""
-    from dataclasses import asdict
-
-    from regard.api.evaluation import score_systems
-
-    assert systems.hypothesis is not None and systems.reference is not None
-    paths = [systems.hypothesis, *([] if systems.baseline is None else [systems.baseline])]
-    first = _read(systems.hypothesis)
-    references = [_read_parallel(path, systems.hypothesis, len(first)) for path in systems.reference]
-    outputs = [first, *(_read_parallel(path, systems.hypothesis, len(first)) for path in paths[1:])]
-    names = metrics.names()
-    if "bleu" in names:
-        for path, lines in zip(paths, outputs, strict=True):
-            _warn_if_tokenized(path, lines, metrics.tokenize)
-    drops = None
-    if "drop" in names:
-        # Links count the words of tokenized text, so they can be checked only if the files are tokenized.
-        known = metrics.tokenize == "none"
-        texts = outputs if known else [None] * len(outputs)
-        drops = links.read(references[0] if known else None, texts, len(first))
-    found = score_systems(outputs, references, names, drops, metrics.options())
-    if systems.sentence_scores is not None:
-        _write_sentences(systems.sentence_scores, found)
-    results: dict[str, Any] = {
-        "hypothesis": str(systems.hypothesis),
-        "references": [str(path) for path in systems.reference],
-    }
-    results |= {} if systems.baseline is None else {"other": str(systems.baseline)}
-    results |= {**links.to_dict(), "sentences": len(first)}
-    results |= {name: one.score for name, one in found.items()}
-    results["intervals"] = {name: [one.low, one.high] for name, one in found.items()}
-    results["signatures"] = {name: one.signature for name, one in found.items()}
-    comparison = {name: asdict(one.comparison) for name, one in found.items() if one.comparison is not None}
-    return results | ({"comparison": comparison} if comparison else {})
-
-
-def _write_sentences(path: Path, found: "dict[str, MetricScore]") -> None:
+def _write_sentences(path: Path, result: "Evaluation") -> None:
     """Write one row per sentence: its number, and its scores as if it were the whole text."""
     with open_output(path) as file:
-        file.write("\t".join(["sentence", *found]) + "\n")
-        for number, row in enumerate(
-            zip(*(one.sentence_scores.tolist() for one in found.values()), strict=True), 1
-        ):
-            file.write("\t".join([str(number), *(f"{value:.4f}" for value in row)]) + "\n")
+        file.write("\t".join(["sentence", *result]) + "\n")
+        for row in result.sentences():
+            file.write("\t".join([str(row["sentence"]), *(f"{row[name]:.4f}" for name in result)]) + "\n")
 
 
-def _read(path: Path) -> list[str]:
-    from regard.data.corpus import read_lines
-
-    return list(read_lines(path))
-
-
-def _read_parallel(path: Path, other: Path, expected: int) -> list[str]:
-    lines = _read(path)
-    if len(lines) != expected:
-        raise DataError(
-            f"{path} has {len(lines)} lines but {other} has {expected}: parallel files must have the same "
-            "number of lines"
-        )
-    return lines
-
-
-def _warn_if_tokenized(path: Path, lines: list[str], tokenize: str) -> None:
-    from regard.metrics.translation import looks_tokenized
-
-    if tokenize == "none" or not looks_tokenized(lines):
-        return
-    print_message(
-        f"{path}: many lines end in ' .', so the text may be tokenized. The tokenizer {tokenize} of BLEU "
-        "expects detokenized text. Use --tokenize none for tokenized text."
-    )
-
-
-def _perplexity(path: Path) -> dict[str, Any]:
-    """Return exp of the negative mean log-probability of the tokens, end symbols included."""
-    total, tokens = 0.0, 0
-    for number, line in enumerate(_read(path), 1):
-        for field in split_whitespace(line):
-            # A token may contain "|", so split at the last one.
-            name, separator, value = field.rpartition("|")
-            try:
-                log_prob = float(value)
-                # A log-probability is at most 0. The negated comparison also rejects NaN.
-                if not separator or not name or not log_prob <= 0:
-                    raise ValueError
-                total += log_prob
-            except ValueError:
-                raise DataError(
-                    f"{path}:{number}: {field!r} does not have the form TOKEN|LOG-PROBABILITY written by "
-                    "`regard score --token-scores`"
-                ) from None
-            tokens += 1
-    if not tokens:
-        raise DataError(f"{path}: the file contains no tokens")
-    # `exp` overflows above 709.
-    if total / tokens <= -700:
-        raise DataError(
-            f"{path}: the perplexity cannot be computed: the mean log-probability is {total / tokens:g}"
-        )
-    return {"perplexity": math.exp(-total / tokens), "tokens": tokens}
-
-
-def _show(results: dict[str, Any]) -> None:
+def _show(result: "Evaluation") -> None:
     """Print a table on a terminal, and tab-separated lines otherwise."""
     console = Console(highlight=False, markup=False)
-    rows = _rows(results)
+    rows = _rows(result)
     if not console.is_terminal:
         print("\n".join("\t".join(row) for row in (list(rows[0]), *(row.values() for row in rows))))
         return
@@ -317,36 +330,31 @@ def _show(results: dict[str, Any]) -> None:
             console.print(f"{row['metric']} {row['signature']}", style="dim", soft_wrap=True)
 
 
-def _rows(results: dict[str, Any]) -> list[dict[str, str]]:
+def _rows(result: "Evaluation") -> list[dict[str, str]]:
     """Return one row of cells per score. All rows have the same columns."""
-    from regard.metrics.base import METRICS
-
     rows = []
-    for name in results.get("intervals", {}):
-        row = {
-            "metric": metric.label if (metric := METRICS.get(name)) else name,
-            "score": f"{results[name]:.2f}",
-            "95 %": _interval(results["intervals"][name]),
-        }
-        compared = results.get("comparison", {}).get(name)
-        if compared:
-            other, difference = compared["baseline"], compared["difference"]
+    for one in result.values():
+        row = {"metric": one.label, "score": f"{one.score:.2f}", "95 %": _interval(one.low, one.high)}
+        if one.comparison is not None:
+            difference = one.comparison.difference
             row |= {
-                "other": f"{other['value']:.2f}",
-                "diff.": f"{difference['value']:+.2f}",
-                "95 % of diff.": _interval([difference["low"], difference["high"]]),
-                "p": f"{compared['p_value']:.3f}",
+                "other": f"{one.comparison.baseline.value:.2f}",
+                "diff.": f"{difference.value:+.2f}",
+                "95 % of diff.": _interval(difference.low, difference.high),
+                "p": f"{one.comparison.p_value:.3f}",
             }
-        rows.append(row | {"signature": results["signatures"][name]})
-    for name, label in (("precision", "precision %"), ("recall", "recall %"), ("aer", "AER %")):
-        if name in results:
-            interval = _interval([100 * end for end in results["aer_interval"]]) if name == "aer" else ""
-            rows.append({"metric": label, "score": f"{100 * results[name]:.2f}", "95 %": interval})
-    if "perplexity" in results:
-        rows.append({"metric": "perplexity", "score": f"{results['perplexity']:.4f}"})
+        rows.append(row | {"signature": one.signature})
+    if (links := result.word_links) is not None:
+        shares = {"precision %": links.precision, "recall %": links.recall, "AER %": links.aer}
+        rows += [
+            {"metric": label, "score": f"{100 * share:.2f}", "95 %": ""} for label, share in shares.items()
+        ]
+        rows[-1]["95 %"] = _interval(100 * links.aer_low, 100 * links.aer_high)
+    if result.token_scores is not None:
+        rows.append({"metric": "perplexity", "score": f"{result.token_scores.perplexity:.4f}"})
     columns = list(dict.fromkeys(column for row in rows for column in row))
     return [{column: row.get(column, "") for column in columns} for row in rows]
 
 
-def _interval(ends: list[float]) -> str:
-    return f"{ends[0]:.2f} to {ends[1]:.2f}"
+def _interval(low: float, high: float) -> str:
+    return f"{low:.2f} to {high:.2f}"

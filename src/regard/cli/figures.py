@@ -23,32 +23,16 @@ from regard.cli.output import open_output, render_figures, write_images, write_j
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from regard.plotting.figure import Figure
+    from regard.plotting.figure import PlottedFigure
 
 __all__ = [
     "FigureInput",
-    "PlottedFigure",
     "figures",
     "format_value",
     "read_results",
 ]
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class PlottedFigure:
-    """A plotted figure.
-
-    Attributes:
-        images: Figures by file name, without its ending.
-        rows: Table of the plotted values. The first row is the header.
-        values: Plotted values as JSON-compatible values.
-    """
-
-    images: "dict[str, Figure]"
-    rows: list[list[str]]
-    values: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -135,11 +119,11 @@ class _FigureKind:
     inputs: str
     function: tuple[str, str]
 
-    def plot(self, inputs: FigureInput) -> PlottedFigure:
+    def plot(self, inputs: FigureInput) -> "PlottedFigure":
         from importlib import import_module
 
         module, function = self.function
-        plot_figure: Callable[[FigureInput], PlottedFigure] = getattr(
+        plot_figure: "Callable[[FigureInput], PlottedFigure]" = getattr(
             import_module(f"regard.cli.{module}"), function
         )
         return plot_figure(inputs)
@@ -235,10 +219,10 @@ def figures(
     figure = _FIGURES[name].plot(inputs)
     # Render everything before writing, so that an error leaves no files behind.
     write_images(output_dir, render_figures(figure.images, wanted))
-    write_json(json_file, figure.values)
+    write_json(json_file, figure.to_dict())
     if table:
         with open_output(None) as file:
-            write_table(file, figure.rows)
+            write_table(file, figure.table)
 
 
 def display_names(files: list[Path]) -> list[str]:

@@ -1,17 +1,13 @@
 """`regard lm`: estimate n-gram language models, stored as ARPA files, and compute perplexities."""
 
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from regard.cli.options import JsonOption
 from regard.cli.output import open_output, print_message, write_json
 from regard.errors import UsageError
-
-if TYPE_CHECKING:
-    from regard.smt.language_model import NgramLanguageModel
 
 __all__ = ["lm"]
 
@@ -67,37 +63,14 @@ def lm(
     else:
         assert model_path is not None
         model = read_arpa(model_path)
-    results = _describe(model)
     if output is not None:
         write_arpa(model, output)
-    if perplexity is not None:
-        results |= _perplexity(model, perplexity)
-    write_json(json_file, results)
-
-
-def _describe(model: "NgramLanguageModel") -> dict[str, Any]:
-    """Print and return the order of a model and its number of n-grams of each length."""
-    levels = model.trie.levels
-    counts = [end - start for start, end in pairwise(levels[1:])]
-    print_message(f"order {model.order}: {', '.join(f'{count:,}' for count in counts)} n-grams")
-    return {"order": model.order, "ngrams": counts}
-
-
-def _perplexity(model: "NgramLanguageModel", text: Path) -> dict[str, Any]:
-    """Print and return the perplexity of a text."""
-    from regard.smt.language_model import read_sentences
-
-    found = model.perplexity(read_sentences(text))
-    with open_output(None) as file:
-        file.write(
-            f"perplexity {found.with_unknown:.4f}; without {found.num_unknown} unknown words "
-            f"{found.without_unknown:.4f}; {found.num_words} words, {found.num_sentences} sentences\n"
-        )
-    return {
-        "perplexity": found.with_unknown,
-        "perplexity_known": found.without_unknown,
-        "words": found.num_words,
-        "unknown": found.num_unknown,
-        "sentences": found.num_sentences,
-        "log10": found.log_prob,
-    }
+    result = model.summary(None if perplexity is None else read_sentences(perplexity))
+    print_message(f"order {result.order}: {', '.join(f'{count:,}' for count in result.ngrams)} n-grams")
+    if (found := result.perplexity) is not None:
+        with open_output(None) as file:
+            file.write(
+                f"perplexity {found.with_unknown:.4f}; without {found.num_unknown} unknown words "
+                f"{found.without_unknown:.4f}; {found.num_words} words, {found.num_sentences} sentences\n"
+            )
+    write_json(json_file, result.to_dict())

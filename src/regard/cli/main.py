@@ -15,7 +15,9 @@ import typer
 from regard.cli.actions import actions
 from regard.cli.align import align_command
 from regard.cli.analyze import analyze
+from regard.cli.check import check_command
 from regard.cli.command import Command, CommandGroup
+from regard.cli.corrupt import corrupt_command
 from regard.cli.evaluate import evaluate_command
 from regard.cli.fertility import fertility
 from regard.cli.figures import figures
@@ -76,7 +78,15 @@ COMMANDS = {
     "Start": (quickstart, tour, phrasebook),
     "Train": (prepare, train_command, pretrain_command, average, config),
     "Translate": (translate, score, tune_command, serve, export),
-    "Evaluate and inspect": (evaluate_command, analyze, report_command, figures, reproduce),
+    "Evaluate and inspect": (
+        evaluate_command,
+        check_command,
+        corrupt_command,
+        analyze,
+        report_command,
+        figures,
+        reproduce,
+    ),
     "Alignment and statistical models": (align_command, fertility, actions, lm),
 }
 """The commands, grouped by task as in the help."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from regard.cli.figures import FigureInput, PlottedFigure, format_value, read_results
+from regard.cli.figures import FigureInput, format_value, read_results
 from regard.errors import DataError, UsageError
+from regard.plotting.figure import PlottedFigure
 from regard.results import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -288,9 +289,9 @@ def _from_analysis(found: LengthResults) -> "_Lengths":
 
 
 def _score(found: ScoreEntry) -> Any:
-    from regard.metrics.by_length import BucketScore
+    from regard.metrics.by_length import SystemScore
 
-    return BucketScore(found.value, found.interval)
+    return SystemScore(found.value, found.interval)
 
 
 def _from_paper_table(found: PaperTableResults) -> "_Lengths":
@@ -298,7 +299,7 @@ def _from_paper_table(found: PaperTableResults) -> "_Lengths":
 
     Buckets without sentences are missing in the file.
     """
-    from regard.metrics.by_length import BucketScore, LengthScores
+    from regard.metrics.by_length import LengthScores, SystemScore
 
     labels = list(
         # A column is named METRIC:BUCKET. The buckets keep their order in the file.
@@ -311,11 +312,11 @@ def _from_paper_table(found: PaperTableResults) -> "_Lengths":
         if not cells:
             continue
         buckets = tuple(
-            BucketScore(cells[label].score, cells[label].interval) if label in cells else None
+            SystemScore(cells[label].score, cells[label].interval) if label in cells else None
             for label in labels
         )
         sentences |= {label: cell.sentences for label, cell in cells.items() if cell.sentences is not None}
-        total = BucketScore(math.nan)  # the file has no total score
+        total = SystemScore(math.nan)  # the file has no total score
         systems[row.row] = {"bleu": LengthScores("BLEU", "", buckets, total)}
     counts = [sentences[label] for label in labels] if sentences.keys() >= set(labels) else None
     return systems, labels, counts

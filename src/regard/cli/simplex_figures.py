@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.figures import FigureInput, PlottedFigure, format_value
+from regard.cli.figures import FigureInput, format_value
 from regard.errors import UsageError
+from regard.plotting.figure import PlottedFigure
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,13 +1,16 @@
 """`regard tour`: train and compare ten systems on the built-in corpus."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.options import JsonOption, OutputDirOption, SettingsOption
 from regard.cli.output import preparation_progress, track, write_json
 from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    from regard.tour.report import TourResults
 
 __all__ = ["tour"]
 
@@ -66,13 +69,13 @@ def tour(
     console.rule("Comparison", align="left")
     results = load_report(runner, costs) or write_report(runner, costs, track)
     _show(results)
-    write_json(json_file, results)
+    write_json(json_file, results.to_dict())
     model = output_dir / "models" / chosen[-1].name
     console.print(f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.")
     console.print(f"To try a system: echo 'Der Hund schläft .' | regard translate {model} --show-attention")
 
 
-def _show(results: dict[str, Any]) -> None:
+def _show(results: "TourResults") -> None:
     """Print the table of all systems."""
     from rich.console import Console
     from rich.table import Table
@@ -82,7 +85,7 @@ def _show(results: dict[str, Any]) -> None:
     heads = ("BLEU ↑", "REP % ↓", "DROP % ↓", "AER % ↓", "MB", "min", "FLOPs", "sent/s")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
-    for system in results["stops"]:
+    for system in results.systems:
         scores = (system["scores"][metric] for metric in ("bleu", "rep", "drop", "aer"))
         costs = system["costs"]
         table.add_row(

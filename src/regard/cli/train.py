@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,7 +18,6 @@ from regard.cli.options import (
 from regard.cli.output import preparation_progress, print_message, write_json
 
 if TYPE_CHECKING:
-    from regard.run_config import RunConfig
     from regard.training.trainer import TrainingResult
 
 __all__ = ["average", "config", "export", "prepare", "pretrain_command", "train_command"]
@@ -67,22 +66,19 @@ def train_command(
 
     Example: regard train recipes/multi30k-lstm.toml training.max_minutes=60 --output-dir runs/first
     """
-    from regard.experiment import run_training as run
-    from regard.run_config import read_run_config
+    from regard.api.training import train
     from regard.training.device import process_rank
 
     changes = list(overrides or [])
     if init_from is not None:
         # The value is parsed as TOML, whose basic strings have the escapes of JSON.
         changes.append(f"training.init_from={json.dumps(init_from, ensure_ascii=False)}")
-    settings = read_run_config(config, changes)
-    directory = output_dir or Path(settings.output_dir or config.stem)
-    result = run(settings, directory, preparation_progress)
+    result = train(config, output_dir, overrides=changes, progress=preparation_progress)
     # Under torchrun, only one process reports.
     if process_rank() == 0:
-        best = f"Best validation {_metric_label(settings)}: {result.progress.best_score or 0:.2f}"
-        _report(result, f"{best} at step {result.progress.best_step}. The model is in {directory}.")
-        write_json(json_file, _training_record(result, settings))
+        best = f"Best validation {_metric_label(result.metric)}: {result.progress.best_score or 0:.2f}"
+        _report(result, f"{best} at step {result.progress.best_step}. The model is in {result.output_dir}.")
+        write_json(json_file, result.to_dict())
     if result.signal is not None:
         # Shells report a process that was ended by a signal with status 128 + signal number.
         raise typer.Exit(128 + result.signal)
@@ -123,28 +119,11 @@ def _report(result: "TrainingResult", best: str) -> None:
         print_message(best)
 
 
-def _metric_label(settings: "RunConfig") -> str:
+def _metric_label(name: str) -> str:
     from regard.metrics.base import METRICS
 
-    metric = "bleu" if settings.model.kind == "phrase" else settings.training.validation.metric
-    registered = METRICS.get(metric)
-    return metric if registered is None else registered.label
-
-
-def _training_record(result: "TrainingResult", settings: "RunConfig") -> dict[str, Any]:
-    """Return the results for `--json`."""
-    progress = result.progress
-    return {
-        "stopped_after": result.reason,
-        "signal": result.signal,
-        "step": progress.step,
-        "seconds": progress.seconds,
-        "tokens": progress.tokens,
-        "flops": progress.flops,
-        "metric": settings.training.validation.metric,
-        "best": progress.best_score,
-        "best_step": progress.best_step,
-    }
+    metric = METRICS.get(name)
+    return name if metric is None else metric.label
 
 
 def average(

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -174,12 +174,16 @@ class TextProcessor:
         """The word index of each token of `sink_tokens`: -1 for `<sink>`, -2 for other symbols."""
         return (-2 if self.source.tokenizer.special_tokens else -1,) * len(self.sink_tokens)
 
-    @property
+    @cached_property
     def checksum(self) -> str:
-        """The SHA-256 checksum of everything that determines the tokens of a line and their ids."""
+        """The SHA-256 checksum of everything that determines the tokens of a line and their ids.
+
+        The format of the lines is left out: converted text has the same tokens as text in the format of the
+        training text.
+        """
         total = hashlib.sha256()
         for side in (self.source, self.target):
-            settings = [to_dict(side.tokenizer.config), side.source_prefixes, to_dict(side.text_format)]
+            settings = [to_dict(side.tokenizer.config), side.source_prefixes]
             # The files of a pre-trained tokenizer are part of `learned`; their path has no effect.
             settings[0].pop("path", None)
             for part in (json.dumps(settings).encode(), side.tokenizer.learned, side.vocabulary.to_bytes()):

@@ -5,6 +5,7 @@ Commands, the report and the server use this interface only. They ask for capabi
 """
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -250,6 +251,15 @@ class BaseTranslator(ABC):
     def score(self, pairs: Iterable[tuple[str, str] | PretokenizedPair]) -> Iterator[LineScore]:
         """Score given translations in order and in bounded memory; see `score_lines` (capability `score`)."""
         raise self.unsupported("scoring of given translations", _REMEDIES["score"])
+
+    def log_probabilities(self, pairs: Iterable[tuple[str, str]]) -> Iterator[float]:
+        """Compute the log-probabilities of given translations in order, in nats (capability `score`).
+
+        These are the log-probabilities of `score` without attention and penalties. A pair that cannot be
+        scored gives NaN.
+        """
+        for found in self.score(pairs):
+            yield math.nan if found.hypothesis is None else found.hypothesis.log_probability
 
     def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
         """Return attention and predictions under forced decoding; see `force_decode_lines` (`score`)."""

@@ -16,7 +16,13 @@ from regard.errors import UsageError
 from regard.generation.analysis import ForcedResult, force_decode_lines
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.beam import beam_search, beam_searches, eval_mode
-from regard.generation.blocks import PretokenizedPair, length_error, length_sorted_batches
+from regard.generation.blocks import (
+    PretokenizedPair,
+    length_error,
+    length_sorted_batches,
+    pair_batches,
+    pair_blocks,
+)
 from regard.generation.config import GenerationConfig, LengthLimits, MbrConfig, SamplingConfig
 from regard.generation.constrained import RequiredOutput, RequiredTerms, TermConstraints
 from regard.generation.coverage import CoverageJudge
@@ -39,6 +45,8 @@ from regard.models.base import TranslationModel
 __all__ = [
     "Translator",
 ]
+
+_MAX_SCORED_ROWS = 100_000  # the largest batch that the search settings allow
 
 
 @dataclass(frozen=True)
@@ -271,6 +279,30 @@ class Translator(BaseTranslator):
     def score(self, pairs: Iterable[tuple[str, str] | PretokenizedPair]) -> Iterator[LineScore]:
         """Score given translations in order and in bounded memory; see `score_lines`."""
         return score_lines(self.model, self.text, pairs, self.search)
+
+    def log_probabilities(self, pairs: Iterable[tuple[str, str]]) -> Iterator[float]:
+        """Compute the log-probabilities of given translations; see `BaseTranslator.log_probabilities`.
+
+        Without attention, models need less memory, so the number of rows per batch is the number of
+        hypotheses of a search.
+        """
+        rows_per_batch = min(self.search.batch_size * self.search.beam_size, _MAX_SCORED_ROWS)
+        search = replace(self.search, batch_size=rows_per_batch)
+        device = next(self.model.parameters()).device
+
+        def total(batch: Batch) -> list[float]:
+            with eval_mode(self.model):
+                outcome = self.model(batch.to(device), output_attentions="nothing")
+                return outcome.log_likelihood.double().sum(dim=1).cpu().tolist()
+
+        for block in pair_blocks(self.text, pairs, search, self.model):
+            found = [math.nan] * len(block)
+            batches = list(pair_batches(self.text, block, search))
+            scored = map_batches(self.model, [batch for _, batch in batches], total)
+            for (rows, _), values in zip(batches, scored, strict=True):
+                for row, value in zip(rows, values, strict=True):
+                    found[row] = value
+            yield from found
 
     def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
         """Run forced decoding on given translations, with their attention; see `force_decode_lines`."""

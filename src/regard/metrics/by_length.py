@@ -11,22 +11,23 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from regard.data.links import Links
 from regard.errors import DataError, UsageError
-from regard.metrics.base import Estimate, SentenceCounts, bootstrap, paired_bootstrap
+from regard.metrics.base import Aggregate, Estimate, SentenceCounts, bootstrap, paired_bootstrap
 from regard.metrics.coverage import count_drops, count_text_repetitions
 from regard.metrics.translation import count_statistics, split_words
 
 __all__ = [
     "Bucket",
-    "BucketScore",
     "LengthScores",
+    "SystemScore",
     "bucket_by_length",
     "count_lengths",
     "count_system",
     "score_by_length",
+    "score_system",
 ]
 
 
@@ -53,16 +54,14 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class BucketScore:
-    """Score of a system on the sentences of a bucket, compared with the first system.
-
-    A single sentence cannot be resampled, so it has only a score.
+class SystemScore:
+    """Score of a system on a text, compared with the first system.
 
     Attributes:
         value: The score.
-        interval: Ends of its 95 % interval.
+        interval: Ends of its 95 % interval. None for a single sentence, which cannot be resampled.
         difference: Score of this system minus that of the first. None for the first system.
-        p_value: Two-sided p-value of the difference.
+        p_value: Two-sided p-value of the difference. None for the first system.
     """
 
     value: float
@@ -72,7 +71,7 @@ class BucketScore:
 
     def record(self) -> dict[str, Any]:
         """Return all values as JSON types."""
-        return asdict(self)
+        return asdict(self) | {"interval": None if self.interval is None else list(self.interval)}
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,8 @@ class LengthScores:
 
     name: str
     signature: str
-    buckets: tuple[BucketScore | None, ...]
-    total: BucketScore
+    buckets: tuple[SystemScore | None, ...]
+    total: SystemScore
 
     def record(self) -> dict[str, Any]:
         """Return all values as JSON types. Empty buckets are null."""
@@ -165,6 +164,32 @@ def count_system(
     return counts if links is None else counts | {"drop": count_drops(*links)}
 
 
+def score_system(
+    rows: Float[np.ndarray, "*r n k"],
+    aggregate: Aggregate,
+    baseline: Float[np.ndarray, "*q n k"] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> SystemScore:
+    """Compute the score of a system, and its difference from the first system if that is given.
+
+    Args:
+        rows: Counts of each sentence, as for `bootstrap`.
+        aggregate: Function from rows of summed counts to scores.
+        baseline: Counts of the first system. None for the first system itself.
+        resamples: Number of resampled test sets.
+        seed: Random seed.
+
+    Raises:
+        DataError: if there is no sentence, or the numbers of sentences differ.
+    """
+    if baseline is None:
+        estimate = bootstrap(rows, aggregate, resamples, seed)
+        return SystemScore(estimate.value, (estimate.low, estimate.high))
+    pair = paired_bootstrap(baseline, rows, aggregate, resamples, seed)
+    return SystemScore(pair.other.value, (pair.other.low, pair.other.high), pair.difference, pair.p_value)
+
+
 def score_by_length(
     counts: SentenceCounts,
     buckets: Sequence[Bucket],
@@ -191,17 +216,12 @@ def score_by_length(
                 f"counts of {len(each.rows)} sentences, but lengths of {sentences}: the numbers must be equal"
             )
 
-    def score(rows: Int[np.ndarray, "n"]) -> BucketScore:
-        own = counts.rows[rows]
+    def score(rows: Int[np.ndarray, "n"]) -> SystemScore:
+        own, other = counts.rows[rows], None if baseline is None else baseline.rows[rows]
         # Every resample of one sentence is the same, so an interval would have no width.
         if len(rows) == 1:
-            return BucketScore(float(counts.aggregate(own)[0]))
-        if baseline is None:
-            estimate = bootstrap(own, counts.aggregate, resamples, seed)
-            return BucketScore(estimate.value, (estimate.low, estimate.high))
-        pair = paired_bootstrap(baseline.rows[rows], own, counts.aggregate, resamples, seed)
-        interval = (pair.other.low, pair.other.high)
-        return BucketScore(pair.other.value, interval, pair.difference, pair.p_value)
+            return SystemScore(float(counts.aggregate(own)[0]))
+        return score_system(own, counts.aggregate, other, resamples, seed)
 
     return LengthScores(
         name=counts.name,

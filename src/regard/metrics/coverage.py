@@ -37,7 +37,6 @@ from regard.metrics.translation import split_words
 
 __all__ = [
     "DEFAULT_REPETITION",
-    "NEGLECT_THRESHOLD",
     "ReceivedAttention",
     "count_drops",
     "count_repetitions",
@@ -51,8 +50,6 @@ __all__ = [
     "repetition_sigma",
 ]
 
-NEGLECT_THRESHOLD = 0.3
-"""A source word with less attention than this over the whole translation counts as neglected."""
 # Without fertilities, attention above this multiple of the sentence's mean counts as excessive.
 _EXCESS_FACTOR = 2.0
 _ROUNDING = 0.01
@@ -233,6 +230,9 @@ def _sources(links: Iterable[tuple[int, int]]) -> frozenset[int]:
 class ReceivedAttention:
     """The attention that the words of a source sentence received over all time steps of a translation.
 
+    Little attention is no sign of an omission: the target words that follow an omitted word attend to it, so
+    that it often receives more attention than the others. `regard.analysis.coverage` finds omissions.
+
     Attributes:
         attention: Attention of each word; one time step distributes a total of 1.
         sink: Attention of the sink; None for a model without a sink.
@@ -242,13 +242,6 @@ class ReceivedAttention:
     attention: tuple[float, ...]
     sink: float | None = None
     fertility: tuple[float, ...] | None = None
-
-    @cached_property
-    def neglected(self) -> frozenset[int]:
-        """The words with less attention than `NEGLECT_THRESHOLD`, rounded to two decimals as displayed."""
-        return frozenset(
-            i for i, received in enumerate(self.attention) if round(received, 2) < NEGLECT_THRESHOLD
-        )
 
     @cached_property
     def excessive(self) -> frozenset[int]:

@@ -15,19 +15,50 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from regard.analysis.coverage.notes import NOTES
 from regard.data.links import GoldLinks, Links
+from regard.errors import UsageError
 from regard.metrics.attention import AttentionStatistics
-from regard.metrics.by_length import LengthScores
-from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable, SystemScore
+from regard.metrics.by_length import LengthScores, SystemScore
+from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable
 from regard.reporting.systems import SentenceResult, SystemResults, system_maps
 from regard.reporting.training_curves import Curves
 from regard.reporting.word_maps import MapKind, MapPacker, WordMaps
 
-__all__ = ["Report", "render", "script_json"]
+__all__ = ["PageCheck", "Report", "render", "script_json"]
 
 _STYLES = ("base.css", "report.css")
-_SCRIPTS = ("map.js", "report-data.js", "report-charts.js", "report-sentence.js", "report.js")
+_SCRIPTS = ("map.js", "marks.js", "report-data.js", "report-charts.js", "report-sentence.js", "report.js")
 _DIGITS = 4
+
+
+@dataclass(frozen=True)
+class PageCheck:
+    """The errors that a detector finds in the translations of all systems, without a reference.
+
+    Attributes:
+        detector: Name of the detector.
+        threshold: Probability from which a word is marked at first; the reader can change it.
+        sentences: For each system, the check of each line, in the form of a sentence of
+            `CoverageCheck.to_dict`. None for a line that was not translated.
+    """
+
+    detector: str
+    threshold: float
+    sentences: Sequence[Sequence[Mapping[str, Any] | None]]
+
+    def __post_init__(self) -> None:
+        """Check the threshold.
+
+        Raises:
+            UsageError: if it is no probability.
+        """
+        if not 0 <= self.threshold <= 1:
+            raise UsageError(f"threshold={self.threshold}: expected a probability from 0 to 1")
+
+    def describe(self) -> dict[str, Any]:
+        """Return the detector, the threshold and the notes on sentences in words."""
+        return {"detector": self.detector, "threshold": self.threshold, "notes": dict(NOTES)}
 
 
 @dataclass(frozen=True)
@@ -37,24 +68,26 @@ class Report:
     Attributes:
         title: Title of the page.
         source: Name of the source text for display, such as its file.
-        reference: Name of the reference text for display.
+        reference: Name of the reference text for display. None for a page without references and scores.
         sentence_pairs: The lines and their references.
         systems: The results of each system, all for the same lines.
         scores: The scores of the systems.
         gold: Gold links between each line and its reference.
         notes: Notes for the reader, one sentence each.
         columns: Additional columns of the table of scores: one cell per system, by column heading.
+        check: Errors that a detector finds without a reference.
     """
 
     title: str
     source: str
-    reference: str
+    reference: str | None
     sentence_pairs: Sequence[tuple[str, str]]
     systems: Sequence[SystemResults]
     scores: ScoreTable
     gold: Sequence[GoldLinks] | None = None
     notes: Sequence[str] = ()
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    check: PageCheck | None = None
 
 
 def render(report: Report) -> str:
@@ -65,6 +98,7 @@ def render(report: Report) -> str:
         "title": report.title,
         "source": report.source,
         "reference": report.reference,
+        "check": report.check and report.check.describe(),
         "notes": [*report.notes, *report.scores.missing_reasons],
         "systems": [_system(one) for one in report.systems],
         **_scores(report.scores),
@@ -182,10 +216,10 @@ def _scores(scores: ScoreTable) -> dict[str, Any]:
 
 
 def _scored(scored: SystemScore) -> dict[str, Any]:
-    estimate, difference = scored.estimate, scored.difference
+    difference = scored.difference
     return {
-        "value": _round(estimate.value),
-        "interval": [_round(estimate.low), _round(estimate.high)],
+        "value": _round(scored.value),
+        "interval": [_round(end) for end in scored.interval or (None, None)],
         "difference": None if difference is None else _round(difference.value),
         "p": _round(scored.p_value),
     }
@@ -216,9 +250,9 @@ def _sentence_statistics(report: Report) -> list[dict[str, Any]]:
         if key in scores.sentence_scores:
             values = [one.tolist() for one in scores.sentence_scores[key]]
             found.append(_statistic(key, scores.names[key], values, digits))
-    found.append(
-        _statistic("rep", "repetitions", [[one.repetition_score for one in own] for own in sentences], 0)
-    )
+    if report.reference is not None:
+        repetitions = [[one.repetition_score for one in own] for own in sentences]
+        found.append(_statistic("rep", "repetitions", repetitions, 0))
     if "drop" in scores.sentence_scores:
         dropped = [[float(len(one.dropped)) for one in own] for own in sentences]
         found.append(_statistic("drop", "dropped words", dropped, 0))
@@ -230,7 +264,27 @@ def _sentence_statistics(report: Report) -> list[dict[str, Any]]:
         values = [[getattr(one, key) for one in system.sentences] for system in systems]
         if any(value is not None for own in values for value in own):
             found.append(_statistic(key, name, values, digits))
-    return found
+    return found + _check_statistics(report)
+
+
+def _check_statistics(report: Report) -> list[dict[str, Any]]:
+    """Return the probabilities of each error, and the largest of them, by which the sentences are sorted."""
+    if report.check is None:
+        return []
+    found = [[one and one["probabilities"] for one in own] for own in report.check.sentences]
+    worst = [
+        [one and max((value or 0.0 for value in one.values()), default=0.0) for one in own] for own in found
+    ]
+    kinds = dict.fromkeys(error for own in found for one in own if one for error in one)
+    return [
+        _statistic("check", "any error (probability)", worst, 3),
+        *(_statistic(error, f"{error} (probability)", _values(found, error), 3) for error in kinds),
+    ]
+
+
+def _values(found: Sequence[Sequence[Mapping[str, float] | None]], error: str) -> list[list[float | None]]:
+    """Return the probability of an error for each system and sentence."""
+    return [[None if one is None else one.get(error) for one in own] for own in found]
 
 
 def _statistic(key: str, name: str, values: Sequence[Sequence[float | None]], digits: int) -> dict[str, Any]:
@@ -244,12 +298,17 @@ def _statistic(key: str, name: str, values: Sequence[Sequence[float | None]], di
 
 def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
     first = report.systems[0].sentences[row].sentence
+    systems = [_translation(system.sentences[row], first, packer) for system in report.systems]
+    if report.check is not None:
+        for translation, own in zip(systems, report.check.sentences, strict=True):
+            if own[row] is not None:
+                translation["check"] = own[row]
     return {
         "line": row + 1,
         "source_words": list(first.source),
         "reference_words": list(first.reference),
         "gold": None if report.gold is None else _links(report.gold[row].possible),
-        "systems": [_translation(system.sentences[row], first, packer) for system in report.systems],
+        "systems": systems,
     }
 
 
@@ -276,7 +335,7 @@ def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[s
     received = sentence.received
     if received is not None:
         found["received_attention"] = [round(x, 3) for x in received.attention]
-        found["neglected"], found["excessive"] = sorted(received.neglected), sorted(received.excessive)
+        found["excessive"] = sorted(received.excessive)
         if received.sink is not None:
             found["sink"] = round(received.sink, 3)
         if received.fertility is not None:

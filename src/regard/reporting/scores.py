@@ -12,33 +12,26 @@ from regard.data.links import GoldLinks, Links
 from regard.errors import UsageError
 from regard.metrics.alignment import AlignmentScore, aer_from_counts, alignment_score, count_links
 from regard.metrics.attention import AttentionStatistics, summarize
-from regard.metrics.base import Estimate, SentenceCounts, bootstrap, paired_bootstrap
-from regard.metrics.by_length import Bucket, LengthScores, bucket_by_length, count_lengths, score_by_length
+from regard.metrics.base import SentenceCounts, bootstrap
+from regard.metrics.by_length import (
+    Bucket,
+    LengthScores,
+    SystemScore,
+    bucket_by_length,
+    count_lengths,
+    score_by_length,
+    score_system,
+)
 from regard.metrics.meteor import count_meteor
 from regard.metrics.translation import count_statistics
 from regard.reporting.systems import SystemResults
 
-__all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "ScoreTable", "SystemScore", "compute_scores", "score_word_links"]
+__all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "ScoreTable", "compute_scores", "score_word_links"]
 
 LOWER_IS_BETTER = ("rep", "drop", "aer")
 """Metrics for which lower is better."""
 
 BY_LENGTH = ("bleu", "rep", "drop")
-
-
-@dataclass(frozen=True)
-class SystemScore:
-    """The score of a system on the whole text.
-
-    Attributes:
-        estimate: The score and its 95 % interval.
-        difference: The score minus the first system's score; None for the first system.
-        p_value: Two-sided p-value of the difference; None for the first system.
-    """
-
-    estimate: Estimate
-    difference: Estimate | None = None
-    p_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -166,12 +159,10 @@ def _meteor(systems: Sequence[SystemResults], references: Sequence[str]) -> list
 
 def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[SystemScore]:
     """Return the score of each system, and for all but the first the difference from the first."""
-    first = counts[0]
-    found = [SystemScore(bootstrap(first.rows, first.aggregate, resamples))]
-    for own in counts[1:]:
-        pair = paired_bootstrap(first.rows, own.rows, own.aggregate, resamples)
-        found.append(SystemScore(pair.other, pair.difference, pair.p_value))
-    return found
+    return [
+        score_system(own.rows, own.aggregate, None if own is counts[0] else counts[0].rows, resamples)
+        for own in counts
+    ]
 
 
 def _links(system: SystemResults) -> list[frozenset[tuple[int, int]]]:
@@ -195,7 +186,7 @@ def score_word_links(
     """
     # AER is a fraction, but the table has percent like the other scores.
     error = bootstrap(count_links(links, gold), aer_from_counts, num_resamples)
-    return SystemScore(Estimate(*(100 * end for end in (error.value, error.low, error.high))))
+    return SystemScore(100 * error.value, (100 * error.low, 100 * error.high))
 
 
 def _attention(system: SystemResults, gold: Sequence[GoldLinks] | None) -> AttentionStatistics | None:

@@ -19,6 +19,7 @@ from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.errors import RegardError
 from regard.results import SCHEMA_VERSION, Result
 from regard.server import schemas
+from regard.server.check import CheckServer, add_check
 from regard.server.config import AllowedHosts, ServeConfig
 from regard.server.dispatcher import (
     ClientDisconnectedError,
@@ -70,15 +71,18 @@ def _error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 _ERROR_RESPONSES = _error_responses(400, 404, 408, 413, 415, 422, 429, 503, 504)
 
 
-def create_app(engines: Sequence[ModelServer], config: ServeConfig) -> FastAPI:
+def create_app(
+    engines: Sequence[ModelServer], config: ServeConfig, checker: CheckServer | None = None
+) -> FastAPI:
     """Return the application that serves some models.
 
     Args:
         engines: The models; the first is the default for requests that name no model.
         config: The limits, and the allowed hosts and origins.
+        checker: The detectors of errors in translations. Default: translations cannot be checked.
     """
     metrics = Metrics()
-    desk = Dispatcher(engines, config, metrics)
+    desk = Dispatcher(engines, config, metrics, checker)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -99,7 +103,9 @@ def create_app(engines: Sequence[ModelServer], config: ServeConfig) -> FastAPI:
     add_handlers(app)
     _add_translate(app, desk, config)
     _add_score(app, desk, config)
+    add_check(app, desk, checker, config, _ERROR_RESPONSES)
     _add_facts(app, desk, config, metrics)
+    _add_models(app, desk, config, checker)
     _add_page(app)
     if config.allow_origins:
         app.add_middleware(
@@ -279,24 +285,6 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Met
             {"sentences": [asdict(one) for one in split_sentences(asked.text, language=asked.language)]}
         )
 
-    @app.get("/models", response_model=schemas.ModelsAnswer, responses=_error_responses())
-    async def models() -> Response:
-        """Return the models and the limits of the server."""
-        limits = {
-            name: getattr(config, name)
-            for name in (
-                "max_request_bytes",
-                "max_characters",
-                "max_sentences",
-                "max_words",
-                "max_beam_size",
-                "request_timeout",
-                "max_queued_sentences",
-            )
-        }
-        facts = [{"name": engine.name, **engine.properties} for engine in desk.engines.values()]
-        return _json({"models": facts, "limits": limits})
-
     @app.get("/health", response_model=schemas.Health, responses=_error_responses())
     async def health() -> Response:
         """Return the status of the server."""
@@ -320,6 +308,27 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Met
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
 
+def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: CheckServer | None) -> None:
+    @app.get("/models", response_model=schemas.ModelsAnswer, responses=_error_responses())
+    async def models() -> Response:
+        """Return the models, the detectors and the limits of the server."""
+        limits = {
+            name: getattr(config, name)
+            for name in (
+                "max_request_bytes",
+                "max_characters",
+                "max_sentences",
+                "max_words",
+                "max_beam_size",
+                "request_timeout",
+                "max_queued_sentences",
+            )
+        }
+        facts = [{"name": engine.name, **engine.properties} for engine in desk.engines.values()]
+        checks = None if checker is None else checker.describe()
+        return _json({"models": facts, "checks": checks, "limits": limits})
+
+
 def _json(content: Any) -> JSONResponse:
     """Return a JSON response; content from the engine is not validated again."""
     return JSONResponse(content, headers={"Cache-Control": "no-store"})
@@ -335,11 +344,12 @@ _FILES = {
     "/": ("regard.server", "index.html", "text/html; charset=utf-8"),
     **{
         f"/{name}.js": ("regard.server", f"{name}.js", "text/javascript; charset=utf-8")
-        for name in ("page", "client", "state", "card", "difference", "weave")
+        for name in ("page", "client", "state", "card", "check", "difference", "weave")
     },
     "/page.css": ("regard.server", "page.css", "text/css; charset=utf-8"),
     "/icon.svg": ("regard.server", "icon.svg", "image/svg+xml"),
     "/map.js": ("regard.reporting", "map.js", "text/javascript; charset=utf-8"),
+    "/marks.js": ("regard.reporting", "marks.js", "text/javascript; charset=utf-8"),
     "/base.css": ("regard.reporting", "base.css", "text/css; charset=utf-8"),
 }
 

@@ -1,8 +1,8 @@
-"""Dispatch requests to the queues of the models, with time limits and cancellation on disconnect."""
+"""Dispatch requests to queues of models and detectors, with time limits, and cancellation on disconnect."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from starlette.requests import Request
 
@@ -13,9 +13,26 @@ from regard.server.engine import ModelServer
 from regard.server.errors import RequestError
 from regard.server.metrics import Metrics, QueueMetrics
 
-__all__ = ["ClientDisconnectedError", "Dispatcher", "gather_answers", "stream_answers", "wait_for_answer"]
+__all__ = [
+    "ClientDisconnectedError",
+    "Dispatcher",
+    "Engine",
+    "gather_answers",
+    "stream_answers",
+    "wait_for_answer",
+]
 
 _T = TypeVar("_T")
+
+
+class Engine(Protocol):
+    """A part that processes batches of sentences, such as a model."""
+
+    name: str
+
+    def process_batch(self, settings: Any, jobs: Sequence[Any]) -> Sequence[Any]:
+        """Return the answer, or the error, of each sentence of a batch."""
+        ...
 
 
 class ClientDisconnectedError(Exception):
@@ -23,18 +40,26 @@ class ClientDisconnectedError(Exception):
 
 
 class Dispatcher:
-    """The served models, each with its queue.
+    """The served models, each with its queue, and the detectors with another one.
 
     Args:
         engines: The models; the first is the default for requests that name no model.
         config: The limits.
         metrics: The metrics of the server.
+        checker: The detectors of errors. None if translations cannot be checked.
     """
 
-    def __init__(self, engines: Sequence[ModelServer], config: ServeConfig, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        engines: Sequence[ModelServer],
+        config: ServeConfig,
+        metrics: Metrics,
+        checker: Engine | None = None,
+    ) -> None:
         """Create the queues; `start` starts them."""
         self.engines = {engine.name: engine for engine in engines}
-        self.queues: dict[str, Batcher[Any, dict[str, Any]]] = {
+        parts: list[Engine] = [*engines, *([] if checker is None else [checker])]
+        self.queues: dict[str, Batcher[Any, Any]] = {
             engine.name: Batcher(
                 engine.process_batch,
                 config.batch_size,
@@ -42,7 +67,7 @@ class Dispatcher:
                 config.max_queued_sentences,
                 QueueMetrics(metrics, engine.name),
             )
-            for engine in engines
+            for engine in parts
         }
 
     def start(self) -> None:
@@ -77,9 +102,9 @@ class Dispatcher:
         return self.engines[name]
 
     def submit(
-        self, engine: ModelServer, settings: Any, jobs: Sequence[Any], lengths: Sequence[int]
-    ) -> list[asyncio.Future[dict[str, Any]]]:
-        """Put the sentences of a request into the queue of a model, and return their futures.
+        self, engine: Engine, settings: Any, jobs: Sequence[Any], lengths: Sequence[int]
+    ) -> list[asyncio.Future[Any]]:
+        """Put the sentences of a request into the queue of an engine, and return their futures.
 
         Raises:
             RequestError: if the queue has no room, or the server is shutting down.

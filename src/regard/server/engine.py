@@ -19,11 +19,20 @@ from regard.generation.config import GenerationConfig
 from regard.generation.lines import InputLine
 from regard.training.device import release_unused_memory
 
-__all__ = ["ModelServer", "PairJob", "ScoreSettings", "SearchSettings", "SentenceJob", "load_engines"]
+__all__ = [
+    "ModelServer",
+    "PairJob",
+    "ScoreSettings",
+    "SearchSettings",
+    "SentenceJob",
+    "isolate_failures",
+    "load_engines",
+]
 
 _log = logging.getLogger(__name__)
 
 Job = TypeVar("Job")
+Answer = TypeVar("Answer")
 _BATCHES_PER_CLEANUP = 50
 """Number of batches after which free memory is returned to the system; batches have hundreds of shapes."""
 
@@ -132,8 +141,8 @@ class ModelServer:
         if self._batches % _BATCHES_PER_CLEANUP == 0:
             release_unused_memory()
         if isinstance(settings, ScoreSettings):
-            return _isolate_failures(lambda pairs: self._score(settings, pairs), jobs)
-        return _isolate_failures(lambda sentences: self._translate(settings, sentences), jobs)
+            return isolate_failures(lambda pairs: self._score(settings, pairs), jobs)
+        return isolate_failures(lambda sentences: self._translate(settings, sentences), jobs)
 
     def _make(self, settings: SearchSettings | ScoreSettings) -> BaseTranslator:
         translator = self.translator.pretokenized() if settings.tokenized else self.translator
@@ -212,9 +221,9 @@ class ModelServer:
         return None if self.text.source.tokenize(job.source) else "the source is empty"
 
 
-def _isolate_failures(
-    work: Callable[[Sequence[Job]], Iterator[dict[str, Any] | Exception]], jobs: Sequence[Job]
-) -> list[dict[str, Any] | Exception]:
+def isolate_failures(
+    work: Callable[[Sequence[Job]], Iterator[Answer | Exception]], jobs: Sequence[Job]
+) -> list[Answer | Exception]:
     """Return the answers to jobs; if the batch fails, process each job alone to isolate the failure."""
     try:
         return list(work(jobs))
@@ -223,7 +232,7 @@ def _isolate_failures(
         if len(jobs) == 1:
             return [error]
         _log.debug("a batch of %d failed; processing each item alone: %s", len(jobs), error)
-    return list(itertools.chain.from_iterable(_isolate_failures(work, [job]) for job in jobs))
+    return list(itertools.chain.from_iterable(isolate_failures(work, [job]) for job in jobs))
 
 
 def load_engines(

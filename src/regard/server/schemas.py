@@ -313,10 +313,19 @@ class ModelAnswer(BaseModel):
     vocabulary: list[int] = Field(description="Sizes of the source and the target vocabulary.")
 
 
+class ServedChecks(BaseModel):
+    """The detectors of errors in translations."""
+
+    detectors: list[str] = Field(description="Names for `POST /check`; the first is the default.")
+    threshold: float = Field(description="Probability from which the page marks a word.")
+    notes: dict[str, str] = Field(description="Notes on pairs that are no ordinary translations, in words.")
+
+
 class ModelsAnswer(BaseModel):
-    """The served models and the limits of the server."""
+    """The served models and detectors, and the limits of the server."""
 
     models: list[ModelAnswer]
+    checks: ServedChecks | None = Field(description="`null` if the server cannot check translations.")
     limits: dict[str, float] = Field(description="Limits of the server, by the names in `ServeConfig`.")
 
 
@@ -352,7 +361,8 @@ def add_limits(description: dict[str, Any], config: ServeConfig) -> None:
     _any(asked["texts"])["items"]["maxLength"] = config.max_characters
     asked["num_return"]["maximum"] = config.max_beam_size
     _any(asked["beam_size"])["maximum"] = config.max_beam_size
-    schemas["ScoreRequest"]["properties"]["pairs"]["maxItems"] = config.max_sentences
+    for request in ("ScoreRequest", "CheckRequest"):
+        schemas[request]["properties"]["pairs"]["maxItems"] = config.max_sentences
     schemas["SplitRequest"]["properties"]["text"]["maxLength"] = config.max_characters
     for side in ("source", "target"):
         schemas["SentencePair"]["properties"][side]["maxLength"] = config.max_characters

@@ -11,10 +11,11 @@ affect the probabilities of the following words. All logarithms are to the base 
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,6 +24,7 @@ from regard.data.corpus import read_lines
 from regard.data.reading import InvalidJsonError, check_array, check_range, parse_json
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
+from regard.results import Result, finite
 from regard.smt.storage import read_arrays, write_arrays
 from regard.smt.trie import TRIE_ARRAYS, Trie
 
@@ -32,6 +34,7 @@ __all__ = [
     "SPECIAL_WORDS",
     "UNKNOWN_WORD",
     "LanguageModelArrays",
+    "LanguageModelSummary",
     "NgramLanguageModel",
     "Perplexity",
     "read_sentences",
@@ -92,6 +95,35 @@ class Perplexity:
         """The perplexity without unknown words."""
         known = self.num_words - self.num_unknown + self.num_sentences
         return 10 ** (-(self.log_prob - self.unknown_log_prob) / known)
+
+
+@dataclass(frozen=True, repr=False)
+class LanguageModelSummary(Result):
+    """The size of a language model, and its perplexity on a text.
+
+    Attributes:
+        order: The maximum length of an n-gram.
+        ngrams: The number of n-grams of each length, in ascending order of the length.
+        perplexity: The perplexity of a text. None without a text.
+    """
+
+    schema = "language_model"
+    order: int
+    ngrams: tuple[int, ...]
+    perplexity: Perplexity | None = None
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the sizes, and all fields of the perplexity and its two values."""
+        found = self.perplexity
+        values = None
+        if found is not None:
+            ratios = {"with_unknown": found.with_unknown, "without_unknown": found.without_unknown}
+            values = asdict(found) | {name: finite(value) for name, value in ratios.items()}
+        return {"order": self.order, "ngrams": list(self.ngrams), "perplexity": values}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per length of n-grams: the length, and their number."""
+        return [{"n": n, "ngrams": count} for n, count in enumerate(self.ngrams, 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +195,12 @@ class NgramLanguageModel:
             words += len(ids) - 1
             count += 1
         return Perplexity(total, words, count, unknown, unknown_total)
+
+    def summary(self, sentences: Iterable[Sequence[str]] | None = None) -> LanguageModelSummary:
+        """Return the size of the model, and the perplexity of sentences if they are given."""
+        counts = tuple(end - start for start, end in pairwise(self.trie.levels[1:]))
+        found = None if sentences is None else self.perplexity(sentences)
+        return LanguageModelSummary(self.order, counts, found)
 
     def save(self, directory: Path) -> None:
         """Write the model to an existing directory, as arrays.

@@ -96,7 +96,9 @@ class PhraseSystem(TrainableSystem):
         # The state is not needed once the system is complete, nor is that of a run on another text.
         for state_dir in _state_dirs(model_dir):
             shutil.rmtree(state_dir, ignore_errors=True)
-        return TrainingResult(reason, None, TrainingProgress(seconds=seconds, best_score=bleu), "bleu")
+        return TrainingResult(
+            reason, None, TrainingProgress(seconds=seconds, best_score=bleu), "bleu", model_dir
+        )
 
     @classmethod
     def load_translator(cls, run: Any, model_dir: Path, num_threads: int) -> PhraseTranslator:

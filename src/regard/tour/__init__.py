@@ -1,4 +1,5 @@
 """The tour: ten translation systems on the built-in corpus, from IBM Model 1 to hard attention.
 
-Reading order: `runner` (the systems, their training and costs), `report` (scores and HTML page).
+Reading order: `quickstart` (one model on the corpus), `runner` (the systems of the tour, their training and
+costs), `report` (scores and HTML page).
 """

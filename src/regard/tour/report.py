@@ -1,8 +1,7 @@
 """The scores and the HTML report of the tour, with all systems on the same sentences."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from regard import __version__
@@ -17,25 +16,69 @@ from regard.errors import DataError
 from regard.reporting.page import Report, render
 from regard.reporting.scores import ScoreTable, compute_scores, score_word_links
 from regard.reporting.systems import LinkFunction, SystemResults, add_word_links, collect_system
+from regard.results import SCHEMA_VERSION, Result
 from regard.tour.runner import Costs, Tour, TourSystem
 
-__all__ = ["TOUR_METRICS", "load_report", "write_report"]
+__all__ = ["TOUR_METRICS", "TourResults", "load_report", "write_report"]
 
 TOUR_METRICS = ("bleu", "rep", "drop", "aer")
 RESULTS_FILE, REPORT_FILE = "tour.json", "tour.html"
 
 
-def load_report(tour: Tour, costs: Mapping[TourSystem, Costs]) -> dict[str, Any] | None:
+@dataclass(frozen=True, repr=False)
+class TourResults(Result):
+    """The scores and costs of the systems of a tour.
+
+    Attributes:
+        systems: For each system its name, label, summary, citation and aligner, its `scores` by metric
+            (value, interval, difference from the first system and p-value; None if not available), and its
+            `costs`.
+        signatures: The signatures of the metrics.
+        made_of: The version of the package, and the checksums of the models and the text.
+    """
+
+    schema = "tour"
+    systems: tuple[Mapping[str, Any], ...]
+    signatures: Mapping[str, str]
+    made_of: Mapping[str, str]
+
+    def to_data(self) -> dict[str, Any]:
+        """Return all fields."""
+        return {
+            "made_of": dict(self.made_of),
+            "signatures": dict(self.signatures),
+            "systems": [dict(one) for one in self.systems],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per system: its name, the value of each score, and its costs."""
+        return [
+            {
+                "system": one["name"],
+                **{name: None if score is None else score["value"] for name, score in one["scores"].items()},
+                **one["costs"],
+            }
+            for one in self.systems
+        ]
+
+    def __repr__(self) -> str:
+        """Return the names of the systems."""
+        return f"TourResults({', '.join(one['name'] for one in self.systems)})"
+
+
+def load_report(tour: Tour, costs: Mapping[TourSystem, Costs]) -> TourResults | None:
     """Return the results of an existing report of the same models, or None if there is none."""
     try:
         found = read_json(tour.output_dir / RESULTS_FILE, dict[str, Any])
     except (DataError, InvalidJsonError):
         return None
-    is_current = (tour.output_dir / REPORT_FILE).exists() and found.get("made of") == _origin(tour, costs)
-    return found if is_current else None
+    is_current = (tour.output_dir / REPORT_FILE).exists() and found.get("made_of") == _origin(tour, costs)
+    if not is_current or found.get("schema_version") != SCHEMA_VERSION:
+        return None
+    return TourResults(tuple(found["systems"]), found["signatures"], found["made_of"])
 
 
-def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress) -> dict[str, Any]:
+def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress) -> TourResults:
     """Translate the test text with every system, and write the scores and the HTML report.
 
     Args:
@@ -44,9 +87,7 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
         progress: The progress display.
 
     Returns:
-        The results as plain data. `stops` lists for each system its name, label, description and reference,
-        its scores (value, low, high; None if not available) and its costs. `signatures` are those of the
-        metrics, and `made of` contains the checksums of the inputs.
+        The scores and costs of all systems.
     """
     # The same sentences and aligner for all systems, so that the differences are those of the systems.
     test = tour.corpus_path("test", "de"), tour.corpus_path("test", "en")
@@ -74,16 +115,16 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
         columns=_columns(list(costs.values())),
     )
     write_atomic(tour.output_dir / REPORT_FILE, render(report).encode())
-    results = {
-        "made of": _origin(tour, costs),
-        "signatures": scores.signatures,
-        "stops": [
+    results = TourResults(
+        tuple(
             {**asdict(system), "scores": _scores(scores, index), "costs": asdict(cost)}
             for index, (system, cost) in enumerate(costs.items())
-        ],
-    }
+        ),
+        scores.signatures,
+        _origin(tour, costs),
+    )
     # The results are written after the page, so that results without a page are never found.
-    write_atomic(tour.output_dir / RESULTS_FILE, (json.dumps(results, indent=2) + "\n").encode())
+    results.save(tour.output_dir / RESULTS_FILE)
     return results
 
 
@@ -129,9 +170,9 @@ def _with_aligner_scores(
     return replace(scores, table={**scores.table, "aer": table})
 
 
-def _scores(scores: ScoreTable, index: int) -> dict[str, dict[str, float] | None]:
+def _scores(scores: ScoreTable, index: int) -> dict[str, dict[str, Any] | None]:
     found = {metric: scores.table[metric][index] for metric in TOUR_METRICS}
-    return {metric: None if one is None else asdict(one.estimate) for metric, one in found.items()}
+    return {metric: None if one is None else one.record() for metric, one in found.items()}
 
 
 def _columns(costs: Sequence[Costs]) -> dict[str, list[str]]:

@@ -50,7 +50,7 @@ class TrainingResult(Result):
         signal: The number of the signal that interrupted the run, or None if the run is complete.
         progress: The counters of the run.
         metric: The metric of the best validation score, `progress.best_score`.
-        output_dir: The model directory, whose metrics log holds the history of the run. None without a log.
+        output_dir: The model directory. Its metrics log has the history of the run, if the model is neural.
     """
 
     schema: ClassVar[str] = "training"

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 import numpy as np
 
 from regard.analysis.coverage.text import WordPair
+from regard.config import configclass, option
 from regard.errors import UsageError
+from regard.generation.base import BaseTranslator
 from regard.registry import NamedRegistry
 from regard.types import Float
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DETECTORS",
     "ERRORS",
+    "ContrastiveConfig",
     "CoverageError",
     "DetectionInput",
     "Detector",
@@ -54,6 +57,34 @@ class PairScores:
     words: Mapping[CoverageError, Float[np.ndarray, "..."]] = field(default_factory=dict)
 
 
+@configclass
+class ContrastiveConfig:
+    """Settings of contrastive conditioning."""
+
+    max_span: int = option(
+        default=4,
+        help="Maximum number of words in a span that is left out. The text between two punctuation marks may "
+        "be longer.",
+        ge=1,
+        le=100,
+    )
+    margin: float = option(
+        default=1.0,
+        help="Loss of log-probability, in nats, up to which a span is extended by its neighboring words. A "
+        "large margin scores all spans.",
+        ge=0,
+        le=1e6,
+    )
+    candidates: float = option(
+        default=0.5,
+        help="Share of the words of a sentence that are left out one by one: those with the highest "
+        "scores of the detector `combined` if there is a model of good translations, otherwise those of "
+        "`attention`. 1 leaves out every word, as do models without attention.",
+        gt=0,
+        le=1,
+    )
+
+
 @dataclass(frozen=True)
 class DetectionInput:
     """The inputs of detectors; each names those that it needs.
@@ -61,10 +92,26 @@ class DetectionInput:
     Attributes:
         model: The trained model of good translations, with its word aligner.
         num_threads: Number of threads of the aligner; 0 uses all processors.
+        translator: A translator from the source to the target language, which scores translations.
+        reverse_translator: A translator from the target to the source language.
+        contrastive: Settings of contrastive conditioning.
     """
 
     model: "CoverageModel | None" = None
     num_threads: int = 0
+    translator: BaseTranslator | None = None
+    reverse_translator: BaseTranslator | None = None
+    contrastive: ContrastiveConfig = field(default_factory=ContrastiveConfig)
+
+    @property
+    def translators(self) -> Mapping[CoverageError, BaseTranslator]:
+        """The given translators, by the kind of error that they find."""
+        found: dict[CoverageError, BaseTranslator] = {}
+        if self.translator is not None:
+            found["omission"] = self.translator
+        if self.reverse_translator is not None:
+            found["addition"] = self.reverse_translator
+        return found
 
 
 class Detector(ABC):
@@ -73,10 +120,12 @@ class Detector(ABC):
     Attributes:
         name: Name in tables and options.
         needs: The inputs that the detector needs, by the names of `DetectionInput`.
+        needs_one_of: Inputs of which the detector needs at least one. It finds more errors with all of them.
     """
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()
+    needs_one_of: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, inputs: DetectionInput) -> None:
         """Keep the inputs.
@@ -84,9 +133,11 @@ class Detector(ABC):
         Raises:
             UsageError: if an input is missing; names what to give.
         """
-        for need in self.needs:
-            if getattr(inputs, need) is None:
-                raise UsageError(f"the detector {self.name!r} needs {_REMEDIES[need]}")
+        missing = [_REMEDIES[need] for need in self.needs if getattr(inputs, need) is None]
+        if all(getattr(inputs, need) is None for need in self.needs_one_of):
+            missing += [" or ".join(_REMEDIES[need] for need in self.needs_one_of)] * bool(self.needs_one_of)
+        if missing:
+            raise UsageError(f"the detector {self.name!r} needs {'; and '.join(missing)}")
         self.inputs = inputs
 
     @abstractmethod
@@ -95,7 +146,12 @@ class Detector(ABC):
 
 
 _REMEDIES: Mapping[str, str] = {
-    "model": "a model of good translations: see `CoverageModel.train` and `load_coverage_model`",
+    "model": "parallel text of good translations, or a model trained on such text: training=(sources, "
+    "translations) or model=DIR in Python, --train-source and --train-target or --model DIR on the command "
+    "line. The detectors 'length' and 'repetition' need none",
+    "translator": "a translator from the source to the target language (translator=), to find omissions",
+    "reverse_translator": "a translator from the target to the source language (reverse_translator=), to "
+    "find additions",
 }
 
 DETECTORS: NamedRegistry[type[Detector]] = NamedRegistry("detector", packages=["regard.analysis.coverage"])

@@ -9,15 +9,19 @@ import numpy as np
 
 from regard.analysis.coverage.base import Detector, PairScores, register_detector
 from regard.analysis.coverage.evidence import LinkTable, SideEvidence, WordNorms
-from regard.analysis.coverage.features import LengthModel, best_run, repeated_ngrams
+from regard.analysis.coverage.features import LengthModel, repeated_ngrams
 from regard.analysis.coverage.text import WordPair
-from regard.types import Float
+from regard.types import Float, Int
 
 __all__ = ["AlignmentDetector", "LengthDetector", "RepetitionDetector"]
 
-_RUN_WEIGHT = 0.5
+_START = 0.02  # probability that a run begins at a word
+_CONTINUE = 0.7  # probability that it continues
+_MISSED = 0.1  # share of affected words that the aligner links to some word
+_MIN_RATE = 0.01
 _MIN_UNLINKED = 0.1
-_LOGISTIC = 1.702  # the logistic function with this slope approximates the normal distribution
+_SHIFT = 2.0  # standard deviations by which an error is assumed to change the length
+_PRIOR = -2.2  # log-odds of an error in one of ten sentences
 _MIN_PAIRS = 20
 _SCRIPTS = LengthModel(slope=1.0, intercept=0.0, deviation=0.3)
 
@@ -26,8 +30,8 @@ _SCRIPTS = LengthModel(slope=1.0, intercept=0.0, deviation=0.3)
 class AlignmentDetector(Detector):
     """Words without links in both directions of the word aligner.
 
-    The score of a word is its probability of no link above the rate of that word in good translations, and
-    half of the best run of neighbors that contains it. The sentence has that of its best word.
+    A hidden Markov model gives the probability that a word is in a run of words without links, which counts
+    more than single words. Words that good translations often leave unlinked are weak evidence.
     """
 
     name = "alignment"
@@ -44,33 +48,58 @@ class AlignmentDetector(Detector):
         )
         found = [_unlinked_words(side, norms) for side, norms in zip(sides, model.norms, strict=True)]
         return [
-            PairScores(
-                {"omission": _sentence(omitted), "addition": _sentence(added)},
-                {"omission": omitted, "addition": added},
-            )
-            for omitted, added in zip(*found, strict=True)
+            PairScores({"omission": omission, "addition": addition}, {"omission": omitted, "addition": added})
+            for (omission, omitted), (addition, added) in zip(*found, strict=True)
         ]
 
 
-def _unlinked_words(evidence: SideEvidence, norms: WordNorms) -> list[Float[np.ndarray, "S"]]:
-    """Return for each sentence the scores of its words."""
+def _unlinked_words(evidence: SideEvidence, norms: WordNorms) -> list[tuple[float, Float[np.ndarray, "S"]]]:
+    """Return for each sentence the probability of an unlinked run, and that of each word to be in one."""
     mean, _ = norms.of(evidence.numbers)
-    # The first statistic is the probability of no link.
-    excess = np.clip(evidence.statistics[:, 0] - mean[:, 0], 0, 1) * evidence.word
-    return [_with_neighbors(one) for one in np.split(excess, evidence.offsets[1:-1])]
+    # The first statistic is the probability of no link. It is a soft observation of whether there is none.
+    unlinked, rate = evidence.statistics[:, 0], np.clip(mean[:, 0], _MIN_RATE, 1 - _MIN_RATE)
+    affected = unlinked * (1 - _MISSED) + (1 - unlinked) * _MISSED
+    usual = unlinked * rate + (1 - unlinked) * (1 - rate)
+    ratio = np.where(evidence.word > 0, affected / usual, 1.0)
+    return _run_probabilities(ratio, evidence.offsets)
 
 
-def _with_neighbors(excess: Float[np.ndarray, "S"]) -> Float[np.ndarray, "S"]:
-    """Return 1 - (1 - excess) (1 - r / 2)^n, where r is the mean of both neighbors, for runs of words."""
-    left, right = np.r_[0.0, excess[:-1]], np.r_[excess[1:], 0.0]
-    return 1 - (1 - excess) * (1 - _RUN_WEIGHT * np.minimum(np.maximum(left, right), excess))
+def _run_probabilities(
+    ratio: Float[np.ndarray, "N"], offsets: Int[np.ndarray, "P+1"]
+) -> list[tuple[float, Float[np.ndarray, "S"]]]:
+    """Return the probabilities of a hidden Markov model, whose words are good or in an affected run.
 
+    Args:
+        ratio: For each word, the likelihood of its observation in a run, relative to that outside of one.
+        offsets: Start of each sentence, and the end of the last one.
 
-def _sentence(words: Float[np.ndarray, "S"]) -> float:
-    """Return the score of a sentence: 1 minus the probability that no word is affected, by the best run."""
-    if not len(words):
-        return 0.0
-    return float(1 - np.exp(-best_run(-np.log1p(-np.minimum(words, 0.999)) - _MIN_UNLINKED)))
+    Returns:
+        For each sentence, the probability that it has a run, and for each word the probability to be in one.
+    """
+    lengths = np.diff(offsets)
+    inside = np.arange(max(lengths, default=0)) < lengths[:, None]  # (P, S)
+    likelihood = np.ones((*inside.shape, 2))
+    likelihood[inside, 1] = ratio
+    transition = np.array([[1 - _START, _START], [1 - _CONTINUE, _CONTINUE]])
+    forward, log_total = np.empty_like(likelihood), np.zeros(len(lengths))
+    state = np.tile(transition[0], (len(lengths), 1))
+    for place in range(inside.shape[1]):
+        # The states of a sentence after its end are not used.
+        state = (state if place == 0 else state @ transition) * likelihood[:, place]
+        total = state.sum(axis=1, keepdims=True)
+        log_total += np.where(inside[:, place], np.log(total[:, 0]), 0.0)
+        state = forward[:, place] = state / total
+    backward, state = np.empty_like(likelihood), np.ones((len(lengths), 2))
+    for place in reversed(range(inside.shape[1])):
+        backward[:, place] = state
+        state = np.where(inside[:, place, None], (state * likelihood[:, place]) @ transition.T, 1.0)
+        state /= state.max(axis=1, keepdims=True)
+    posterior = forward * backward
+    words = (posterior[..., 1] / posterior.sum(axis=-1))[inside]
+    # Without a run, all words are good, and their likelihood is 1.
+    sentences = 1 - np.exp(lengths * np.log(1 - _START) - log_total)
+    split = np.split(words, offsets[1:-1])
+    return list(zip(np.clip(sentences, 0, 1).tolist(), split, strict=True))
 
 
 @register_detector("length")
@@ -78,8 +107,9 @@ class LengthDetector(Detector):
     """The length of the translation, compared with the length that is usual for such a source.
 
     Without a model, the lengths of the text itself are the usual ones, and for fewer than 20 pairs, those of
-    the same number of characters. The score of an omission is the probability that a good translation is
-    longer than this one.
+    the same number of characters. The score is the probability of an error by Bayes' rule, if lengths are
+    normally distributed, an omission or addition changes the length by two standard deviations, and one
+    sentence in ten has one.
     """
 
     name = "length"
@@ -93,8 +123,15 @@ class LengthDetector(Detector):
             length = model.length
         else:
             length = LengthModel.fit(pairs) if len(pairs) >= _MIN_PAIRS else _SCRIPTS
-        longer = 1 / (1 + np.exp(-_LOGISTIC * length.excess(pairs)))
-        return [PairScores({"omission": 1 - float(one), "addition": float(one)}) for one in longer]
+        excess = length.excess(pairs)
+        # The logarithm of the ratio of two normal densities, whose means are _SHIFT apart.
+        shorter, longer = (
+            1 / (1 + np.exp(-(_PRIOR + _SHIFT * sign * excess - _SHIFT**2 / 2))) for sign in (-1, 1)
+        )
+        return [
+            PairScores({"omission": float(omission), "addition": float(addition)})
+            for omission, addition in zip(shorter, longer, strict=True)
+        ]
 
 
 @register_detector("repetition")

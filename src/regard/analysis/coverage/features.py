@@ -173,41 +173,60 @@ def sentence_features(
         words: Log-odds of an error of each word.
         length_excess: Length of each translation.
     """
-    columns = (words, *map(evidence.column, ("unlinked", "mutual", "mutual_known", "linked_dice")))
-    values = np.stack([*columns, evidence.known, evidence.copied])
-    rows = [_sentence(values[:, first:last]) for first, last in pairwise(evidence.offsets.tolist())]
-    # An empty list would give one dimension, so the shape is explicit.
-    table = np.array(rows, dtype=np.float64).reshape(len(rows), _NUM_SENTENCE_FEATURES)
-    z = length_excess[:, None]
-    return np.concatenate([table, z, np.maximum(z, 0), np.maximum(-z, 0)], axis=1)
+    offsets = evidence.offsets
+    lengths = np.diff(offsets)
+    table = np.zeros((len(lengths), _NUM_SENTENCE_FEATURES + 3))
+    filled = np.flatnonzero(lengths)
+    if len(filled):
+        starts, size = offsets[:-1][filled], lengths[filled]
+
+        def mean(values: np.ndarray) -> np.ndarray:
+            return np.add.reduceat(values, starts) / size
+
+        def largest(values: np.ndarray) -> np.ndarray:
+            return np.maximum.reduceat(values, starts)
+
+        probability = 1 / (1 + np.exp(-words))
+        mutual = evidence.column("mutual")
+        columns = [
+            largest(words),
+            _mean_of_largest(words, evidence.sentence, starts, size),
+            mean(words),
+            np.add.reduceat(np.log1p(-np.minimum(probability, 1 - 1e-9)), starts),
+            np.add.reduceat(probability, starts),
+            best_runs(words, offsets)[filled],
+            mean(evidence.column("unlinked")),
+            mean(mutual),
+            largest(mutual),
+            mean(evidence.column("mutual_known")),
+            mean(evidence.column("linked_dice")),
+            1 - mean(evidence.known),
+            mean(evidence.copied),
+            np.log(size),
+        ]
+        table[filled, :_NUM_SENTENCE_FEATURES] = np.stack(columns, axis=1)
+    # The positive and the negative part let the effects of long and of short translations differ.
+    positive = np.maximum(length_excess, 0), np.maximum(-length_excess, 0)
+    table[:, _NUM_SENTENCE_FEATURES:] = np.stack([length_excess, *positive], axis=1)
+    return table
 
 
 _NUM_SENTENCE_FEATURES = 14
+_LARGEST = 3
 
 
-def _sentence(values: Float[np.ndarray, "7 n"]) -> list[float]:
-    """Return the features of one sentence: maxima, means and the best run of neighboring words."""
-    words, unlinked, mutual, mutual_known, dice, known, copied = values
-    if not len(words):
-        return [0.0] * _NUM_SENTENCE_FEATURES
-    probability = 1 / (1 + np.exp(-words))
-    top = np.sort(words)[-3:]
-    return [
-        words.max(),
-        top.mean(),
-        words.mean(),
-        float(np.log1p(-np.minimum(probability, 1 - 1e-9)).sum()),
-        probability.sum(),
-        best_run(words),
-        unlinked.mean(),
-        mutual.mean(),
-        mutual.max(),
-        mutual_known.mean(),
-        dice.mean(),
-        1 - known.mean(),
-        copied.mean(),
-        float(np.log(len(words))),
-    ]
+def _mean_of_largest(
+    values: np.ndarray, sentence: np.ndarray, starts: np.ndarray, sizes: np.ndarray
+) -> Float[np.ndarray, "P"]:
+    """Return the mean of the three largest values of each sentence that has words."""
+    descending = values[np.lexsort((-values, sentence))]
+    place = np.arange(len(values)) - np.repeat(starts, sizes)
+    return np.add.reduceat(np.where(place < _LARGEST, descending, 0.0), starts) / np.minimum(sizes, _LARGEST)
+
+
+def best_runs(values: Float[np.ndarray, "N"], offsets: Int[np.ndarray, "P+1"]) -> Float[np.ndarray, "P"]:
+    """Return for each sentence the largest sum of neighboring values, at least 0."""
+    return np.array([best_run(values[i:j]) for i, j in pairwise(offsets.tolist())], dtype=np.float64)
 
 
 def best_run(values: Float[np.ndarray, "N"]) -> float:
@@ -295,25 +314,37 @@ def repetition_sentence_features(
         length_excess: Length of each translation.
     """
     found = np.zeros((len(table.pairs), 10))
-    for row, (first, last) in enumerate(pairwise(table.offsets[1].tolist())):
-        if first == last:
-            continue
-        own, columns = words[first:last], features[first:last]
-        source, target = table.pairs[row].folded
-        probability = 1 / (1 + np.exp(-own))
+    offsets = table.offsets[1]
+    lengths = np.diff(offsets)
+    filled = np.flatnonzero(lengths)
+    if not len(filled):
+        return found
+    starts = offsets[:-1][filled]
+    probability = 1 / (1 + np.exp(-words))
+    counts = np.zeros((len(filled), 3))
+    for row, number in enumerate(filled.tolist()):
+        source, target = table.pairs[number].folded
         # A repetition that the source has as well is no error, so its count is subtracted.
-        found[row] = (
-            own.max(),
-            np.log1p(-np.minimum(probability, 1 - 1e-9)).sum(),
-            probability.sum(),
-            best_run(own),
+        counts[row] = (
             _doubles(target) - _doubles(source),
             _repeats(target) - _repeats(source),
-            columns[:, 0].max(),
-            columns[:, 4].max(),
             1 - len(set(target)) / len(target),
-            length_excess[row],
         )
+    found[filled] = np.stack(
+        [
+            np.maximum.reduceat(words, starts),
+            np.add.reduceat(np.log1p(-np.minimum(probability, 1 - 1e-9)), starts),
+            np.add.reduceat(probability, starts),
+            best_runs(words, offsets)[filled],
+            counts[:, 0],
+            counts[:, 1],
+            np.maximum.reduceat(features[:, 0], starts),
+            np.maximum.reduceat(features[:, 4], starts),
+            counts[:, 2],
+            length_excess[filled],
+        ],
+        axis=1,
+    )
     return found
 
 
@@ -322,5 +353,4 @@ def _doubles(words: Sequence[str]) -> int:
 
 
 def _repeats(words: Sequence[str]) -> int:
-    counts = Counter(pairwise(words))
-    return sum(count - 1 for count in counts.values())
+    return max(len(words) - 1, 0) - len(set(pairwise(words)))

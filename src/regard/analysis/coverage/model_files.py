@@ -32,13 +32,22 @@ from regard.data.reading import (
 )
 from regard.errors import DataError
 
-__all__ = ["load_coverage_model", "save_coverage_model"]
+__all__ = ["check_model_dir", "load_coverage_model", "save_coverage_model"]
 
 _MODEL_FILE = "checker.json"
 _ARRAYS_FILE = "checker.safetensors"
 _FORMAT = 1
 _SIDES = ("source", "target")
 _NETWORKS: tuple[CoverageError, ...] = ("omission", "addition")
+
+
+def check_model_dir(directory: Path) -> None:
+    """Check, before training, that a model may be saved to a directory.
+
+    Raises:
+        DataError: if the directory contains something else.
+    """
+    check_replaceable(directory, _MODEL_FILE, "a coverage model")
 
 
 def save_coverage_model(model: CoverageModel, directory: Path | str) -> None:
@@ -48,7 +57,7 @@ def save_coverage_model(model: CoverageModel, directory: Path | str) -> None:
         DataError: if the directory cannot be written, or contains something else.
     """
     directory = Path(directory)
-    check_replaceable(directory, _MODEL_FILE, "a coverage model")
+    check_model_dir(directory)
     try:
         with atomic_directory(directory) as temp_dir:
             model.aligner.save(temp_dir / "aligner")

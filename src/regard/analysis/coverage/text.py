@@ -1,16 +1,22 @@
 """Sentence pairs as words, which every detector of coverage errors reads."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Self
 
-__all__ = ["WordPair", "split_line", "split_pairs", "word_spans"]
+__all__ = ["SideText", "WordPair", "split_line", "split_pairs", "word_spans"]
 
 # Scripts without spaces between words. Each of their characters is a word, because an aligner needs units
 # that recur.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
+_UNSPACED_WORD = re.compile(f"[{_UNSPACED}]")
+_CLOSING = frozenset(".,;:!?)]}»”…%。、，；：！？）」』")
+_OPENING = frozenset("([{«„“¿¡（「『")
+_JOINING = frozenset("-‐‑'’`")
+"""Hyphens and apostrophes, which join two words into one: `T-Shirt`, `don't`."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +26,13 @@ class WordPair:
     Attributes:
         source: Words and punctuation marks of the sentence.
         target: Words and punctuation marks of its translation. It may be empty.
+        lines: The lines that contain these words, if they are known. They have no effect on the comparison of
+            pairs.
     """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
+    lines: tuple[str, str] | None = field(default=None, compare=False)
 
     @cached_property
     def folded(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -32,7 +41,93 @@ class WordPair:
 
     def swapped(self) -> "WordPair":
         """Return the pair in the other direction."""
-        return WordPair(self.target, self.source)
+        lines = None if self.lines is None else (self.lines[1], self.lines[0])
+        return WordPair(self.target, self.source, lines)
+
+
+@dataclass(frozen=True)
+class SideText:
+    """The line of one side of a pair, from which words can be left out.
+
+    Attributes:
+        line: The line.
+        spans: First character of each word and the character after its last one.
+    """
+
+    line: str
+    spans: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, pair: WordPair, side: int) -> Self:
+        """Return the text of the source (0) or of the target (1).
+
+        If the lines of the pair are unknown, the words are joined as in plain text.
+
+        Raises:
+            ValueError: if the line does not contain the words of the pair.
+        """
+        words = pair.target if side else pair.source
+        if pair.lines is None:
+            return cls._joined(words)
+        line = pair.lines[side]
+        if split_line(line) != words:
+            raise ValueError(f"the line {line!r} does not consist of the words {words}")
+        return cls(line, tuple(word_spans(line)))
+
+    @classmethod
+    def _joined(cls, words: Sequence[str]) -> Self:
+        """Join words with spaces where plain text has them."""
+        line, spans, attached, quoted = "", [], True, False
+        for word in words:
+            opens, closes = word in _OPENING, word in _CLOSING or word in _JOINING
+            if word == '"':
+                opens, closes, quoted = not quoted, quoted, not quoted
+            unspaced = bool(line) and bool(_UNSPACED_WORD.fullmatch(word) and _UNSPACED_WORD.match(line[-1]))
+            line += "" if attached or closes or unspaced else " "
+            spans.append((len(line), len(line) + len(word)))
+            line += word
+            attached = opens or word in _JOINING
+        return cls(line, tuple(spans))
+
+    @property
+    def units(self) -> list[tuple[int, int]]:
+        """The units that can be left out, as first word and the word after the last one.
+
+        A unit is a word, or several words that hyphens or apostrophes join. Other punctuation marks belong to
+        no unit.
+        """
+        found: list[tuple[int, int]] = []
+        words = [self.line[first:last] for first, last in self.spans]
+        for i, word in enumerate(words):
+            if not word[0].isalnum():
+                continue
+            # The mark before this word joins it to the unit that ends before the mark.
+            joined = (
+                found
+                and found[-1][1] == i - 1
+                and words[i - 1] in _JOINING
+                and self._gap(i - 1) == self._gap(i) == ""
+            )
+            if joined:
+                found[-1] = (found[-1][0], i + 1)
+            else:
+                found.append((i, i + 1))
+        return found
+
+    def _gap(self, word: int) -> str:
+        """Return the white space between a word and the word before it."""
+        return self.line[self.spans[word - 1][1] : self.spans[word][0]]
+
+    def without(self, first: int, last: int) -> str:
+        """Return the line without the words from `first` to the one before `last`."""
+        before, after = self.line[: self.spans[first][0]].rstrip(), self.line[self.spans[last - 1][1] :]
+        if last == len(self.spans) or not before:
+            return before + after.lstrip()
+        following = self.line[slice(*self.spans[last])]
+        # A mark that ends a clause stays attached to the word before it, other words need a space.
+        attached = following in _CLOSING and not self._gap(last)
+        space = "" if attached else self._gap(first) or self._gap(last)
+        return before + space + after.lstrip()
 
 
 def split_line(line: str) -> tuple[str, ...]:
@@ -50,4 +145,4 @@ def word_spans(line: str) -> list[tuple[int, int]]:
 
 def split_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[WordPair]:
     """Return the words of each pair of lines."""
-    return [WordPair(split_line(s), split_line(t)) for s, t in zip(sources, targets, strict=True)]
+    return [WordPair(split_line(s), split_line(t), (s, t)) for s, t in zip(sources, targets, strict=True)]

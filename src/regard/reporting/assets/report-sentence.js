@@ -1,8 +1,9 @@
-/* One sentence of the report: its texts with dropped and repeated words marked; when opened, its attention. */
+/* One sentence of the report: its texts with the errors marked; when opened, its attention and the errors. */
 "use strict";
 
 const reportSentence = (() => {
   const { data, element, maps, pick, words, shown, SENTENCE_TIPS } = reportData;
+  const LISTED = 0.1; // the lists of words in an opened sentence contain less probable errors, too
   // The display settings of maps, which stay the same from sentence to sentence.
   const look = { view: "own", layer: null, head: null, prior: false, links: true, first: 0, second: 1 };
   const kinds = data.systems.flatMap((system) => [...system.own, ...system.forced]);
@@ -11,20 +12,53 @@ const reportSentence = (() => {
   const priors = kinds.some((kind) => kind[2]);
   const drawable = data.systems.map((system, i) => i).filter((i) => data.systems[i].own.length || data.systems[i].forced.length);
   if (drawable.length > 1) [look.first, look.second] = drawable;
+  // The marks of words: those of the detector, or those that compare with the reference.
+  const marking = { by: data.check ? "detector" : "reference", from: data.check ? data.check.threshold : 0 };
 
-  /** Return words as text; `marks` maps a word's index to [class, tooltip]. */
-  function line(tokens, marks, attributes) {
-    const made = element("bdi", { dir: "auto", ...attributes });
+  /**
+   * Return words as text; `marks` maps a word's index to [class, tooltip], or to a function that marks the word.
+   * The gaps between the words are those of `text`, or else spaces.
+   */
+  function line(tokens, marks, text) {
+    const made = element("bdi", { dir: "auto" });
+    let end = 0;
     tokens.forEach((word, i) => {
-      if (i) made.append(" ");
+      const start = text === undefined ? -1 : text.indexOf(word, end);
+      made.append(start >= 0 ? text.slice(end, start) : i ? " " : "");
+      if (start >= 0) end = start + word.length;
       const mark = marks && marks.get(i);
-      made.append(element("span", { class: mark ? `word ${mark[0]}` : "word", title: mark ? mark[1] : null, "data-word": i }, word));
+      const finish = typeof mark === "function" ? mark : (one) => one;
+      const [kind, tip] = Array.isArray(mark) ? mark : ["", null];
+      made.append(finish(element("span", { class: `word ${kind}`.trim(), title: tip, "data-word": i }, word)));
     });
     return made;
   }
 
+  /** Return the plain text of a page without references, where the words are those of the detector. */
+  function plain(own, side) {
+    return data.reference ? undefined : own.check[side];
+  }
+
+  /** Return the marks of a detector for the words of one side; the source may have marks for several systems. */
+  function detected(systems, side, shown) {
+    const by = new Map();
+    for (const system of systems) {
+      const { check } = system.own;
+      if (check) regardMarks.find(check, side, shown, marking.from).forEach((found, i) => {
+        if (found) by.set(i, [...(by.get(i) || []), { name: system.name, kind: found[0], p: found[1] }]);
+      });
+    }
+    return new Map([...by].map(([i, all]) => {
+      const [worst] = [...all].sort((a, b) => b.p - a.p);
+      const note = systems.length > 1 ? `: ${all.map((one) => `${one.name} ${regardMarks.percent(one.p)}`).join(", ")}` : "";
+      return [i, (word) => regardMarks.mark(word, worst.kind, worst.p, data.check.detector, note)];
+    }));
+  }
+
   function sourceMarks(sentence) {
     const by = new Map();
+    if (marking.by === "detector")
+      return detected(sentence.systems.map((own, i) => ({ own, name: data.systems[i].name })), "source", sentence.source_words);
     sentence.systems.forEach((own, system) => {
       // Indices refer to the common words; systems with other source words list dropped words in `remarks`.
       if (!own.source_words) for (const i of own.dropped || []) by.set(i, [...(by.get(i) || []), data.systems[system].name]);
@@ -33,6 +67,7 @@ const reportSentence = (() => {
   }
 
   function outputMarks(own) {
+    if (marking.by === "detector") return detected([{ own }], "target", own.target_words);
     return new Map((own.repeated || []).map((i) => [i, ["repeated", `repeated: ${repetitions(own)}`]]));
   }
 
@@ -43,15 +78,23 @@ const reportSentence = (() => {
 
   /** Return the scores of a translation as tags. */
   function tags(index, system) {
+    const own = data.sentences[index].systems[system].check;
+    const errors = own && marking.by === "detector" ? regardMarks.errors(own, marking.from) : [];
+    const probable = errors.map(([kind, p]) => {
+      const tag = element("span", { class: "tag" }, `${regardMarks.KINDS[kind].name} ${regardMarks.percent(p)}`);
+      regardMarks.mark(tag, kind, p, data.check.detector).title = `${SENTENCE_TIPS[kind]} Detector: ${data.check.detector}.`;
+      return tag;
+    });
+    if (own && own.note) probable.push(element("span", { class: "tag" }, data.check.notes[own.note]));
     const found = data.figures.filter((figure) => ["bleu", "chrf", "rep", "drop"].includes(figure.key));
-    return found.map((figure) => {
+    return probable.concat(found.map((figure) => {
       const value = figure.values[system][index];
       if (value === null) return null;
       const bad = (figure.key === "rep" || figure.key === "drop") && value > 0;
       if ((figure.key === "rep" || figure.key === "drop") && !bad) return null;
       const kind = bad ? `tag ${figure.key === "rep" ? "repeated" : "dropped"}` : "tag";
       return element("span", { class: kind, title: SENTENCE_TIPS[figure.key] }, `${bad && figure.key === "drop" ? "dropped" : figure.name} ${shown(value, figure.digits)}`);
-    });
+    })).filter(Boolean);
   }
 
   function row(name, content, extra, attributes) {
@@ -63,15 +106,15 @@ const reportSentence = (() => {
   function card(index) {
     const sentence = data.sentences[index];
     const texts = element("dl", {},
-      row("source", line(sentence.source_words, sourceMarks(sentence)), [], { class: "row source" }),
-      row("reference", line(sentence.reference_words), [], { class: "row reference" }));
+      row("source", line(sentence.source_words, sourceMarks(sentence), plain(sentence.systems[0], "source")), [], { class: "row source" }));
+    if (data.reference) texts.append(row("reference", line(sentence.reference_words), [], { class: "row reference" }));
     sentence.systems.forEach((own, system) => {
       const output = own.error ? element("em", { class: "soft" }, `not translated: ${own.error}`)
-        : own.target_words.length ? line(own.target_words, outputMarks(own)) : element("em", { class: "soft" }, "(empty)");
+        : own.target_words.length ? line(own.target_words, outputMarks(own), plain(own, "translation")) : element("em", { class: "soft" }, "(empty)");
       texts.append(row(data.systems[system].name, output, [element("span", { class: "tags" }, ...tags(index, system))],
         { class: `row output system-${system % 6}`, "data-system": system }));
     });
-    const button = element("button", { class: "button open", type: "button", "aria-expanded": "false" }, "Attention");
+    const button = element("button", { class: "button open", type: "button", "aria-expanded": "false" }, drawable.length ? "Attention" : "Words");
     return element("li", { class: "card sentence", id: `s${sentence.line}`, "data-index": index, tabindex: -1 },
       element("div", { class: "head" },
         element("a", { href: `#s${sentence.line}`, class: "number", title: `Link to this sentence. ${SENTENCE_TIPS.line}` }, `#${sentence.line}`), button),
@@ -191,10 +234,13 @@ const reportSentence = (() => {
     const listed = (places) => places.map((i) => `${source[i]} ${shown(own.received_attention[i], 2)}`
       + (own.fertility ? ` of ${own.fertility[i] === null ? "∞" : +own.fertility[i].toFixed(2)}` : "")).join(", ");
     const found = [];
+    if (own.check) for (const [kind, { name, tip }] of Object.entries(regardMarks.KINDS)) {
+      const words = regardMarks.listed(own.check, kind, LISTED);
+      if (words) found.push([`probably ${name}`, words, `${tip} With a probability of at least ${regardMarks.percent(LISTED)}, by the detector ${data.check.detector}.`]);
+    }
     if (own.source_words) found.push(["source words of this system", source.join(" "), "The tokenizers of this system split the source into these words."]);
     if (own.dropped && own.dropped.length) found.push(["dropped", own.dropped.map((i) => source[i]).join(", "), SENTENCE_TIPS.drop]);
-    if (own.again) found.push(["repeated", repetitions(own), SENTENCE_TIPS.again]);
-    if (own.neglected && own.neglected.length) found.push(["little attention (below 0.3)", listed(own.neglected), SENTENCE_TIPS.neglected]);
+    if (own.again && data.reference) found.push(["repeated", repetitions(own), SENTENCE_TIPS.again]);
     if (own.excessive && own.excessive.length) found.push([own.fertility ? "more than its fertility" : "more than twice the mean", listed(own.excessive), SENTENCE_TIPS.excessive]);
     if (own.sink !== undefined) found.push(["sink", shown(own.sink, 2), SENTENCE_TIPS.sink]);
     return found.length ? [element("dl", { class: "remarks" }, ...found.map(([name, text, tip]) =>
@@ -221,7 +267,8 @@ const reportSentence = (() => {
           settings.received = [...translation.received_attention, translation.sink ?? 0].slice(0, own.columns.length);
         }
         block.append(figure(card, name, own, settings, system));
-      } else block.append(element("p", { class: "soft" }, element("bdi", {}, name), " has no attention map for this sentence."));
+      } else if (drawable.length) block.append(element("p", { class: "soft" }, element("bdi", {}, name), " has no attention map for this sentence."));
+      else if (found.length > 1) block.append(element("p", { class: "soft small" }, element("bdi", {}, name)));
       block.append(...remarks(sentence, system));
       side.append(block);
     });
@@ -251,5 +298,5 @@ const reportSentence = (() => {
     tint(card, null, 0);
   }
 
-  return { card, open, close };
+  return { card, open, close, marking };
 })();

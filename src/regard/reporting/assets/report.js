@@ -5,7 +5,10 @@
   const { data, element, words, SENTENCE_TIPS } = reportData;
   const byId = (id) => document.getElementById(id);
   const PAGE = 50;
-  const state = { figure: null, of: "0", down: false, low: null, high: null, query: "", page: 0, open: null };
+  // The worst sentences of a detector come first.
+  const start = data.check ? data.figures.findIndex((figure) => figure.key === "check") : -1;
+  const first = { figure: start < 0 ? null : start, of: "0", down: start >= 0 };
+  const state = { ...first, low: null, high: null, query: "", page: 0, open: null };
   let order = [];
   let texts = null;
 
@@ -133,13 +136,15 @@
 
   function clear() {
     byId("controls").reset();
-    Object.assign(state, { figure: null, of: "0", down: false, low: null, high: null, query: "" });
+    Object.assign(state, { ...first, low: null, high: null, query: "" });
+    byId("sort").value = state.figure ?? "";
     named();
     renew();
   }
 
   function controls() {
     options(byId("sort"), [["", "line number"], ...data.figures.map((figure, i) => [String(i), figure.name])]);
+    byId("sort").value = state.figure ?? "";
     const names = data.systems.map((system) => system.name);
     const differences = names.slice(1).map((name, i) => [`${i + 1}-0`, `${name} − ${names[0]}`]);
     options(byId("of"), [...names.map((name, i) => [String(i), name]), ...differences]);
@@ -148,7 +153,7 @@
       state.figure = event.target.value === "" ? null : Number(event.target.value);
       const key = state.figure === null ? "" : data.figures[state.figure].key;
       // The worst sentences come first.
-      state.down = ["rep", "drop", "entropy"].includes(key);
+      state.down = ["rep", "drop", "entropy", "check", ...Object.keys(regardMarks.KINDS)].includes(key);
       named();
       renew();
     });
@@ -162,6 +167,30 @@
     for (const [id, step] of [["back", -1], ["forth", 1]])
       byId(id).addEventListener("click", () => { state.page += step; show(); byId("sentences").scrollIntoView(); });
     named();
+  }
+
+  /** Fill in the line of the detector: a legend of its marks, the smallest marked probability, and the kind of marks. */
+  function marks() {
+    byId("reference-marks").hidden = byId("map-keys").hidden = !data.reference;
+    if (!data.check) return;
+    const { marking } = reportSentence, { detector } = data.check;
+    const shown = element("output", { for: "from" }, regardMarks.percent(marking.from));
+    const from = element("input", { id: "from", type: "range", min: 0.05, max: 0.95, step: 0.05, value: marking.from });
+    from.addEventListener("input", () => {
+      marking.from = from.valueAsNumber;
+      shown.textContent = regardMarks.percent(marking.from);
+      show();
+    });
+    const legend = element("p", { class: "soft" }, "Marks of the detector ", element("b", {}, detector), ": ",
+      ...regardMarks.samples(element, detector), "The stronger a mark, the more probable is the error.");
+    byId("marks").append(legend, element("label", {}, element("span", {}, "Mark words from "), from, " ", shown));
+    if (data.reference) {
+      const by = element("select", { class: "field", id: "by" });
+      options(by, [["detector", "the detector"], ["reference", "a comparison with the reference"]]);
+      by.addEventListener("change", () => { marking.by = by.value; from.disabled = by.value !== "detector"; show(); });
+      byId("marks").append(element("label", {}, element("span", {}, "Marks of "), by));
+    }
+    byId("marks").hidden = false;
   }
 
   function listen() {
@@ -225,21 +254,24 @@
   // All parts
 
   theme();
-  byId("about").append(`${data.sentences.length.toLocaleString("en")} sentences of `, element("bdi", {}, data.source),
+  if (data.reference) byId("about").append(`${data.sentences.length.toLocaleString("en")} sentences of `, element("bdi", {}, data.source),
     ", references: ", element("bdi", {}, data.reference), ". 95 % intervals by bootstrap resampling",
     data.systems.length > 1 ? `; below them, the difference from ${data.systems[0].name} and its p-value` : "", ".");
   byId("table").append(...reportCharts.table());
   byId("notes").append(...data.notes.map((note) => element("li", {}, note)));
   byId("legend").append(...reportCharts.legend());
-  for (const id of ["scores", "charts", "sentences"]) byId(id).hidden = false;
+  // A page of a check without reference has no scores and no charts.
+  const sections = [["scores", "Scores"], ["charts", "Charts"], ["sentences", "Sentences"]]
+    .filter(([id]) => data.reference || id === "sentences");
+  for (const [id] of sections) byId(id).hidden = false;
   controls();
+  marks();
   listen();
   arrange();
   show();
-  document.querySelector("nav").append(...[["scores", "Scores"], ["charts", "Charts"], ["sentences", "Sentences"]]
-    .map(([id, name]) => element("a", { href: `#${id}` }, name)));
+  document.querySelector("nav").append(...sections.map(([id, name]) => element("a", { href: `#${id}` }, name)));
   follow();
   // The charts are added after the first sentences are visible.
-  requestAnimationFrame(() => byId("chart-grid").append(...reportCharts.charts()));
+  if (data.reference) requestAnimationFrame(() => byId("chart-grid").append(...reportCharts.charts()));
   document.documentElement.dataset.ready = "true";
 })();

@@ -1,4 +1,5 @@
 /* The card of one model for one sentence: words with lines of attention, the attention map, the translations. */
+import { checkTags, markWords } from "/check.js";
 import { make, weave } from "/weave.js";
 
 const number = (value) => regardMap.number(value);
@@ -55,10 +56,10 @@ const SCORE_TIP = "Score by which the search ranks translations: log-probability
 const READING_TIP = "Attention weights between 0 and 1; the five largest of at least 0.05. “Received” is the attention of a source word summed over all target time steps, “at most” its fertility.";
 
 /**
- * Draw a card. `held` is the scroll position and focus of the previous card, from its `held()`.
+ * Draw a card. `check` has the probable errors of the translation, if it was checked. `held` is the scroll position and focus of the previous card, from its `held()`.
  * The caller must call `placed()` after it has inserted the element into the page.
  */
-export function drawCard({ answer, pick, model, levels, focus, bend, free, choose, focused, held }) {
+export function drawCard({ answer, pick, check, model, levels, focus, bend, free, choose, focused, held }) {
   const translation = answer.translations[pick];
   const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
   const seen = mapOf(answer, translation), hasMap = seen !== null;
@@ -101,7 +102,11 @@ export function drawCard({ answer, pick, model, levels, focus, bend, free, choos
     return `${own} → ${list} (${received})`;
   }
 
-  const head = make("div", { class: "card-head" }, make("b", {}, model.name), ...tags(model));
+  const head = make("div", { class: "card-head" }, make("b", {}, model.name), ...tags(model), ...(check ? checkTags(check) : []));
+  if (check) {
+    markWords(check, "source", answer.source_words, woven.names.source);
+    markWords(check, "target", translation.target_words, woven.names.target);
+  }
   if (levels && levels.size) {
     const button = make("button", {
       type: "button", class: "button quiet free", title: "Reset the fertilities of all words to the model’s defaults",

@@ -31,6 +31,11 @@ export async function models() {
   return (await checked(await fetch("/models"))).json();
 }
 
+/** Return the errors that a detector finds in pairs of `source` and `target`. */
+export async function check({ pairs, detector, signal }) {
+  return (await post("/check", { pairs, detector }, signal)).json();
+}
+
 /** Return the sentences of a text with their positions in UTF-16 code units, as JavaScript counts. */
 export async function split(text, language, signal) {
   const { sentences } = await (await post("/split", { text, language }, signal)).json();

@@ -1,4 +1,5 @@
 /* The page: split the text into sentences, translate them, and show the details of one sentence. */
+import { beginChecks, checkOf, checkPairs, markSentence } from "/check.js";
 import { Refused, models as askModels, split, translate } from "/client.js";
 import { drawCard } from "/card.js";
 import { drawDifference, shared } from "/difference.js";
@@ -8,8 +9,7 @@ import { make } from "/weave.js";
 const NBEST = 5, PAUSE = 120, KEPT = 2000;
 const $ = (name) => document.getElementById(name);
 
-let served = [];
-let limits = {};
+let served = [], limits = {}, checks = null;
 let state = emptyState();
 let sentences = [];
 const answers = new Map(); // request key -> answer, a cache of at most KEPT entries
@@ -101,12 +101,31 @@ async function ask(side) {
     if (controller === running[side]) {
       const count = places.length === 1 ? "1 sentence" : `${places.length} sentences`;
       showStatus(`${count} translated in ${Math.round(performance.now() - began)} ms`);
+      examine(side);
     }
   } catch (error) {
     if (!controller.signal.aborted) complain(error, () => ask(side));
   } finally {
     if (controller === running[side]) running[side] = null;
     draw();
+  }
+}
+
+/** Return the sentences with the chosen translations of a side. */
+function pairsOf(side) {
+  return sentences.flatMap(({ text }, place) => {
+    const { answer, fresh } = current(side, place);
+    return fresh && answer && !answer.failed && answer.translations.length
+      ? [{ source: text, target: picked(side, place, answer).text }] : [];
+  });
+}
+
+/** Check the chosen translations of a side, and mark their errors. */
+async function examine(side) {
+  try {
+    if (await checkPairs(pairsOf(side))) draw();
+  } catch (error) {
+    showStatus(`not checked: ${error.message}`, true);
   }
 }
 
@@ -166,7 +185,10 @@ function drawOutput(side) {
       "aria-current": String(place === state.sentence), "data-place": place, dir: "auto",
     });
     if (failed) button.append(answer.error);
-    else if (answer && answer.translations.length) button.append(...marked(side, place, answer, fresh));
+    else if (answer && answer.translations.length) {
+      button.append(...marked(side, place, answer, fresh));
+      if (fresh) markSentence(button, checkOf(sentence.text, picked(side, place, answer).text));
+    }
     else button.append("…");
     parts.push(button);
   });
@@ -201,15 +223,17 @@ function drawLook() {
     if (!answer || answer.failed || !answer.translations.length) return null;
     const pick = Math.min(state.picks[side].get(place) || 0, answer.translations.length - 1);
     const key = JSON.stringify([keyOf(side, place), place, pick, fresh]);
+    const check = fresh ? checkOf(sentences[place].text, picked(side, place, answer).text) : cards[side]?.check;
     // Keep an unchanged card, so that a focused handle keeps its focus and a map its scroll position.
-    if (cards[side] && cards[side].answer === answer && cards[side].pick === pick && cards[side].place === place) {
+    if (cards[side] && cards[side].answer === answer && cards[side].pick === pick && cards[side].place === place
+      && cards[side].check === check) {
       cards[side].key = key;
       cards[side].element.classList.toggle("stale", !fresh);
       return cards[side];
     }
     const before = cards[side];
     const card = drawCard({
-      answer, pick, model: model(side), levels: model(side).fertility ? levelsOf(side, place) : null,
+      answer, pick, check, model: model(side), levels: model(side).fertility ? levelsOf(side, place) : null,
       focus: focus && focus.place === place && focus.at === side ? focus : null,
       bend: (word, level) => bend(side, place, word, level),
       free: () => bend(side, place, null),
@@ -217,7 +241,7 @@ function drawLook() {
       focused: (next) => { focus = next && { ...next, place, at: side }; },
       held: before && before.place === place ? before.held() : null,
     });
-    return Object.assign(card, { answer, pick, place, key });
+    return Object.assign(card, { answer, pick, place, key, check });
   });
   const elements = wanted.filter(Boolean).map((card) => card.element);
   const old = [...$("cards").children];
@@ -272,6 +296,7 @@ function choose(side, place, rank) {
   if (rank) state.picks[side].set(place, rank);
   else state.picks[side].delete(place);
   draw();
+  examine(side);
 }
 
 function look(place) {
@@ -352,7 +377,7 @@ function restore() {
 
 async function begin() {
   try {
-    ({ models: served, limits } = await askModels());
+    ({ models: served, limits, checks } = await askModels());
   } catch (error) {
     complain(error);
     return;
@@ -362,6 +387,7 @@ async function begin() {
   // The user may have entered text before the models were known.
   const typed = $("text").value;
   listen();
+  beginChecks(checks, () => pairsOf(0), () => sides().forEach(examine));
   restore();
   if (!state.text && typed) {
     state.text = $("text").value = typed;

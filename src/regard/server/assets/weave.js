@@ -90,7 +90,7 @@ function handle(text, level, own, bend) {
 /**
  * Draw a sentence with one of its translations.
  * `levels` (word -> level) and `bend(word, level)` are for models with fertilities, otherwise `levels` is null.
- * Returns the element, `focus({side, word})` and `redraw()`.
+ * Returns the element, the elements of the words, `focus({side, word})` and `redraw()`.
  */
 export function weave({ answer, translation, levels, bend, chosen }) {
   const columns = [...answer.source_words, ...(answer.sink ? ["sink"] : [])];
@@ -166,5 +166,5 @@ export function weave({ answer, translation, levels, bend, chosen }) {
     redraw();
   }
 
-  return { element, focus, redraw };
+  return { element, names: { source: above, target: below }, focus, redraw };
 }

@@ -1,0 +1,216 @@
+"""How well detectors find coverage errors: synthetic errors, the phrasebook, and human judgements.
+
+    python benchmarks/coverage_quality.py synthetic DATA [--split val|test] [--model-dir DIR]
+    python benchmarks/coverage_quality.py phrasebook
+    python benchmarks/coverage_quality.py parliament DATA
+    python benchmarks/coverage_quality.py judgements DATA [--split dev|test]
+
+DATA contains the directories `multi30k`, `europarl20k` and `coverage`. Choices are made on val and dev.
+`synthetic` trains on Multi30k; `parliament` trains on Europarl and 10,000 captions, and detects synthetic
+errors in news, another domain; `judgements` trains on the same text from English to German, and compares the
+spans that both annotators of Vamvas & Sennrich (2022) call an undertranslation of important information with
+those that both call a good translation.
+"""
+
+import argparse
+import gzip
+import json
+import re
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from regard.analysis.coverage.base import CoverageError, DetectionInput, build_detector
+from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, corrupt_pairs
+from regard.analysis.coverage.evidence import LinkTable
+from regard.analysis.coverage.model import CoverageModel
+from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
+from regard.analysis.coverage.text import WordPair, split_pairs, word_spans
+from regard.data.links import Links
+from regard.phrasebook import generate
+
+ERRORS: dict[Corruption, CoverageError] = {
+    "deletion": "omission",
+    "truncation": "omission",
+    "insertion": "addition",
+    "repetition": "repetition",
+    "unrelated": "omission",
+}
+DETECTORS = ("combined", "alignment", "length", "repetition")
+NUM_WORDS = 40  # words that make up about 40 % of a text: those alone carry little information
+SEED = 11
+
+
+def area_under_curve(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Return the probability that a positive example scores higher than a negative one."""
+    order = np.unique(scores, return_inverse=True)[1]
+    counts = np.bincount(order)
+    rank = (np.cumsum(counts) - (counts - 1) / 2)[order]
+    positive = int(labels.sum())
+    wins = rank[labels].sum() - positive * (positive + 1) / 2
+    return float(wins / max(positive * (len(labels) - positive), 1))
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a compressed file."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return file.read().split("\n")[:-1]
+
+
+def read_pairs(
+    data: Path, corpus: str, name: str, languages: tuple[str, str] = ("de", "en")
+) -> list[WordPair]:
+    """Return the pairs of a corpus whose sides have words."""
+    sides = [read_lines(data / corpus / f"{name}.{language}.gz") for language in languages]
+    return [pair for pair in split_pairs(*sides) if pair.source and pair.target]
+
+
+def labels_of(one: CorruptedPair, error: CoverageError) -> np.ndarray:
+    """Return for each word of the side of an error whether it is affected."""
+    words = one.pair.source if error == "omission" else one.pair.target
+    hit = {"omission": one.omitted, "addition": one.added, "repetition": one.repeated}[error]
+    return np.isin(np.arange(len(words)), list(hit))
+
+
+def frequent_words(pairs: Sequence[WordPair]) -> set[str]:
+    """Return the most frequent source words."""
+    words, counts = np.unique([word for pair in pairs for word in pair.folded[0]], return_counts=True)
+    return set(words[np.argsort(-counts)[:NUM_WORDS]].tolist())
+
+
+def report_synthetic(model: CoverageModel, pairs: Sequence[WordPair], links: Sequence[Links]) -> None:
+    """Print the figures of each detector for each kind of error in half of the pairs."""
+    frequent = frequent_words(pairs)
+    print(f"{'error':<12}{'detector':<12}{'AUROC':>8}{'word F1':>9}{'precision':>11}{'recall':>8}")
+    for kind, error in ERRORS.items():
+        examples = corrupt_pairs(pairs, links, (kind,), rate=0.5, seed=SEED)
+        hit = np.array([one.kind is not None for one in examples])
+        for name in DETECTORS:
+            inputs = DetectionInput(model=model)
+            scores = build_detector(name, inputs).detect([one.pair for one in examples])
+            if error not in scores[0].sentence:
+                continue
+            sentence = np.array([one.sentence[error] for one in scores])
+            line = f"{kind:<12}{name:<12}{area_under_curve(hit, sentence):>8.4f}"
+            if error in scores[0].words and kind != "unrelated":
+                found = np.concatenate([one.words[error] for one in scores]) >= 0.4
+                truth = np.concatenate([labels_of(one, error) for one in examples])
+                right = int((found & truth).sum())
+                precision, recall = right / max(int(found.sum()), 1), right / max(int(truth.sum()), 1)
+                f1 = 2 * right / max(int(found.sum() + truth.sum()), 1)
+                line += f"{f1:>9.3f}{precision:>11.3f}{recall:>8.3f}"
+            if kind == "deletion":
+                content = np.array(
+                    [any(one.pair.folded[0][i] not in frequent for i in one.omitted) for one in examples]
+                )
+                kept = content | ~hit
+                line += f"   with a word beyond the {NUM_WORDS} most frequent ones: "
+                line += f"{area_under_curve(hit[kept], sentence[kept]):.4f} ({int(content.sum())} pairs)"
+            print(line, flush=True)
+
+
+def synthetic(data: Path, split: str, directory: Path | None) -> None:
+    """Print the figures of Multi30k."""
+    model = train(read_pairs(data, "multi30k", "train"), directory)
+    pairs = read_pairs(data, "multi30k", {"test": "test_2016_flickr"}.get(split, split))
+    report_synthetic(model, pairs, LinkTable.of(model.aligner, pairs).best_links())
+
+
+def phrasebook() -> None:
+    """Print the figures of the phrasebook, whose links are known."""
+    made = [list(islice(generate(seed), count)) for seed, count in ((1, 10_000), (2, 1_000))]
+    training, pairs = ([WordPair(tuple(one.source), tuple(one.target)) for one in part] for part in made)
+    report_synthetic(train(training), pairs, [one.links for one in made[1]])
+
+
+def train(pairs: Sequence[WordPair], directory: Path | None = None) -> CoverageModel:
+    """Train a model and print the time, or load it if it was saved before."""
+    if directory is not None and directory.exists():
+        return load_coverage_model(directory)
+    start = time.perf_counter()
+    model = CoverageModel.train(pairs)
+    print(f"trained on {len(pairs)} pairs in {time.perf_counter() - start:.0f} s", flush=True)
+    if directory is not None:
+        save_coverage_model(model, directory)
+    return model
+
+
+def mixed_text(data: Path, languages: tuple[str, str]) -> list[WordPair]:
+    """Return Europarl and 10,000 captions."""
+    parliament = read_pairs(data, "europarl20k", "train", languages)
+    short = [pair for pair in parliament if max(len(pair.source), len(pair.target)) <= 100]
+    return short + read_pairs(data, "multi30k", "train", languages)[:10_000]
+
+
+def parliament(data: Path, directory: Path | None) -> None:
+    """Print the figures of news and captions with a model of parliament and captions."""
+    model = train(mixed_text(data, ("de", "en")), directory)
+    for corpus, name in (("europarl20k", "validation"), ("multi30k", "val")):
+        pairs = read_pairs(data, corpus, name)
+        print(corpus, name)
+        report_synthetic(model, pairs, LinkTable.of(model.aligner, pairs).best_links())
+
+
+def judgements(data: Path, split: str, directory: Path | None) -> None:
+    """Print how well the marked spans of both classes are told apart."""
+    model = train(mixed_text(data, ("en", "de")), directory)
+    votes: dict[tuple, list[list[str]]] = {}
+    for annotator in (1, 2):
+        for line in read_lines(data / "coverage" / f"annotations.en-de.{annotator}.jsonl.gz"):
+            row = json.loads(line)
+            if row["split"] == split and row["coverage_error_type"] == "undertranslation":
+                key = row["source"], row["data"], row["predicted_undertranslation_spans"]
+                votes.setdefault(key, []).append(row["label"])
+    # Hardly any span of dev was judged twice.
+    needed = 2 if split == "test" else 1
+    judged = {key: labels for key, labels in votes.items() if len(labels) >= needed}
+    bad = [key for key, labels in judged.items() if all("UT-important-information" in one for one in labels)]
+    good = [key for key, labels in judged.items() if all("good-translation" in one for one in labels)]
+    keys = bad + good
+    truth = np.arange(len(keys)) < len(bad)
+    pairs = split_pairs([key[0] for key in keys], [key[1] for key in keys])
+    print(f"{split}: {len(bad)} spans of important information, {len(good)} good translations")
+    for name in ("combined", "alignment"):
+        scores = build_detector(name, DetectionInput(model=model)).detect(pairs)
+        means, largest, whole = [], [], []
+        for key, one in zip(keys, scores, strict=True):
+            words = word_spans(key[0])
+            spans = [tuple(map(int, span.split("-"))) for span in re.split(r" *[|,] *", key[2]) if span]
+            inside = [any(first < end and start < last for start, end in spans) for first, last in words]
+            values = one.words["omission"][np.array(inside)]
+            means.append(values.mean() if len(values) else 0.0)
+            largest.append(values.max(initial=0.0))
+            whole.append(one.sentence["omission"])
+        figures = ", ".join(
+            f"{label} {area_under_curve(truth, np.array(values)):.3f}"
+            for label, values in (("mean of the span", means), ("maximum", largest), ("sentence", whole))
+        )
+        print(f"{name}: AUROC {figures}", flush=True)
+
+
+def main() -> None:
+    """Run one of the comparisons."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("comparison", choices=("synthetic", "phrasebook", "parliament", "judgements"))
+    parser.add_argument("data", type=Path, nargs="?")
+    parser.add_argument("--split", default=None)
+    parser.add_argument("--model-dir", type=Path, help="where the model is kept for the next run")
+    given = parser.parse_args()
+    if given.comparison == "phrasebook":
+        phrasebook()
+        return
+    if given.data is None:
+        parser.error("DATA is required")
+    if given.comparison == "synthetic":
+        synthetic(given.data, given.split or "val", given.model_dir)
+    elif given.comparison == "parliament":
+        parliament(given.data, given.model_dir)
+    else:
+        judgements(given.data, given.split or "dev", given.model_dir)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""Contrastive conditioning: detection of omissions and additions by Vamvas & Sennrich (2022).
+
+A span of the source is omitted in the translation y if y is more probable without the span:
+
+    gain(span) = log p(y | x without span) - log p(y | x) > 0
+
+A span of the translation is added if, for a model of the other direction, the source is more probable without
+it. Both probabilities are those of the same sequence, so that a normalization by its length, as in the
+paper's code, does not change the decision.
+
+The paper leaves out the constituents of a parse tree. Here, no parser is needed: single words and the text
+between punctuation marks are left out first, and a span is extended by its neighbors as long as little
+probability is lost (`ContrastiveConfig.margin`).
+
+Fewer words are left out if there is evidence about them (`ContrastiveConfig.candidates`).
+
+The score is sigmoid(gain / (|y| + 1)), with the number of words |y| of y. It is above 0.5 if the paper's
+decision is an error. Without the division, it would be the posterior probability of the shorter source; with
+it, scores of sentences of different length are comparable.
+
+A decoder attends to the source from its first layer on, so hardly anything can be shared between sources
+with the same target. Only duplicates are skipped.
+"""
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from regard.analysis.coverage.attention import missing_attention
+from regard.analysis.coverage.base import (
+    ContrastiveConfig,
+    CoverageError,
+    DetectionInput,
+    Detector,
+    PairScores,
+    build_detector,
+    register_detector,
+)
+from regard.analysis.coverage.text import SideText, WordPair
+from regard.generation.base import BaseTranslator
+from regard.types import Float
+
+__all__ = ["ContrastiveDetector", "SpanGains", "score_spans"]
+
+_log = logging.getLogger(__name__)
+_BLOCK = 1_000  # sentence pairs whose spans are scored together
+
+Span = tuple[int, int]
+"""The first word of a span and the word after its last one."""
+
+
+@dataclass
+class SpanGains:
+    """The gains of the spans of one sentence, in nats.
+
+    Attributes:
+        text: The side from which spans are left out.
+        condition: The line of the other side, whose probability is compared.
+        length: Number of words of the other side, and one for its end.
+        gains: Gain of each scored span.
+    """
+
+    text: SideText
+    condition: str
+    length: int
+    gains: dict[Span, float] = field(default_factory=dict)
+
+    @property
+    def best(self) -> float:
+        """The largest gain of a span; minus infinity if no span was scored."""
+        return max(self.gains.values(), default=-math.inf)
+
+    def word_gains(self) -> Float[np.ndarray, "S"]:
+        """Return for each word the largest gain of a span that contains it.
+
+        A span that gains no more than a shorter span within it counts only for the words of the shorter one:
+        the neighbors of an omitted word are in spans with a gain, too. Words without a span, such as most
+        punctuation marks, have a gain of minus infinity.
+        """
+        found = np.full(len(self.text.spans), -math.inf)
+        by_gain = sorted(self.gains.items(), key=lambda one: -one[1])
+        for (first, last), gain in by_gain:
+            better = (own for own, value in by_gain if value >= gain and own != (first, last))
+            if not any(first <= own[0] and own[1] <= last for own in better):
+                found[first:last] = np.maximum(found[first:last], gain)
+        return found
+
+    def first_spans(self, suspicion: Float[np.ndarray, "S"] | None, share: float) -> list[Span]:
+        """Return single units, and the spans between punctuation marks.
+
+        Args:
+            suspicion: Evidence for an error of each word. Default: all units are returned.
+            share: Share of the units, those with the highest evidence.
+        """
+        units = self.text.units
+        # Without its only unit, the line has nothing left that could be translated.
+        if len(units) < 2:
+            return []
+        spans = dict.fromkeys(units)
+        if suspicion is not None:
+            order = np.argsort([-suspicion[first:last].max() for first, last in units], kind="stable")
+            spans = dict.fromkeys(units[i] for i in order[: max(2, math.ceil(share * len(units)))])
+        start = 0
+        for i in range(1, len(units) + 1):
+            # Words between two units that belong to neither are punctuation marks.
+            if i < len(units) and units[i][0] == units[i - 1][1]:
+                continue
+            first, last = units[start][0], units[i - 1][1]
+            # The rest of the line reads better without one of the two marks around the clause.
+            if i < len(units):
+                last = units[i][0]
+            elif start:
+                first = units[start - 1][1]
+            if i - start < len(units):
+                spans[first, last] = None
+            start = i
+        return list(spans)
+
+    def extended_spans(self, size: int, margin: float) -> list[Span]:
+        """Return spans of `size` units that extend promising spans of one unit less.
+
+        A span is promising if it loses at most `margin` nats.
+
+        Args:
+            size: Number of units.
+            margin: The limit, in nats.
+        """
+        units = self.text.units
+        found: dict[Span, None] = {}
+        # The span of all units is excluded, because the rest of the line would be empty.
+        for i in range(len(units) - size + 1) if size < len(units) else ():
+            span = units[i][0], units[i + size - 1][1]
+            shorter = (span[0], units[i + size - 2][1]), (units[i + 1][0], span[1])
+            if span not in self.gains and any(self.gains.get(own, -math.inf) >= -margin for own in shorter):
+                found[span] = None
+        return list(found)
+
+
+def score_spans(
+    translator: BaseTranslator,
+    pairs: Sequence[WordPair],
+    config: ContrastiveConfig,
+    suspicion: Sequence[Float[np.ndarray, "S"]] | None = None,
+) -> list[SpanGains]:
+    """Return the gains of the spans of the source of each pair.
+
+    The spans of all pairs are scored together in batches of similar length. Equal inputs are scored once. The
+    results do not depend on the other pairs, up to rounding errors.
+
+    Args:
+        translator: A translator from the first to the second side of the pairs.
+        pairs: The pairs.
+        config: The spans.
+        suspicion: Evidence for an omission of each word, by which the spans of one word are selected.
+            Default: all words are left out.
+    """
+    texts = [(SideText.of(pair, 0), SideText.of(pair, 1)) for pair in pairs]
+    found = [SpanGains(own, other.line, len(other.spans) + 1) for own, other in texts]
+    # Empty sides have no probability to compare.
+    active = [row for row, (own, other) in enumerate(texts) if len(own.units) > 1 and other.spans]
+    evidence = [None] * len(pairs) if suspicion is None else suspicion
+    spans = {row: found[row].first_spans(evidence[row], config.candidates) for row in active}
+    lines = {(found[row].text.line, found[row].condition): None for row in active}
+    lines |= _shortened(found, spans)
+    known = _log_probabilities(translator, lines)
+    whole = {row: known[found[row].text.line, found[row].condition] for row in active}
+    for row in [row for row in active if math.isnan(whole[row])]:
+        _log.warning("a pair cannot be scored, so that nothing is found in it: %s", found[row].text.line)
+        del spans[row]
+    _add_gains(found, spans, known, whole)
+    for size in range(2, config.max_span + 1):
+        spans = {row: new for row in spans if (new := found[row].extended_spans(size, config.margin))}
+        if not spans:
+            break
+        known = _log_probabilities(translator, _shortened(found, spans))
+        _add_gains(found, spans, known, whole)
+    return found
+
+
+Inputs = dict[tuple[str, str], None]
+
+
+def _shortened(found: Sequence[SpanGains], spans: Mapping[int, Sequence[Span]]) -> Inputs:
+    """Return the distinct pairs of a line without a span and the other line."""
+    return {
+        (found[row].text.without(*span), found[row].condition): None
+        for row, own in spans.items()
+        for span in own
+    }
+
+
+def _log_probabilities(translator: BaseTranslator, inputs: Inputs) -> dict[tuple[str, str], float]:
+    """Return the log-probability of the second line of each pair given the first."""
+    return dict(zip(inputs, translator.log_probabilities(inputs), strict=True))
+
+
+def _add_gains(
+    found: Sequence[SpanGains],
+    spans: Mapping[int, Sequence[Span]],
+    known: Mapping[tuple[str, str], float],
+    whole: Mapping[int, float],
+) -> None:
+    """Add the gains of spans whose log-probabilities are known."""
+    for row, own in spans.items():
+        one = found[row]
+        for span in own:
+            gain = known[one.text.without(*span), one.condition] - whole[row]
+            one.gains[span] = -math.inf if math.isnan(gain) else gain
+
+
+def _sigmoid(gains: "float | np.ndarray") -> np.ndarray:
+    """Return 1 / (1 + exp(-gain)) without overflow."""
+    return np.exp(-np.logaddexp(0, -np.asarray(gains, dtype=np.float64)))
+
+
+@register_detector("contrastive")
+class ContrastiveDetector(Detector):
+    """Contrastive conditioning: omissions from `translator`, additions from `reverse_translator`."""
+
+    name = "contrastive"
+    needs_one_of = ("translator", "reverse_translator")
+
+    def __init__(self, inputs: DetectionInput) -> None:
+        """Check that the translators can score translations."""
+        super().__init__(inputs)
+        for translator in inputs.translators.values():
+            translator.require("score", f"the detector {self.name!r}")
+
+    def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
+        """Return the score of the best span of each sentence, and of the best span of each word.
+
+        An empty translation omits everything, and a translation of nothing adds everything. In a line of one
+        word, no span can be left out, so that nothing is found.
+        """
+        sentence: list[dict[CoverageError, float]] = [{} for _ in pairs]
+        words: list[dict[CoverageError, np.ndarray]] = [{} for _ in pairs]
+        for error, translator in self.inputs.translators.items():
+            own = pairs if error == "omission" else [pair.swapped() for pair in pairs]
+            gains = self._gains(translator, pairs, own, error)
+            for row, (pair, found) in enumerate(zip(own, gains, strict=True)):
+                if pair.source and not pair.target:
+                    sentence[row][error], words[row][error] = 1.0, np.ones(len(pair.source))
+                else:
+                    sentence[row][error] = float(_sigmoid(found.best / found.length))
+                    words[row][error] = _sigmoid(found.word_gains() / found.length)
+        return [PairScores({**own}, {**each}) for own, each in zip(sentence, words, strict=True)]
+
+    def _gains(
+        self,
+        translator: BaseTranslator,
+        pairs: Sequence[WordPair],
+        directed: Sequence[WordPair],
+        error: CoverageError,
+    ) -> Iterable[SpanGains]:
+        """Return the gains of a text, in blocks that bound memory.
+
+        Args:
+            translator: The translator of one direction.
+            pairs: The pairs.
+            directed: The pairs in the direction of the translator.
+            error: The error that is found.
+        """
+        config, model = self.inputs.contrastive, self.inputs.model
+        for start in range(0, len(pairs), _BLOCK):
+            block, suspicion = directed[start : start + _BLOCK], None
+            if config.candidates < 1 and model is not None:
+                combined = build_detector("combined", self.inputs)
+                suspicion = [one.words[error] for one in combined.detect(pairs[start : start + _BLOCK])]
+            elif config.candidates < 1 and "attention" in translator.capabilities:
+                suspicion = missing_attention(translator, block)
+            yield from score_spans(translator, block, config, suspicion)

@@ -1,0 +1,228 @@
+"""Synthetic coverage errors in a text, with exact labels: `regard.corrupt`.
+
+made = regard.corrupt("test.de", "test.en", kinds=["deletion"], rate=0.5)
+made.save_text("corrupted.en", "labels.jsonl")
+regard.check("test.de", "corrupted.en", model="checker").evaluate("labels.jsonl")
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
+from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
+from regard.analysis.coverage.base import CoverageError
+from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptedPair, Corruption, corrupt_pairs
+from regard.analysis.coverage.evidence import LinkTable
+from regard.analysis.coverage.labels import LineLabels, format_labels
+from regard.analysis.coverage.text import WordPair, split_line, split_pairs, word_spans
+from regard.api.arguments import TextSource, as_list
+from regard.api.check import CoverageModel, read_parallel
+from regard.data.files import write_atomic
+from regard.data.links import Links
+from regard.results import Result
+
+__all__ = ["CorruptedText", "corrupt"]
+
+_LINKED: tuple[Corruption, ...] = ("deletion", "truncation")
+_UNSPACED_BEFORE = frozenset(".,;:!?)]}%…»”’'")
+_UNSPACED_AFTER = frozenset("([{«„“'’")
+
+
+@dataclass(frozen=True)
+class CorruptedText(Result):
+    """A text, some of whose translations have one synthetic error.
+
+    Attributes:
+        sources: The source sentences, which stay as they are.
+        translations: The translations, as text.
+        labels: The labels of each sentence, for `CoverageCheck.evaluate`.
+        kinds: The kind of error of each translation, None for an unchanged one.
+    """
+
+    schema: ClassVar[str] = "corrupted_text"
+
+    sources: tuple[str, ...]
+    translations: tuple[str, ...]
+    labels: tuple[LineLabels, ...]
+    kinds: tuple[Corruption | None, ...]
+
+    def __len__(self) -> int:
+        """Return the number of sentences."""
+        return len(self.translations)
+
+    def save_text(self, translations: Path | str, labels: Path | str | None = None) -> None:
+        """Write the translations, one per line, and the labels as JSON lines.
+
+        Raises:
+            DataError: if a file cannot be written.
+        """
+        write_atomic(Path(translations), "".join(f"{line}\n" for line in self.translations).encode())
+        if labels is not None:
+            write_atomic(Path(labels), format_labels(self.labels).encode())
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the texts, kinds and labels of each sentence."""
+        return {"sentences": [row | one.to_data() for row, one in zip(self.rows(), self.labels, strict=True)]}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per sentence: line, kind of error, and the texts."""
+        return [
+            {"line": line, "kind": kind, "source": source, "translation": translation}
+            for line, (kind, source, translation) in enumerate(
+                zip(self.kinds, self.sources, self.translations, strict=True), 1
+            )
+        ]
+
+    def __repr__(self) -> str:
+        """Return the number of sentences and of errors."""
+        return f"CorruptedText({len(self)} sentences, {sum(map(bool, self.kinds))} with an error)"
+
+
+def corrupt(
+    sources: TextSource,
+    translations: TextSource,
+    kinds: Iterable[str] = CORRUPTIONS,
+    *,
+    rate: float = 0.5,
+    max_span: int = 5,
+    seed: int = 1,
+    model: CoverageModel | WordAligner | Path | str | None = None,
+) -> CorruptedText:
+    """Make synthetic coverage errors in good translations.
+
+    Deletions and truncations need word links, which show what source words lose their translation.
+
+    Args:
+        sources: The source lines, or a file.
+        translations: Their translations, or a file.
+        kinds: The kinds of errors: deletion, truncation, insertion, repetition and unrelated.
+        rate: Share of the sentences that get an error, from 0 to 1.
+        max_span: Maximum number of words in a span.
+        seed: Random seed.
+        model: A coverage model, its directory, or a word aligner without case, for the word links. Default:
+            an aligner that is trained on the text itself.
+
+    Raises:
+        DataError: if a file cannot be read, or the numbers of lines differ.
+        UsageError: if a kind is unknown, or `rate` or `max_span` is out of range.
+    """
+    lines = read_parallel(sources, translations, ("sources", "translations"))
+    pairs = split_pairs(*lines)
+    chosen: list[Any] = as_list([kinds] if isinstance(kinds, str) else kinds, "kinds")
+    # Wrong arguments are reported before an aligner is trained.
+    corrupt_pairs([], [], chosen, rate, max_span, seed)
+    linked = not set(chosen).isdisjoint(_LINKED)
+    links: Sequence[Links] = _find_links(pairs, model, seed) if linked else [frozenset()] * len(pairs)
+    made = corrupt_pairs(pairs, links, chosen, rate, max_span, seed)
+    # An unrelated translation is the whole line of another pair.
+    whole = {pair.target: line for pair, line in zip(pairs, lines[1], strict=True)}
+    texts = [_render(line, pair, one, whole) for line, pair, one in zip(lines[1], pairs, made, strict=True)]
+    labels = [
+        _labels(number, one, source, text)
+        for number, (one, source, text) in enumerate(zip(made, lines[0], texts, strict=True), 1)
+    ]
+    return CorruptedText(tuple(lines[0]), tuple(texts), tuple(labels), tuple(one.kind for one in made))
+
+
+def _find_links(
+    pairs: Sequence[WordPair], model: CoverageModel | WordAligner | Path | str | None, seed: int
+) -> list[Links]:
+    """Return the word links of each pair."""
+    if isinstance(model, Path | str):
+        model = CoverageModel.load(model)
+    if isinstance(model, CoverageModel):
+        model = model.model.aligner
+    if model is None:
+        usable = (pair.folded for pair in pairs if pair.source and pair.target)
+        corpus = Corpus.from_tokens(usable, names=("sources", "translations"))
+        model = train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=seed), lowercase=True)
+    return LinkTable.of(model, pairs).best_links()
+
+
+def _render(line: str, pair: WordPair, made: CorruptedPair, whole: dict[tuple[str, ...], str]) -> str:
+    """Return the text of a corrupted translation, with the spacing of the original as far as it is kept.
+
+    Args:
+        line: The original translation.
+        pair: The original words.
+        made: The words with an error.
+        whole: Texts of all translations by their words.
+    """
+    words = made.pair.target
+    if made.kind is None:
+        return line
+    if made.kind == "unrelated":
+        return whole[words]
+    # The original word of each word; a new word has none.
+    places = _original_places(pair.target, made)
+    spans = word_spans(line)
+    text = words[0] if words else ""
+    for (left, right), (before, word) in zip(pairwise(places), pairwise(words), strict=True):
+        text += _separator(line, spans, (left, right), (before, word)) + word
+    # A text that would be split into other words could not have exact labels.
+    return text if split_line(text) == words else " ".join(words)
+
+
+def _original_places(original: Sequence[str], made: CorruptedPair) -> list[int | None]:
+    """Return for each word of a corrupted translation its place in the original, None for a new word."""
+    new = made.added | made.repeated
+    places: list[int | None] = []
+    place = 0
+    for position, word in enumerate(made.pair.target):
+        if position in new:
+            places.append(None)
+            continue
+        # Deleted words are skipped. The words that are kept are in order, so this always succeeds.
+        while original[place] != word:
+            place += 1
+        places.append(place)
+        place += 1
+    return places
+
+
+def _separator(
+    line: str, spans: Sequence[tuple[int, int]], places: tuple[int | None, int | None], words: tuple[str, str]
+) -> str:
+    """Return the text between two neighboring words."""
+    left, right = places
+    if left is not None and right == left + 1:
+        return line[spans[left][1] : spans[right][0]]
+    # The words are joined as in most languages, because the original has no example.
+    before, word = words
+    if word in _UNSPACED_BEFORE or before in _UNSPACED_AFTER or "-" in words:
+        return ""
+    # A script without spaces has none in the whole line.
+    return " " if " " in line or split_line(before + word) != (before, word) else ""
+
+
+def _labels(line: int, made: CorruptedPair, source: str, translation: str) -> LineLabels:
+    """Return the labels of a sentence as spans of characters."""
+    positions: dict[CoverageError, frozenset[int]] = {
+        "omission": made.omitted,
+        "addition": made.added,
+        "repetition": made.repeated,
+    }
+    texts = {"omission": source, "addition": translation, "repetition": translation}
+    errors = {error: bool(own) for error, own in positions.items()}
+    return LineLabels(
+        line,
+        {**errors, "unrelated": made.kind == "unrelated"},
+        {error: _merged(word_spans(texts[error]), own) for error, own in positions.items()},
+    )
+
+
+def _merged(spans: Sequence[tuple[int, int]], positions: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Return the spans of characters of words, with neighboring words in one span."""
+    found: list[tuple[int, int]] = []
+    previous = -2
+    for position in sorted(positions):
+        first, last = spans[position]
+        if position == previous + 1:
+            found[-1] = (found[-1][0], last)
+        else:
+            found.append((first, last))
+        previous = position
+    return tuple(found)

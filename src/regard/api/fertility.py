@@ -1,0 +1,306 @@
+"""Fertilities of source words: `regard.fertilities`, and `regard.train_fertility_predictor`.
+
+found = regard.fertilities("train.de", "train.en")
+found[0]  # one number per word of the first sentence
+found.to_pandas()  # one row per word: maximum, mean and count
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Self, overload
+
+import numpy as np
+
+from regard.alignment import Corpus, TrainingSetup
+from regard.alignment.fertility import align_fertilities
+from regard.alignment.word_aligner import DEFAULT_ALIGNER
+from regard.api.alignment import aligner_config, fold_words
+from regard.api.arguments import TextSource, check_num_lines, read_texts, source_name
+from regard.api.links import LinkSource, check_row, read_links
+from regard.data.links import parse_links
+from regard.data.text import TextProcessor
+from regard.data.whitespace import split_whitespace
+from regard.errors import UsageError
+from regard.results import Result
+from regard.training.fertility_predictor import (
+    FertilityPredictor,
+    PredictorScore,
+    TaggedSentences,
+    train_predictor,
+)
+from regard.training.trainer import TrainingResult
+
+__all__ = ["PredictorTraining", "SourceFertilities", "fertilities", "train_fertility_predictor"]
+
+_Tokenize = Callable[[str], list[str]]
+_Text = tuple[TextSource, Any]
+"""A text: the source sentences, and their translations or their word links."""
+
+
+@dataclass(frozen=True, repr=False)
+class SourceFertilities(Result, Sequence[np.ndarray]):
+    """The fertilities of a text: a sequence with an array [S] per sentence, one number per source word.
+
+    Counted fertilities are numbers of linked target words (int64), of which 0 is possible. Predicted ones are
+    expected values of at least 1 (float64).
+
+    Attributes:
+        words: The source words of each sentence.
+        values: The fertility of each word.
+    """
+
+    schema = "fertilities"
+    words: tuple[tuple[str, ...], ...]
+    values: tuple[np.ndarray, ...]
+
+    def __len__(self) -> int:
+        """Return the number of sentences."""
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, index: int) -> np.ndarray: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: int | slice) -> np.ndarray | Self:
+        """Return the fertilities of a sentence, or those of several sentences."""
+        if isinstance(index, slice):
+            return type(self)(self.words[index], self.values[index])
+        return self.values[index]
+
+    @property
+    def num_words(self) -> int:
+        """Return the number of words."""
+        return sum(map(len, self.values))
+
+    @property
+    def mean(self) -> float:
+        """Return the mean fertility, which is 0 for a text without words."""
+        return float(sum(one.sum() for one in self.values) / max(1, self.num_words))
+
+    @property
+    def frequencies(self) -> dict[int, int] | None:
+        """Return the number of words by fertility, in ascending order. None for predicted fertilities."""
+        if any(one.dtype.kind == "f" for one in self.values):
+            return None
+        return dict(sorted(Counter(value for one in self.values for value in one.tolist()).items()))
+
+    def lines(self, slack: float = 0.0) -> Iterator[str]:
+        """Yield one line per sentence in the format of `regard translate --fertilities`.
+
+        Args:
+            slack: Value added to every fertility, after those below 1 are replaced by 1: a fertility of 0
+                would forbid all attention to the word.
+        """
+        for own in self.values:
+            yield " ".join(f"{max(value, 1) + slack:g}" for value in own.tolist())
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the numbers of sentences and words, the mean, the frequencies, and all fertilities."""
+        found = self.frequencies
+        return {
+            "num_sentences": len(self),
+            "num_words": self.num_words,
+            "mean": self.mean,
+            "frequencies": None if found is None else {str(value): count for value, count in found.items()},
+            "fertilities": [own.tolist() for own in self.values],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per word: its maximum (at least 1), mean and count, by descending count."""
+        found: dict[str, list[float]] = {}
+        for words, own in zip(self.words, self.values, strict=True):
+            for word, value in zip(words, own.tolist(), strict=True):
+                found.setdefault(word, []).append(value)
+        # Equally frequent words are sorted, so their order does not depend on that of the text.
+        ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+        return [
+            {"word": word, "maximum": max(1, *own), "mean": sum(own) / len(own), "count": len(own)}
+            for word, own in ordered
+        ]
+
+    def __repr__(self) -> str:
+        """Return the numbers of sentences and words, and the mean."""
+        return f"SourceFertilities({len(self)} sentences, {self.num_words} words, mean {self.mean:.3f})"
+
+
+@dataclass(frozen=True, repr=False)
+class PredictorTraining(Result):
+    """The training of a fertility predictor.
+
+    Attributes:
+        training: The result of the run.
+        score: Scores on the validation text. None if the run was interrupted.
+    """
+
+    schema = "fertility_predictor"
+    training: TrainingResult
+    score: PredictorScore | None
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the scores and the result of the run."""
+        return {
+            "score": None if self.score is None else asdict(self.score),
+            "training": self.training.to_data(),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the validations of the run in order."""
+        return self.training.rows()
+
+
+def fertilities(
+    sources: TextSource,
+    targets: TextSource | None = None,
+    kind: str = DEFAULT_ALIGNER,
+    *,
+    links: LinkSource | None = None,
+    predictor: Path | str | None = None,
+    model: Path | str | None = None,
+    **options: Any,
+) -> SourceFertilities:
+    """Return the fertility of each source word, as `regard fertility` does.
+
+    It is the number of target words that are linked to the word. Without `links`, an aligner is trained on
+    the sentence pairs. Its links are those of the forward direction, which links each target word to at most
+    one source word.
+
+    Args:
+        sources: The source sentences, as a list or a file.
+        targets: Their translations.
+        kind: The aligner.
+        links: The word links of each sentence, instead of translations and an aligner.
+        predictor: Directory of a fertility predictor, instead of translations and an aligner.
+        model: Model directory whose tokenizers split the sentences. Default: words are separated by ASCII
+            white space.
+        options: The arguments of `Aligner.train` for the aligner: `seed`, `num_threads`...
+
+    Raises:
+        UsageError: if not exactly one of `targets`, `links` and `predictor` is given, `links` are given with
+            `model`, or an option does not apply.
+        DataError: if a file cannot be read, the numbers of sentences differ, a sentence that is aligned is
+            empty, or a link points beyond its sentence.
+        CheckpointError: if the weights of the predictor are missing or damaged.
+    """
+    if sum(one is not None for one in (targets, links, predictor)) != 1:
+        raise UsageError("fertilities: give exactly one of targets, links and predictor")
+    if targets is None and (options or kind != DEFAULT_ALIGNER):
+        raise UsageError(f"{min(options, default='kind')} has no effect without targets, which are aligned")
+    tokenize = _tokenizers(model, links is not None)
+    if predictor is not None:
+        words = [tokenize[0](line) for line in read_texts(sources, "sources")]
+        expected = FertilityPredictor.load(predictor).expected_fertilities(words)
+        return _result(words, [np.array(own, dtype=np.float64) for own in expected])
+    if links is not None:
+        return _count_links(sources, links)
+    (found,) = _count_aligned([(sources, targets)], tokenize, kind, **options)
+    return found
+
+
+def train_fertility_predictor(
+    directory: Path | str,
+    train: _Text,
+    validation: _Text,
+    *,
+    links: bool = False,
+    model: Path | str | None = None,
+    seed: int = 1,
+    num_threads: int | None = None,
+) -> PredictorTraining:
+    """Train a tagger that predicts fertilities from source text, or resume its training.
+
+    It is used by `fertilities` and by `data.fertility` of a run (Malaviya et al. 2018).
+
+    Args:
+        directory: Directory of the predictor. It is created if it does not exist.
+        train: The training text: source sentences, and their translations. An aligner that is trained on this
+            text counts the fertilities of both texts.
+        validation: The validation text, on which the best epoch is chosen by F1.
+        links: Whether the second part of each text is not its translations but its word links.
+        model: Model directory whose tokenizers split the sentences; see `fertilities`.
+        seed: Random seed of the aligner and of training.
+        num_threads: Number of threads of the aligner. Default: all processors.
+
+    Raises:
+        UsageError: if `links` are given with `model`, or the directory contains other files.
+        DataError: if a file cannot be read, the numbers of sentences differ, a text contains no word, or a
+            link points beyond its sentence.
+        TrainingDivergedError: if the loss is repeatedly not finite.
+    """
+    tokenize, texts = _tokenizers(model, links), [train, validation]
+    if links:
+        counted = [_count_links(*one) for one in texts]
+    else:
+        counted = _count_aligned(texts, tokenize, seed=seed, num_threads=num_threads or 0)
+    first, second = (TaggedSentences(one.words, [own.tolist() for own in one.values]) for one in counted)
+    result = train_predictor(directory, first, second, seed=seed)
+    done = result.signal is None
+    return PredictorTraining(result, FertilityPredictor.load(directory).score(second) if done else None)
+
+
+def _tokenizers(model: Path | str | None, has_links: bool) -> tuple[_Tokenize, _Tokenize]:
+    """Return the tokenizers of source and target sentences.
+
+    Raises:
+        UsageError: if there are word links, whose words are separated by white space, and a model.
+    """
+    if model is None:
+        return split_whitespace, split_whitespace
+    if has_links:
+        raise UsageError("links refer to words separated by white space, so they cannot be used with a model")
+    text = TextProcessor.load(Path(model))
+    return text.source.tokenize, text.target.tokenize
+
+
+def _result(words: Sequence[Sequence[str]], values: Sequence[np.ndarray]) -> SourceFertilities:
+    return SourceFertilities(tuple(map(tuple, words)), tuple(values))
+
+
+def _count_links(sources: TextSource, links: LinkSource) -> SourceFertilities:
+    """Return the number of links of each source word."""
+    words = [split_whitespace(line) for line in read_texts(sources, "sources")]
+    found, name = read_links(links, "links", parse_links)
+    check_num_lines(name, len(found), source_name(sources, "sources"), len(words))
+    lengths = {"source": list(map(len, words)), "target": None}
+    values = []
+    for row, own in enumerate(found):
+        check_row(own, lengths, row, name)
+        positions = np.array([source for source, _ in own], dtype=np.int64)
+        # Without `minlength`, words without links at the end of a sentence would be missing.
+        values.append(np.bincount(positions, minlength=len(words[row])))
+    return _result(words, values)
+
+
+def _count_aligned(
+    texts: Sequence[_Text],
+    tokenize: tuple[_Tokenize, _Tokenize],
+    kind: str = DEFAULT_ALIGNER,
+    lowercase: bool = False,
+    seed: int = 1,
+    num_threads: int = 0,
+    **options: Any,
+) -> list[SourceFertilities]:
+    """Return the fertilities of texts by an aligner that is trained on the first text."""
+    config = aligner_config(kind, options)
+    corpora: list[Corpus] = []
+    sentences: list[list[list[str]]] = []
+    for text in texts:
+        sides = [read_texts(one, name) for one, name in zip(text, ("sources", "targets"), strict=True)]
+        names = source_name(text[0], "sources"), source_name(text[1], "targets")
+        check_num_lines(names[0], len(sides[0]), names[1], len(sides[1]))
+        words = [[split(line) for line in side] for split, side in zip(tokenize, sides, strict=True)]
+        pairs = zip(*([fold_words(one, lowercase) for one in side] for side in words), strict=True)
+        # Further texts use the vocabulary of the first one, on which the aligner is trained.
+        known = (corpora[0].source.words, corpora[0].target.words) if corpora else None
+        corpora.append(Corpus.from_tokens(pairs, known, names, allow_empty=bool(corpora)))
+        sentences.append(words[0])
+    counted = align_fertilities(corpora, TrainingSetup(num_threads=num_threads, seed=seed), config)
+    # The counts of all sentences are in one array, which the offsets divide.
+    return [
+        _result(words, [counts[i:j] for i, j in pairwise(corpus.source.offsets.tolist())])
+        for words, counts, corpus in zip(sentences, counted, corpora, strict=True)
+    ]

@@ -1,0 +1,202 @@
+"""Word links from files or Python: `regard.evaluate_links` for agreement with gold links, and `DropLinks`."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard.api.arguments import TextSource, as_list, check_num_lines, read_texts, source_name
+from regard.data.corpus import read_lines
+from regard.data.links import GoldLinks, Links, check_links, parse_gold_links, parse_links
+from regard.data.whitespace import split_whitespace
+from regard.errors import DataError
+from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
+from regard.metrics.base import bootstrap
+from regard.results import Result
+
+__all__ = ["DropLinks", "LinkEvaluation", "LinkSource", "check_row", "evaluate_links", "read_links"]
+
+LinkSource = Path | str | Iterable[Any]
+"""Word links: a file in the Pharaoh format, `Alignments`, or the links of each sentence pair.
+
+The links of a pair are pairs of positions, or an array as in `Translation.alignment`.
+"""
+_Parsed = TypeVar("_Parsed", Links, GoldLinks)
+
+
+@dataclass(frozen=True)
+class DropLinks:
+    """Word links for DROP: those of each source sentence with each text, computed by the same aligner.
+
+    Attributes:
+        reference: Links with the reference.
+        hypothesis: Links with the translation.
+        baseline: Links with the other system's translation, if there is one.
+    """
+
+    reference: LinkSource
+    hypothesis: LinkSource
+    baseline: LinkSource | None = None
+
+    def files(self) -> dict[str, list[str]]:
+        """Return the files among the links, by the name of the links."""
+        parts = {f"{one.name}_links": getattr(self, one.name) for one in dataclasses.fields(self)}
+        return {name: [str(one)] for name, one in parts.items() if isinstance(one, Path | str)}
+
+    def read(
+        self, sources: Sequence[str] | None, texts: Sequence[Sequence[str] | None], num_sentences: int
+    ) -> tuple[list[Links], list[Links]]:
+        """Return the links of the references, repeated for each system, and the links of all systems.
+
+        Args:
+            sources: The source text, whose words the links must not exceed. None skips this check.
+            texts: The references and the translations of each system, which are checked in the same way. None
+                for a text whose words are not known.
+            num_sentences: Number of sentences.
+
+        Raises:
+            DataError: if a file cannot be read, the numbers of sentences differ, or a link points beyond its
+                sentence.
+        """
+        names = ("reference", "hypothesis", "baseline")
+        given = [(name, one) for name in names if (one := getattr(self, name)) is not None]
+        parts: list[list[Links]] = []
+        for (side, one), text in zip(given, texts, strict=True):
+            links, name = read_links(one, f"links.{side}", parse_links)
+            if len(links) != num_sentences:
+                raise DataError(
+                    f"{name} has {len(links)} lines but there are {num_sentences} sentences: one line each"
+                )
+            lengths = {"source": _count_words(sources), "target": _count_words(text)}
+            for row, own in enumerate(links):
+                check_row(own, lengths, row, name)
+            parts.append(links)
+        reference, *systems = parts
+        # DROP of each system is computed against the same links of the reference.
+        return reference * len(systems), [own for part in systems for own in part]
+
+
+@dataclass(frozen=True)
+class LinkEvaluation(Result):
+    """Agreement of word links with gold links (Och & Ney, 2003). Each score is between 0 and 1.
+
+    Attributes:
+        num_pairs: Number of sentence pairs.
+        precision: Share of the links that are possible links.
+        recall: Share of the sure links that are found.
+        aer: Alignment error rate; lower is better.
+        aer_low: Lower end of its 95 % interval.
+        aer_high: Upper end of its 95 % interval.
+    """
+
+    schema = "link_evaluation"
+    num_pairs: int
+    precision: float
+    recall: float
+    aer: float
+    aer_low: float
+    aer_high: float
+
+    def to_data(self) -> dict[str, Any]:
+        """Return all fields."""
+        return dataclasses.asdict(self)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per score: its name, its value, and the interval of the AER."""
+        intervals = {"aer": {"low": self.aer_low, "high": self.aer_high}}
+        nothing = {"low": None, "high": None}
+        return [
+            {"metric": name, "score": getattr(self, name), **intervals.get(name, nothing)}
+            for name in ("precision", "recall", "aer")
+        ]
+
+
+def evaluate_links(
+    links: LinkSource,
+    gold: Path | str | Iterable[GoldLinks | str],
+    *,
+    sources: TextSource | None = None,
+    targets: TextSource | None = None,
+    num_bootstrap_samples: int = 1000,
+    seed: int = 0,
+) -> LinkEvaluation:
+    """Compare word links with gold links: precision, recall and alignment error rate (Och & Ney, 2003).
+
+    Args:
+        links: The links to evaluate.
+        gold: A file in the `.talp` format (`i-j` sure, `ipj` possible), or the gold links of each pair.
+        sources: The source sentences, whose words the links must not exceed.
+        targets: The target sentences, likewise.
+        num_bootstrap_samples: Number of bootstrap samples of the interval.
+        seed: Random seed of the bootstrap.
+
+    Raises:
+        DataError: if a file cannot be read, the numbers of pairs differ, or a link points beyond its
+            sentence.
+    """
+    truth, gold_name = read_links(gold, "gold", parse_gold_links)
+    found, name = read_links(links, "links", parse_links)
+    texts = {"source": sources, "target": targets}
+    read = {side: None if one is None else read_texts(one, f"{side}s") for side, one in texts.items()}
+    lengths = {side: _count_words(lines) for side, lines in read.items()}
+    # Different lengths are reported first: the links of unrelated texts would give misleading errors.
+    check_num_lines(name, len(found), gold_name, len(truth))
+    for side, own in lengths.items():
+        if own is not None:
+            check_num_lines(source_name(texts[side], f"{side}s"), len(own), gold_name, len(truth))
+    for row, (true, own) in enumerate(zip(truth, found, strict=True)):
+        # Sure links are possible links as well, so this check covers both.
+        check_row(true.possible, lengths, row, gold_name)
+        check_row(own, lengths, row, name)
+    score = alignment_score(found, truth)
+    error = bootstrap(count_links(found, truth), aer_from_counts, num_bootstrap_samples, seed)
+    return LinkEvaluation(
+        len(truth), score.precision, score.recall, score.aer, float(error.low), float(error.high)
+    )
+
+
+def read_links(given: Any, name: str, parse: Callable[[str, str], _Parsed]) -> tuple[list[_Parsed], str]:
+    """Return the links of each pair, and their name for messages.
+
+    Args:
+        given: A file, or the links of each pair, parsed or as lines.
+        name: Name of the argument.
+        parse: Parses one line, given its name for messages.
+
+    Raises:
+        DataError: if the file cannot be read, or a line is not a list of links.
+    """
+    name = source_name(given, name)
+    if isinstance(given, Path | str):
+        given = read_lines(given)
+    found = []
+    for number, one in enumerate(as_list(given, name), 1):
+        if isinstance(one, str):
+            one = parse(one, f"{name}:{number}")
+        # The rows of an array have NumPy integers; these sets are equal to those of a file.
+        elif not isinstance(one, GoldLinks):
+            one = frozenset((int(i), int(j)) for i, j in one)
+        found.append(one)
+    return found, name
+
+
+def _count_words(lines: Sequence[str] | None) -> list[int] | None:
+    """Return the number of words of each line, or None without a text."""
+    return None if lines is None else [len(split_whitespace(line)) for line in lines]
+
+
+def check_row(links: Links, lengths: Mapping[str, list[int] | None], row: int, name: str) -> None:
+    """Check that the links of a sentence pair are within its sentences.
+
+    Args:
+        links: The links.
+        lengths: Numbers of words of all source and all target sentences. None skips a side.
+        row: Index of the pair.
+        name: Name of the links, for messages.
+
+    Raises:
+        DataError: if a link points beyond its sentence.
+    """
+    words = {side: None if own is None else own[row] for side, own in lengths.items()}
+    check_links(links, words, f"{name}:{row + 1}")

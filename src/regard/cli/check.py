@@ -1,0 +1,342 @@
+"""`regard check`: omissions, additions and repetitions in translations of any system, without a reference."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from regard.cli.command import expand_groups, require_flag
+from regard.cli.options import (
+    DetectorOption,
+    JsonOption,
+    NumThreadsOption,
+    ParallelSourceArgument,
+    ParallelTargetArgument,
+    SeedOption,
+    TrainSourceOption,
+    TrainTargetOption,
+)
+from regard.cli.output import Output, open_output, print_message, write_json, write_table
+from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from regard.analysis.coverage.base import CoverageError
+    from regard.analysis.coverage.evaluation import CoverageEvaluation
+    from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
+    from regard.api.check import CoverageModel
+
+__all__ = ["check_command"]
+
+_COLORS = {"omission": "bold red", "addition": "bold blue", "repetition": "bold magenta"}
+
+
+@dataclass(frozen=True)
+class DetectorOptions:
+    """The detector, and the model of good translations."""
+
+    panel: ClassVar[str] = "Detector"
+
+    detector: DetectorOption = "combined"
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory of a model of good translations, written by --save-model.", show_default=False
+        ),
+    ] = None
+    train_source: TrainSourceOption = None
+    train_target: TrainTargetOption = None
+    save_model: Annotated[
+        Path | None,
+        typer.Option(help="Directory in which to save the trained model.", show_default=False),
+    ] = None
+    num_threads: NumThreadsOption = None
+
+    def check(self) -> None:
+        """Check the combination of options before a text is read.
+
+        Raises:
+            UsageError: If there is no such detector, or options contradict each other.
+        """
+        from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
+        from regard.analysis.coverage.model_files import check_model_dir
+
+        if (self.train_source is None) != (self.train_target is None):
+            raise UsageError("--train-source and --train-target need each other: give both files")
+        trained = self.train_source is not None
+        if trained and self.model is not None:
+            raise UsageError("give either --model or --train-source and --train-target, not both")
+        require_flag("--train-source", trained, {"save_model": self.save_model})
+        if self.save_model is not None:
+            check_model_dir(self.save_model)
+        # This reports an unknown detector, or a missing input.
+        if DETECTORS.get(self.detector) is None or (not trained and self.model is None):
+            build_detector(self.detector, DetectionInput())
+
+    def load(self) -> "CoverageModel | None":
+        """Return the model, trained or loaded; None without one."""
+        from regard.api.check import CoverageModel
+
+        threads = self.num_threads or 0
+        if self.model is not None:
+            return CoverageModel.load(self.model, threads)
+        if self.train_source is None or self.train_target is None:
+            return None
+        start = time.monotonic()
+        print_message(f"training on {self.train_source} and {self.train_target} ...")
+        model = CoverageModel.train(self.train_source, self.train_target, num_threads=threads)
+        saved = "" if self.save_model is None else f" and saved in {self.save_model}, for --model"
+        if self.save_model is not None:
+            model.save(self.save_model)
+        print_message(f"trained in {time.monotonic() - start:.0f} s{saved}")
+        return model
+
+
+@dataclass(frozen=True)
+class CheckOutput:
+    """What is shown and written."""
+
+    panel: ClassVar[str] = "Output"
+
+    worst: Annotated[
+        int,
+        typer.Option(
+            help="Maximum number of sentences that are shown, the most probable errors first.",
+            min=0,
+            max=1_000_000,
+        ),
+    ] = 10
+    error: Annotated[
+        str | None,
+        typer.Option(
+            help="Sort by this error: omission, addition, repetition or unrelated. Default: the most "
+            "probable one of each sentence.",
+            show_default=False,
+        ),
+    ] = None
+    threshold: Annotated[
+        float,
+        typer.Option(
+            help="Probability from which sentences are counted and shown, and words are marked.", min=0, max=1
+        ),
+    ] = 0.5
+    tsv: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output file for a tab-separated table with one row per sentence.", show_default=False
+        ),
+    ] = None
+    json_file: JsonOption = None
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output file for an HTML page with all sentences, the most probable errors first.",
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """Comparison with labels."""
+
+    panel: ClassVar[str] = "Labels"
+
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with labels, which are compared with the probabilities: JSON lines of `regard "
+            "corrupt`, or a tab-separated file with the columns line, omission, addition, repetition, "
+            "unrelated (0 or 1).",
+            show_default=False,
+        ),
+    ] = None
+    num_bootstrap_samples: Annotated[
+        int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)
+    ] = 1000
+    seed: SeedOption = 0
+
+
+@expand_groups
+def check_command(
+    source: ParallelSourceArgument,
+    translation: ParallelTargetArgument,
+    detector: DetectorOptions,
+    output: CheckOutput,
+    labels: LabelOptions,
+) -> None:
+    """Find omissions, additions and repetitions in translations of any system, without a reference.
+
+    The most probable errors come first. Omitted words stand in square brackets in the source, added words in
+    braces and repeated words in angle brackets in the translation. A question mark follows a word that is
+    only the most probable one. The probabilities of the detector `combined` are calibrated for text in which
+    one sentence in ten has each error.
+
+    Example: regard check test.de system.en --train-source train.de --train-target train.en
+    --save-model checker
+    """
+    from regard.api.check import check
+    from regard.api.report import check_report
+
+    detector.check()
+    _check_error(output.error)
+    with ExitStack() as files:
+        # Files are opened first, so that an unwritable one is reported before a model is trained.
+        table = None if output.tsv is None else files.enter_context(open_output(output.tsv))
+        model = detector.load()
+        found = check(
+            source, translation, detector.detector, model=model, num_threads=detector.num_threads or 0
+        )
+        for note in found.notes:
+            print_message(note)
+        with open_output(None) as file:
+            _show(file, found, output)
+            results = found.to_dict()
+            if labels.labels is not None:
+                evaluated = found.evaluate(
+                    labels.labels,
+                    threshold=output.threshold,
+                    num_bootstrap_samples=labels.num_bootstrap_samples,
+                    seed=labels.seed,
+                )
+                file.write("\n")
+                write_table(file, _evaluation_rows(evaluated, file.is_terminal))
+                results["evaluation"] = evaluated.to_data()
+        if table is not None:
+            _write_tsv(table, found.rows())
+    write_json(output.json_file, results)
+    if output.report is not None:
+        written = check_report(found, output.report, translation.name, threshold=output.threshold)
+        print_message(f"wrote {written}")
+
+
+def _check_error(error: str | None) -> None:
+    from typing import get_args
+
+    from regard.analysis.coverage.base import SentenceError
+
+    if error is not None and error not in get_args(SentenceError):
+        raise UsageError(f"--error {error!r}: expected one of {', '.join(get_args(SentenceError))}")
+
+
+def _show(file: Output, found: "CoverageCheck", output: CheckOutput) -> None:
+    """Write the summary and the worst sentences."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    error: Any = output.error
+    shown = [
+        one
+        for one in found.worst(output.worst, error)
+        if (one.worst if error is None else one.probabilities[error]) >= output.threshold
+    ]
+    lines = [Text(found.summary(output.threshold), style="bold")]
+    for one in shown:
+        lines += [Text(), *_sentence(one, output.threshold)]
+    rest = sum(one.worst >= output.threshold for one in found.sentences) - len(shown)
+    if error is None and rest > 0 and output.worst:
+        lines += [Text(), Text(f"{rest:,} more: see --worst, --tsv and --json", style="dim")]
+    console = Console(highlight=False, markup=False)
+    for line in lines:
+        if file.is_terminal:
+            # A long line continues at its own indentation.
+            indent = len(line.plain) - len(line.plain.lstrip())
+            console.print(Padding(line[indent:], (0, 0, 0, indent)) if indent else line)
+        else:
+            # Without a terminal, a line is neither wrapped nor colored.
+            file.write(f"{line.plain}\n")
+
+
+def _sentence(one: "CheckedSentence", threshold: float) -> "list[Text]":
+    """Return the lines that show a sentence: its probable errors, source and translation."""
+    from rich.text import Text
+
+    from regard.analysis.coverage.notes import NOTES
+
+    head = Text(f"line {one.line}", style="bold")
+    ranked = sorted(one.probabilities.items(), key=lambda item: -item[1])
+    for error, value in ranked:
+        if value >= threshold:
+            head.append(f"  {error} {value:.2f}", style=_COLORS.get(error, "bold yellow"))
+    if one.note is not None:
+        head.append(f"  ({NOTES[one.note]})", style="dim")
+    source = _marked(one, ("omission",), one.source, threshold)
+    translation = _marked(one, ("addition", "repetition"), one.translation, threshold)
+    return [head, Text("  ", style="").append_text(source), Text("  ").append_text(translation)]
+
+
+def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str, threshold: float) -> "Text":
+    """Return a text with brackets around the affected words."""
+    from rich.text import Text
+
+    from regard.analysis.coverage.result import MARKS, marked_spans
+
+    # Spans of two errors may overlap: the brackets are inserted from the end, so that places stay valid.
+    spans = sorted(
+        (
+            (first, last, error, certain)
+            for error in errors
+            for first, last, certain in marked_spans(one, error, threshold)
+        ),
+        reverse=True,
+    )
+    if not text.strip():
+        return Text("(empty)", style="dim")
+    found, end = [], len(text)
+    for first, last, error, certain in spans:
+        last = min(last, end)
+        if first >= last:
+            continue
+        opening, closing = MARKS[error]
+        found.append(Text(text[last:end]))
+        mark = f"{opening}{text[first:last]}{'' if certain else '?'}{closing}"
+        found.append(Text(mark, style=_COLORS[error]))
+        end = first
+    found.append(Text(text[:end]))
+    return Text("").join(reversed(found))
+
+
+def _evaluation_rows(evaluated: "CoverageEvaluation", compact: bool) -> list[list[str]]:
+    """Return the table of measures.
+
+    Args:
+        evaluated: The measures.
+        compact: Whether to return percentages with one column per error, which fit a terminal, instead of one
+            row per measure.
+    """
+    rows = evaluated.rows()
+    if not compact:
+        cells = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+        return [list(rows[0]), *cells]
+    errors = list(dict.fromkeys(row["error"] for row in rows))
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        counts = f"{row['num_errors']:,} of {row['num_labeled']:,}"
+        lines.setdefault((row["level"], f"{row['level']}s"), {})[row["error"]] = counts
+        value, low, high = (f"{100 * row[name]:.3g}" for name in ("value", "low", "high"))
+        # An undefined measure is NaN, which differs from itself.
+        shown = "-" if row["value"] != row["value"] else f"{value} {low}-{high}"
+        lines.setdefault((row["level"], row["metric"]), {})[row["error"]] = shown
+    table = [[_label(name), *(own.get(error, "") for error in errors)] for (_, name), own in lines.items()]
+    return [["%, 95 % interval", *errors], *table]
+
+
+def _label(metric: str) -> str:
+    """Return the label of a measure in the table."""
+    name, _, budget = metric.partition("_at_")
+    name = {"auroc": "AUROC", "f1": "F1", "average_precision": "av. precision"}.get(name, name)
+    return f"{name} {budget} %" if budget else name
+
+
+def _write_tsv(file: Output, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a table. Tabs within texts become spaces."""
+    file.write("\t".join(rows[0] if rows else ("line",)) + "\n")
+    for row in rows:
+        cells = (f"{value:.4f}" if isinstance(value, float) else str(value) for value in row.values())
+        file.write("\t".join(cell.replace("\t", " ") for cell in cells) + "\n")

@@ -1,0 +1,274 @@
+"""Detectors of coverage errors that use a translator: contrastive conditioning and attention."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import regard
+from regard.analysis.coverage.attention import locate_tokens, missing_attention
+from regard.analysis.coverage.base import DETECTORS, ContrastiveConfig, DetectionInput, build_detector
+from regard.analysis.coverage.contrastive import score_spans
+from regard.analysis.coverage.text import SideText, WordPair, split_pairs
+from regard.api.loading import load_translator
+from regard.config import from_dict
+from regard.data.text import TextProcessor
+from regard.errors import ConfigError, UsageError
+from regard.generation.base import BaseTranslator, Capability, Description
+from regard.generation.config import GenerationConfig
+from regard.generation.file_translator import FileTranslator
+from regard.generation.forced import LineScore
+from regard.generation.hypothesis import Hypothesis
+from regard.generation.lines import InputLine, LineResult
+from regard.phrasebook import generate
+
+LEXICON = {"ein": "a", "großer": "big", "Hund": "dog", "schläft": "sleeps", "heute": "today", "dort": "there"}
+
+
+@dataclass(frozen=True)
+class LexiconTranslator(BaseTranslator):
+    """A translator with exact probabilities.
+
+    Each target word has the probability 1/2 if the source contains its translation, otherwise 1/10. Each
+    source word whose translation is missing gives a factor of 1/5.
+    """
+
+    lexicon: dict[str, str]
+    supports: frozenset[Capability] = frozenset({"score"})
+    attention: dict[str, dict[str, float]] = field(default_factory=dict)
+    text: TextProcessor = FileTranslator([]).text
+    search: GenerationConfig = field(default_factory=GenerationConfig)
+    name: str = "the lexicon"
+    seen: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return self.supports
+
+    def describe(self) -> Description:
+        return Description("lexicon")
+
+    def translate_block(self, lines: list[InputLine]) -> list[LineResult]:
+        raise NotImplementedError
+
+    def score(self, pairs: Iterable[tuple[str, str]]) -> Iterator[LineScore]:
+        for number, (source, target) in enumerate(pairs, 1):
+            self.seen.append((source, target))
+            words, others = source.split(), target.split()
+            wanted = {self.lexicon.get(word) for word in words}
+            log_p = sum(math.log(0.5 if word in wanted else 0.1) for word in others)
+            log_p += sum(math.log(0.2) for word in words if self.lexicon.get(word) not in others)
+            weights = np.zeros((len(others) + 1, 1, len(words)), dtype=np.float32)
+            for t, word in enumerate(others):
+                for i, own in enumerate(words):
+                    weights[t, 0, i] = self.attention.get(word, {}).get(own, 0.0)
+            made = Hypothesis((4,) * len(others), log_p, log_p, (), (weights,))
+            yield LineScore(number, tuple(words), tuple(others), made)
+
+
+LEXICAL = LexiconTranslator(LEXICON)
+BACKWARD = LexiconTranslator({target: source for source, target in LEXICON.items()})
+
+
+def sigmoid(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+def test_contrastive_scores_have_their_exact_values() -> None:
+    (pair,) = split_pairs(["ein großer Hund schläft"], ["a dog sleeps"])
+    (found,) = build_detector("contrastive", DetectionInput(translator=LEXICAL)).detect([pair])
+    # Without `großer` the factor 1/5 disappears; without another word, its translation has 1/10 instead of
+    # 1/2. The translation has three words and an end.
+    gain = math.log(5) / 4
+    assert found.sentence == {"omission": pytest.approx(sigmoid(gain))}
+    assert found.words["omission"] == pytest.approx([sigmoid(one) for one in (-gain, gain, -gain, -gain)])
+
+
+def test_neighbors_of_an_omitted_span_are_not_marked() -> None:
+    (pair,) = split_pairs(["ein Hund schläft heute dort"], ["a dog sleeps"])
+    (found,) = score_spans(LEXICAL, [pair], ContrastiveConfig())
+    # (3, 5) is the omitted span; (2, 5) has a gain, too, but less than the span within it.
+    assert found.gains[3, 5] == pytest.approx(2 * math.log(5))
+    assert found.gains[2, 5] == pytest.approx(math.log(5))
+    assert found.word_gains() == pytest.approx(math.log(5) * np.array([-1, -1, -1, 2, 2]))
+
+
+def test_additions_are_found_in_the_other_direction() -> None:
+    (pair,) = split_pairs(["ein Hund schläft"], ["a big dog sleeps"])
+    inputs = DetectionInput(translator=LEXICAL, reverse_translator=BACKWARD)
+    (found,) = build_detector("contrastive", inputs).detect([pair])
+    assert found.words["addition"].argmax() == 1
+    assert found.sentence["addition"] == pytest.approx(sigmoid(math.log(5) / 4))
+    assert found.sentence["omission"] < 0.5 and found.words["omission"].shape == (3,)
+
+
+def test_text_between_punctuation_marks_is_left_out_as_a_whole() -> None:
+    (pair,) = split_pairs(["ein Hund, der dort so lange schläft, wacht"], ["a dog wakes"])
+    (found,) = score_spans(LEXICAL, [pair], ContrastiveConfig(max_span=1))
+    # Each clause is left out with one of the marks around it.
+    assert [found.text.without(*span) for span in found.gains][-3:] == [
+        "der dort so lange schläft, wacht",
+        "ein Hund, wacht",
+        "ein Hund, der dort so lange schläft",
+    ]
+
+
+def test_equal_inputs_are_scored_once() -> None:
+    translator = LexiconTranslator(LEXICON)
+    pairs = split_pairs(["ein Hund schläft"] * 3, ["a dog"] * 3)
+    first, *others = score_spans(translator, pairs, ContrastiveConfig())
+    assert len(set(translator.seen)) == len(translator.seen) > 0
+    assert all(one.gains == first.gains for one in others)
+
+
+def test_large_margin_scores_all_spans() -> None:
+    (pair,) = split_pairs(["ein Hund schläft heute dort"], ["a dog sleeps"])
+    gains = [len(score_spans(LEXICAL, [pair], ContrastiveConfig(3, m))[0].gains) for m in (0.0, 1e6)]
+    assert gains == [5 + 2 + 2, 5 + 4 + 3]
+    with pytest.raises(ConfigError, match="max_span"):
+        from_dict(ContrastiveConfig, {"max_span": 0})
+
+
+def test_candidates_are_the_words_with_the_least_attention() -> None:
+    attention = {"a": {"ein": 1.0}, "dog": {"Hund": 1.0}, "sleeps": {"großer": 0.5, "schläft": 0.5}}
+    translator = LexiconTranslator(LEXICON, frozenset({"score", "attention"}), attention)
+    (pair,) = split_pairs(["ein großer Hund schläft"], ["a dog sleeps"])
+    inputs = DetectionInput(translator=translator, contrastive=ContrastiveConfig(1, candidates=0.5))
+    (found,) = build_detector("contrastive", inputs).detect([pair])
+    # A word that is not left out has no evidence for an error.
+    assert (found.words["omission"] > 0).tolist() == [False, True, False, True]
+
+
+def test_empty_sides_and_single_words_have_defined_scores() -> None:
+    both = DetectionInput(translator=LEXICAL, reverse_translator=BACKWARD)
+    pairs = split_pairs(["ein Hund", "", "", "Hund", "..."], ["", "a dog", "", "dog", "a dog"])
+    empty, nothing, neither, word, marks = build_detector("contrastive", both).detect(pairs)
+    assert empty.sentence == {"omission": 1.0, "addition": 0.0}
+    assert empty.words["omission"].tolist() == [1.0, 1.0] and empty.words["addition"].shape == (0,)
+    assert nothing.sentence == {"omission": 0.0, "addition": 1.0}
+    assert neither.sentence == {"omission": 0.0, "addition": 0.0}
+    assert word.sentence == {"omission": 0.0, "addition": 0.0} and word.words["omission"].tolist() == [0.0]
+    assert marks.words["omission"].tolist() == [0.0, 0.0, 0.0]
+    assert build_detector("contrastive", both).detect([]) == []
+
+
+@pytest.mark.parametrize("name", ["contrastive", "attention"])
+def test_missing_translators_and_capabilities_are_named(name) -> None:
+    assert name in DETECTORS.names()
+    with pytest.raises(
+        UsageError, match=rf"{name}' needs a translator .* \(translator=\).* or a translator .*"
+    ):
+        build_detector(name, DetectionInput())
+    finished = FileTranslator(["a dog"])
+    with pytest.raises(
+        UsageError, match=rf"the detector '{name}': not supported by the file of translations"
+    ):
+        build_detector(name, DetectionInput(translator=finished))
+    with pytest.raises(UsageError, match=rf"the detector '{name}': not supported"):
+        build_detector(name, DetectionInput(translator=LEXICAL, reverse_translator=finished))
+
+
+def test_attention_detector_reports_the_missing_share() -> None:
+    attention = {"a": {"ein": 1.0}, "dog": {"Hund": 0.75, "großer": 0.25}, "sleeps": {"schläft": 1.0}}
+    translator = LexiconTranslator(LEXICON, frozenset({"score", "attention"}), attention)
+    pairs = split_pairs(["ein großer Hund schläft", "ein Hund"], ["a dog sleeps", ""])
+    found, empty = build_detector("attention", DetectionInput(translator=translator)).detect(pairs)
+    assert found.words["omission"] == pytest.approx([0, 0.75, 0.25, 0])
+    assert found.sentence["omission"] == pytest.approx(0.25)
+    assert empty.words["omission"].tolist() == [1.0, 1.0] and empty.sentence == {"omission": 1.0}
+    without = dataclasses.replace(translator, attention={})
+    with pytest.raises(UsageError, match="use a model with attention to the source"):
+        build_detector("attention", DetectionInput(translator=without)).detect(pairs)
+
+
+def test_tokens_belong_to_the_words_whose_characters_they_cover() -> None:
+    side = LEXICAL.text.source
+    (pair,) = split_pairs(["Der T-Shirt-Hund schläft."], [""])
+    words = SideText.of(pair, 0)
+    # The words of the tokenizer are separated by white space only.
+    assert locate_tokens(side, ["Der", "T-Shirt-Hund", "schläft", "."], words).tolist() == [0, 3, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("line", "units", "shortened"),
+    [
+        ("Ein Mann im T-Shirt läuft.", [(0, 1), (1, 2), (2, 3), (3, 6), (6, 7)], "Ein Mann im läuft."),
+        ("don't go, Ann", [(0, 3), (3, 4), (5, 6)], "don't go,"),
+        ("猫が好き。", [(0, 1), (1, 2), (2, 3), (3, 4)], "猫が好。"),
+    ],
+)
+def test_units_of_plain_text_are_left_out(line, units, shortened) -> None:
+    (pair,) = split_pairs([line], [""])
+    text = SideText.of(pair, 0)
+    assert text.units == units
+    assert text.without(*text.units[3 if len(units) > 3 else 2]) == shortened
+    # Without the line, its words are joined as in plain text.
+    assert SideText.of(WordPair(pair.source, pair.target), 0) == text
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> BaseTranslator:
+    """A tiny recurrent model of the phrasebook."""
+    folder = tmp_path_factory.mktemp("contrastive")
+    pairs = [(" ".join(one.source), " ".join(one.target)) for one in islice(generate(1), 200)]
+    sizes = {"num_layers": 1, "hidden_size": 16}
+    config = {
+        "device": "cpu",
+        "model": {"kind": "rnn", "embedding_size": 16, "encoder": sizes, "decoder": sizes},
+        "training": {"max_steps": 10},
+    }
+    regard.train({**config, "data": {}}, folder / "model", pairs={"train": pairs, "valid": pairs[:10]})
+    return load_translator([folder / "model"])
+
+
+def test_scores_of_a_neural_model_do_not_depend_on_the_batch(trained) -> None:
+    made = list(islice(generate(2), 12))
+    pairs = split_pairs([" ".join(one.source) for one in made], [" ".join(one.target[1:]) for one in made])
+    inputs = DetectionInput(translator=trained)
+    for name in ("contrastive", "attention"):
+        detector = build_detector(name, inputs)
+        for pair, expected in zip(pairs, detector.detect(pairs), strict=True):
+            (alone,) = detector.detect([pair])
+            assert alone.words["omission"] == pytest.approx(expected.words["omission"], abs=1e-5)
+            assert alone.sentence == pytest.approx(expected.sentence, abs=1e-5)
+
+
+def test_log_probabilities_of_a_neural_model_equal_its_scores(trained) -> None:
+    pairs = [("der Hund schläft .", "the dog sleeps ."), ("", "a"), ("die Katze", "the cat sleeps")]
+    expected = [BaseTranslator.log_probabilities(trained, pairs), trained.log_probabilities(pairs)]
+    assert [*expected[1]] == pytest.approx([*expected[0]], abs=1e-4, nan_ok=True)
+
+
+def test_a_pair_that_cannot_be_scored_has_no_finding_and_a_warning(trained, caplog) -> None:
+    limited = dataclasses.replace(trained, search=dataclasses.replace(trained.search, max_source_length=3))
+    pairs = split_pairs(["der Hund schläft heute"], ["the dog"])
+    (found,) = build_detector(
+        "contrastive", DetectionInput(translator=limited, contrastive=ContrastiveConfig(candidates=1.0))
+    ).detect(pairs)
+    assert found.sentence == {"omission": 0.0} and not found.words["omission"].any()
+    assert "cannot be scored, so that nothing is found in it: der Hund schläft heute" in caplog.text
+
+
+def test_missing_attention_of_a_bounded_model_is_the_rest_of_its_budget(trained) -> None:
+    from regard.data.fertility import Budget, ConstantFertilityConfig
+
+    size = len(trained.text.source.vocabulary)
+    budget = Budget.constant(ConstantFertilityConfig(value=4.0, sink=False), size)
+    text = dataclasses.replace(trained.text, budget=budget)
+
+    @dataclass(frozen=True)
+    class Bounded(type(trained)):
+        @property
+        def capabilities(self) -> frozenset[Capability]:
+            return super().capabilities | {"fertility"}
+
+    bounded = Bounded(trained.model, text, trained.search)
+    pairs = split_pairs(["der Hund schläft ."], ["the dog sleeps ."])
+    (score,) = trained.score([("der Hund schläft .", "the dog sleeps .")])
+    received = score.hypothesis.attention[-1][:-1].mean(axis=1).sum(axis=0)
+    (missing,) = missing_attention(bounded, pairs)
+    assert missing == pytest.approx(1 - received / 4, abs=1e-5)

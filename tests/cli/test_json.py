@@ -1,0 +1,97 @@
+"""Tests of `--json`: every command writes exactly what `to_dict` of its result returns."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import regard
+from regard.cli.main import app
+from regard.config import dump_toml, from_dict
+from regard.results import Result
+from regard.run_config import RunConfig
+from regard.tour import quickstart
+from test_api import save_model
+
+TEXT = ["a b c", "d e", "f g a b e", "c c c c"]
+RUN = {
+    "device": "cpu",
+    "model": {
+        "embedding_size": 8,
+        "encoder": {"num_layers": 1, "hidden_size": 8},
+        "decoder": {"num_layers": 1, "hidden_size": 8},
+    },
+    "training": {"max_steps": 2},
+}
+ANALYSIS = "--source in.txt --reference ref.txt --num-threads 1"
+COMMANDS = {
+    "evaluation": "evaluate ref.txt ref.txt --gold-links links --predicted-links links --baseline ref.txt",
+    "training": "train run.toml --output-dir trained",
+    "alignment_statistics": "align in.txt ref.txt --model ibm1 -o out",
+    "fertilities": "fertility in.txt ref.txt -o out",
+    "fertility_predictor": "fertility in.txt --links links --save-predictor p --validation in.txt links",
+    "language_model": "lm in.txt --order 2 --perplexity ref.txt",
+    "error_analysis": f"analyze errors model {ANALYSIS}",
+    "attention_analysis": f"analyze attention model {ANALYSIS}",
+    "length_analysis": f"analyze length model {ANALYSIS}",
+    "penalty_tuning": f"tune model {ANALYSIS}",
+    "quickstart": "quickstart --output-dir quick",
+    "figure": "figures simplex -o plotted",
+}
+OTHERS = {"score", "tour", "reproduce"}
+"""Commands that are tested below, in `tests/tour` and in `tests/reproduce`."""
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("json")
+    texts = {"in.txt": TEXT, "ref.txt": [line.upper() for line in TEXT], "links": ["0-0"] * 4}
+    for name, lines in texts.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    save_model(folder / "model")
+    corpus = {"source": str(folder / "in.txt"), "target": str(folder / "ref.txt")}
+    data = {"train": [corpus], "valid": corpus, "cache_dir": str(folder / "prepared")}
+    (folder / "run.toml").write_text(dump_toml(from_dict(RunConfig, {**RUN, "data": data})))
+    return folder
+
+
+def run(line, path):
+    result = CliRunner().invoke(app, [*line.split(), "--json", str(path)])
+    assert result.exit_code == 0, result.exception or result.output
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def commands_with_json(group, prefix=""):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_with_json(command, f"{name} ")
+        elif any("--json" in parameter.opts for parameter in command.params):
+            yield f"{prefix}{name}"
+
+
+def test_every_command_with_json_is_tested():
+    lines = set(COMMANDS.values())
+    for name in commands_with_json(typer.main.get_command(app)):
+        assert name in OTHERS or any(line.startswith(name) for line in lines), name
+
+
+@pytest.mark.parametrize("schema", COMMANDS)
+def test_json_of_a_command_is_that_of_its_result(directory, schema, monkeypatch, tmp_path):
+    made = []
+    own = Result.to_dict
+    monkeypatch.setattr(Result, "to_dict", lambda self: made.append(own(self)) or made[-1])
+    monkeypatch.setattr(quickstart, "SIZES", {"train": 64, "valid": 8, "test": 8})
+    monkeypatch.setattr(quickstart, "EPOCHS", 1)
+    monkeypatch.chdir(directory)
+    written = run(COMMANDS[schema], tmp_path / "out.json")
+    assert (written["schema"], written["schema_version"]) == (schema, 1)
+    assert written == json.loads(json.dumps(made[-1], allow_nan=False))
+
+
+def test_json_of_score_has_the_keys_of_scores(directory, monkeypatch, tmp_path):
+    monkeypatch.chdir(directory)
+    written = run("score model in.txt ref.txt --device cpu", tmp_path / "out.json")
+    expected = regard.load("model", device="cpu").score(TEXT, [line.upper() for line in TEXT]).to_dict()
+    assert list(written) == list(expected)
+    assert [list(one) for one in written["sentences"]] == [list(one) for one in expected["sentences"]]
