@@ -1,6 +1,6 @@
-"""Repair of omissions on Multi30k: BLEU, REP and DROP of models before and after `regard translate --check`.
+r"""Repair of omissions on Multi30k: BLEU, REP and DROP of models before and after `regard translate --check`.
 
-    regard reproduce malaviya2018-table1 --data-dir DATA/multi30k --size small --rows softmax,csparsemax \\
+    regard reproduce malaviya2018-table1 --data-dir DATA/multi30k --size small --rows softmax,csparsemax \
         --output-dir TABLE
     python benchmarks/repair.py TABLE TABLE/runs/softmax-* TABLE/runs/csparsemax-* --checker CHECKER
 

@@ -1,4 +1,4 @@
-"""Tests of the check and repair of translations with a detector that knows the truth, and of the command."""
+"""Tests of the check and repair of translations with an exact detector, and of the command."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,12 @@ from regard.generation.coverage import CoverageJudgment
 from regard.generation.file_translator import FileTranslator
 from regard.generation.lines import InputLine
 from regard.generation.repair import RepairingTranslator, RepairSummary, repair
-from regard.generation.repair_candidates import RepairConfig, RepairInput, find_candidates
+from regard.generation.repair_candidates import (
+    RepairConfig,
+    RepairInput,
+    _fertility_candidates,
+    find_candidates,
+)
 
 SENTENCES = ["a b c", "d", "e f g a b", "g f", "c c c c", "b d f a"]
 
@@ -110,8 +115,9 @@ def test_omitted_words_receive_their_minimum_of_attention(bounded) -> None:
     judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
     settings = config(strategies=["fertility"], max_words=1, min_fertility=1.5)
     given = RepairInput(translator, results, judged, UpperCase(), settings)
-    found = find_candidates(given)
-    assert found
+    # Candidates with an unchanged text, which `find_candidates` leaves out, receive the attention, too.
+    found = list(_fertility_candidates(given))
+    assert {one.row for one in found} == set(given.omitted)
     for one in found:
         received = one.found.hypothesis.attention[-1].mean(axis=1).sum(axis=0)
         (word,) = given.omitted[one.row]
@@ -198,7 +204,7 @@ def test_unsupported_requests_get_one_message(plain, tmp_path) -> None:
         wrapped.with_search({}, mbr=MbrConfig())
 
 
-def test_coverage_model_knows_words_and_their_translations(checker) -> None:
+def test_coverage_model_finds_omitted_words_and_translations(checker) -> None:
     judge = CoverageModelJudge(regard.CoverageModel.load(checker).model, 1)
     good, short = judge.judge(["a b c d", "a b c d"], ["aa bb cc dd", "aa bb"])
     assert good.source_words == ("a", "b", "c", "d")

@@ -159,7 +159,7 @@ class WordAligner:
             yield (one + other.T) / 2
 
     def translations(self, word: str, count: int = 5) -> list[tuple[str, float]]:
-        """Return the most probable translations of a source word, each with its score, best first.
+        """Return the best translations of a source word in descending order of their scores.
 
         The score is the geometric mean of p(target | source) and p(source | target) in the lexical tables of
         the two directions. An unknown word has no translations.

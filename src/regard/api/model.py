@@ -327,7 +327,7 @@ def _repair_arguments(given: Any) -> tuple[CoverageJudge, RepairConfig]:
             one of them as `model`, and settings of `RepairConfig`.
 
     Raises:
-        UsageError: if no coverage model is given; says what to give.
+        UsageError: if no coverage model is given.
         DataError: if the directory is not that of a coverage model.
         ConfigError: if a setting is invalid; names it.
     """

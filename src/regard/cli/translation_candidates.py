@@ -104,8 +104,8 @@ class CandidateOptions(SamplingOptions):
     ] = None
     check_threshold: Annotated[float | None, setting(f"{REPAIR}:threshold", rich_help_panel=_PANEL)] = None
     check_strategies: Annotated[
-        str | None,
-        setting(f"{REPAIR}:strategies", note="Names are separated by commas.", rich_help_panel=_PANEL),
+        list[str] | None,
+        setting(f"{REPAIR}:strategies", note="The option may be repeated.", rich_help_panel=_PANEL),
     ] = None
     check_weight: Annotated[float | None, setting(f"{REPAIR}:weight", rich_help_panel=_PANEL)] = None
     check_max_loss: Annotated[float | None, setting(f"{REPAIR}:max_loss", rich_help_panel=_PANEL)] = None
@@ -114,7 +114,7 @@ class CandidateOptions(SamplingOptions):
         """Return the settings of the repair.
 
         Raises:
-            UsageError: If a flag is given without --check, or --check without what it needs.
+            UsageError: If a flag is given without --check, or --check or --mbr coverage without --checker.
             ConfigError: If a setting is invalid; names it.
         """
         from regard.config import from_dict
@@ -129,12 +129,10 @@ class CandidateOptions(SamplingOptions):
             flag = "--check" if self.check else "--mbr coverage"
             raise UsageError(
                 f"{flag} needs a model of good translations: give its directory with --checker; "
-                "`regard.CoverageModel.train(sources, translations).save(DIR)` trains one"
+                "`regard check --save-model DIR` trains one"
             )
         require_flag("--check or --mbr coverage", self.check or by_coverage, {"checker": self.checker})
         given = {name: value for name, value in found.items() if value is not None}
-        if "strategies" in given:
-            given["strategies"] = [name.strip() for name in given["strategies"].split(",")]
         return from_dict(RepairConfig, given, origin="--check options")
 
     def checked(

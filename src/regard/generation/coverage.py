@@ -1,6 +1,6 @@
 """The interface of detectors of coverage errors, as search uses it, and the records of repaired translations.
 
-Detectors are built above this package (`regard.analysis.coverage`), so search knows only their interface.
+Detectors are built above this package (`regard.analysis.coverage`), so only their interface is here.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class CoverageJudge(Protocol):
         ...
 
     def translations(self, word: str, count: int) -> list[str]:
-        """Return up to `count` translations of a source word, the most probable first."""
+        """Return up to `count` translations of a source word, in order of probability."""
         ...
 
 

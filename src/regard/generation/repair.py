@@ -1,4 +1,4 @@
-"""Repair of translations that omit source words: translate again, and keep what a detector finds better.
+"""Repair of translations that omit source words: a second translation, and the choice by a detector.
 
 A detector (`CoverageJudge`) gives each source word the probability that it is omitted. A sentence with a word
 above the threshold is translated again in several ways: by a longer n-best list, with a higher minimum of
@@ -25,7 +25,7 @@ from regard.generation.config import GenerationConfig, MbrConfig, SamplingConfig
 from regard.generation.coverage import CoverageJudge, CoverageJudgment, LineRepair
 from regard.generation.lines import InputLine, LineResult
 from regard.generation.repair_candidates import (
-    Candidate,
+    RepairCandidate,
     RepairConfig,
     RepairInput,
     find_candidates,
@@ -60,13 +60,13 @@ def repair(
     return repaired
 
 
-def _choose(given: RepairInput) -> dict[int, tuple[Candidate, CoverageJudgment]]:
+def _choose(given: RepairInput) -> dict[int, tuple[RepairCandidate, CoverageJudgment]]:
     """Return the best accepted candidate of each sentence that has one."""
     config, results, before = given.config, given.results, given.before
     candidates = find_candidates(given)
     sources = [results[one.row].line.text for one in candidates]
     judged = given.judge.judge(sources, [one.found.text for one in candidates])
-    best: dict[int, tuple[float, Candidate, CoverageJudgment]] = {}
+    best: dict[int, tuple[float, RepairCandidate, CoverageJudgment]] = {}
     for one, judgment in zip(candidates, judged, strict=True):
         first = results[one.row].translations[0].hypothesis.log_probability
         log_probability = one.found.hypothesis.log_probability
@@ -82,7 +82,7 @@ def _choose(given: RepairInput) -> dict[int, tuple[Candidate, CoverageJudgment]]
 
 
 def _replaced(
-    result: LineResult, chosen: Candidate | None, before: CoverageJudgment, after: CoverageJudgment
+    result: LineResult, chosen: RepairCandidate | None, before: CoverageJudgment, after: CoverageJudgment
 ) -> LineResult:
     """Return a result with its record, and with the chosen candidate as the best translation."""
     old = result.translations[0]
@@ -184,14 +184,16 @@ class RepairSummary:
     """Totals of a checked text.
 
     Attributes:
+        threshold: Probability of an omitted word from which a sentence is translated again.
         num_sentences: Number of sentences with a translation.
         num_likely: Number of sentences with a word above the threshold.
         num_changed: Number of sentences whose translation was replaced.
         omission_before: Sum over all sentences of the probability that a translation omits something.
         omission_after: The same, after repair.
+        strategies: Number of changes of each strategy.
     """
 
-    threshold: float = 0.5
+    threshold: float = 0.3
     num_sentences: int = 0
     num_likely: int = 0
     num_changed: int = 0

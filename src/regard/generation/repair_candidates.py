@@ -20,7 +20,7 @@ from regard.generation.lines import InputLine, LineResult, TextHypothesis
 
 __all__ = [
     "STRATEGIES",
-    "Candidate",
+    "RepairCandidate",
     "RepairConfig",
     "RepairInput",
     "Strategy",
@@ -38,7 +38,7 @@ class RepairConfig:
     """Settings of the repair of translations that omit source words."""
 
     threshold: float = option(
-        default=0.5,
+        default=0.3,
         help="Probability of omission of a source word from which its sentence is translated again.",
         ge=0,
         le=1,
@@ -60,7 +60,7 @@ class RepairConfig:
         default=1.0, help="Minimum total attention of the tokens of an omitted word.", gt=0, le=1_000
     )
     weight: float = option(
-        default=2.0, help="Log-probability in nats that one coverage error less is worth.", ge=0, le=1_000
+        default=8.0, help="Log-probability in nats that one coverage error less is worth.", ge=0, le=1_000
     )
     max_loss: float = option(
         default=10.0, help="Maximum loss of log-probability of a repaired translation, in nats.", ge=0, le=1e6
@@ -87,7 +87,7 @@ class RepairInput:
 
     @cached_property
     def omitted(self) -> dict[int, list[int]]:
-        """The source words that are likely omitted, the most probable first, by row."""
+        """The source words that are likely omitted, in order of probability, by row."""
         found = {}
         for row, judgment in self.before.items():
             hit = [place for place, one in enumerate(judgment.omitted) if one >= self.config.threshold]
@@ -98,7 +98,7 @@ class RepairInput:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RepairCandidate:
     """A second translation of a sentence.
 
     Attributes:
@@ -134,17 +134,17 @@ def supported_strategies(translator: BaseTranslator, config: RepairConfig) -> li
     return found
 
 
-def _nbest_candidates(given: RepairInput) -> Iterator[Candidate]:
+def _nbest_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
     """Yield the n-best list of each sentence."""
     count = given.config.num_candidates
     size = max(count, given.translator.search.beam_size)
     search = given.translator.with_search({"beam_size": size, "num_return": count})
     found = search.translate_block([given.results[row].line for row in given.omitted])
     for row, result in zip(given.omitted, found, strict=True):
-        yield from (Candidate(row, "nbest", one) for one in result.translations)
+        yield from (RepairCandidate(row, "nbest", one) for one in result.translations)
 
 
-def _fertility_candidates(given: RepairInput) -> Iterator[Candidate]:
+def _fertility_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
     """Yield translations with a higher minimum of attention: for each omitted word, and for all of them."""
     lines: list[tuple[int, InputLine]] = []
     for row, words in given.omitted.items():
@@ -168,7 +168,7 @@ def _fertility_candidates(given: RepairInput) -> Iterator[Candidate]:
 
 def _rescored(
     translator: BaseTranslator, results: Sequence[LineResult], pairs: Sequence[tuple[int, TextHypothesis]]
-) -> Iterator[Candidate]:
+) -> Iterator[RepairCandidate]:
     """Yield candidates with the log-probability under the model with its own bounds.
 
     Raised minima change the attention, so that log-probabilities of the search are not comparable.
@@ -187,7 +187,7 @@ def _rescored(
         if scored.hypothesis is not None:
             plain = scored.hypothesis
             kept = replace(one.hypothesis, score=plain.score, log_probability=plain.log_probability)
-            yield Candidate(row, "fertility", replace(one, hypothesis=kept))
+            yield RepairCandidate(row, "fertility", replace(one, hypothesis=kept))
 
 
 def _raised_bounds(given: RepairInput, row: int, omitted: Sequence[int]) -> str:
@@ -221,7 +221,7 @@ def _tokens_of_words(
     return {token for token, word in enumerate(numbers) if word in hit}
 
 
-def _term_candidates(given: RepairInput) -> Iterator[Candidate]:
+def _term_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
     """Yield translations that contain a translation of an omitted word, for each of several."""
     lines: list[tuple[int, InputLine]] = []
     count = given.config.num_translations
@@ -237,17 +237,17 @@ def _term_candidates(given: RepairInput) -> Iterator[Candidate]:
     for (row, _), result in zip(lines, found, strict=True):
         # Without its terms, the search has found the first translation once more.
         if result.translations and not result.missing_terms:
-            yield Candidate(row, "terms", result.translations[0])
+            yield RepairCandidate(row, "terms", result.translations[0])
 
 
-_FINDERS: Mapping[Strategy, Callable[[RepairInput], Iterator[Candidate]]] = {
+_FINDERS: Mapping[Strategy, Callable[[RepairInput], Iterator[RepairCandidate]]] = {
     "nbest": _nbest_candidates,
     "fertility": _fertility_candidates,
     "terms": _term_candidates,
 }
 
 
-def find_candidates(given: RepairInput) -> list[Candidate]:
+def find_candidates(given: RepairInput) -> list[RepairCandidate]:
     """Return the candidates of all strategies that differ from the translation, each text once per sentence.
 
     Raises:
@@ -256,7 +256,7 @@ def find_candidates(given: RepairInput) -> list[Candidate]:
     strategies = supported_strategies(given.translator, given.config)
     if not given.omitted:
         return []
-    distinct: dict[tuple[int, str], Candidate] = {}
+    distinct: dict[tuple[int, str], RepairCandidate] = {}
     for strategy in strategies:
         for one in _FINDERS[strategy](given):
             # The same text may get slightly different scores in another batch, but it is no change.

@@ -38,7 +38,7 @@ class CoverageModelJudge:
         ]
 
     def translations(self, word: str, count: int) -> list[str]:
-        """Return up to `count` translations of a source word, the most probable first, in lower case."""
+        """Return up to `count` translations of a source word, in order of probability and in lower case."""
         found = self.model.aligner.translations(word.casefold(), count)
         # Punctuation and the words that align with everything are no useful terms.
         return [target for target, _ in found if any(map(str.isalnum, target))]
