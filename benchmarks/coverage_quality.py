@@ -15,6 +15,7 @@ those that both call a good translation.
 import argparse
 import gzip
 import json
+import re
 import time
 from collections.abc import Sequence
 from itertools import islice
@@ -177,7 +178,7 @@ def judgements(data: Path, split: str, directory: Path | None) -> None:
         means, largest, whole = [], [], []
         for key, one in zip(keys, scores, strict=True):
             words = word_spans(key[0])
-            spans = [tuple(map(int, span.split("-"))) for span in key[2].split(",") if span]
+            spans = [tuple(map(int, span.split("-"))) for span in re.split(r" *[|,] *", key[2]) if span]
             inside = [any(first < end and start < last for start, end in spans) for first, last in words]
             values = one.words["omission"][np.array(inside)]
             means.append(values.mean() if len(values) else 0.0)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from regard.api.links import DropLinks, LinkEvaluation, evaluate_links
     from regard.api.model import Model, load
-    from regard.api.report import ReportOptions, report
+    from regard.api.report import ReportCheck, ReportOptions, check_report, report
     from regard.api.training import train, tune
     from regard.api.translation import Translation
     from regard.api.translations import Scores, Translations
@@ -69,6 +69,7 @@ __all__ = [
     "PenaltyTuningOptions",
     "PenaltyTuningResult",
     "PredictorTraining",
+    "ReportCheck",
     "ReportOptions",
     "RunConfig",
     "Scores",
@@ -80,6 +81,7 @@ __all__ = [
     "align",
     "analyze",
     "check",
+    "check_report",
     "configclass",
     "configure_threads",
     "corrupt",
@@ -125,6 +127,7 @@ _HOMES = {
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
     "PenaltyTuningResult": "regard.generation.tune_penalties",
     "PredictorTraining": "regard.api.fertility",
+    "ReportCheck": "regard.api.report",
     "ReportOptions": "regard.api.report",
     "RunConfig": "regard.run_config",
     "Scores": "regard.api.translations",
@@ -134,6 +137,7 @@ _HOMES = {
     "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
     "check": "regard.api.check",
+    "check_report": "regard.api.report",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "corrupt": "regard.api.corrupt",

@@ -18,6 +18,7 @@ from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.models import build_model
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.server.app import create_app
+from regard.server.check import CheckServer
 from regard.server.config import ServeConfig
 from regard.server.engine import ModelServer, load_engines
 from regard.training.resume import write_weights
@@ -86,9 +87,9 @@ def engines(directory: Path) -> list[ModelServer]:
 
 
 @asynccontextmanager
-async def client(engines: list[ModelServer], **settings: Any):
+async def client(engines: list[ModelServer], checker: CheckServer | None = None, **settings: Any):
     """Yield a client of a server that runs in this process."""
-    app = create_app(engines, ServeConfig(**settings))
+    app = create_app(engines, ServeConfig(**settings), checker)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),

@@ -8,12 +8,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 
 from regard.server.app import create_app
+from regard.server.check import CheckServer
 from regard.server.config import ServeConfig
 from server.served import ask
 
 ADDRESSES = {
     "POST /translate": 25,
     "POST /score": 15,
+    "POST /check": 15,
     "POST /split": 8,
     "GET /models": 1,
     "GET /health": 1,
@@ -33,7 +35,7 @@ CONFIG = schemathesis.Config.from_dict(
 
 @pytest.fixture(scope="module")
 def described(engines):
-    app = create_app(engines, ServeConfig())
+    app = create_app(engines, ServeConfig(), CheckServer(detector="repetition"))
     return schemathesis.openapi.from_asgi("/openapi.json", app, config=CONFIG)
 
 

@@ -1,30 +1,67 @@
-"""The HTML report of one or more systems: `regard.report`."""
+"""The HTML report of one or more systems, `regard.report`, and the page of a check, `check_report`."""
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from regard.analysis.coverage.result import CoverageCheck
+from regard.analysis.errors import SentenceErrors
 from regard.analysis.inputs import ParallelText, Progress, no_progress
 from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
+from regard.api.check import CoverageModel, check
 from regard.api.loading import load_systems, lock_models, name_models
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
 from regard.data.hf import is_hf_directory
 from regard.data.links import GoldLinks, check_links
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 from regard.metrics.translation import check_tokenizer, looks_tokenized
-from regard.reporting.page import Report, render
-from regard.reporting.scores import compute_scores
-from regard.reporting.systems import SystemResults, add_word_links, collect_system
+from regard.reporting.page import PageCheck, Report, render
+from regard.reporting.scores import ScoreTable, compute_scores
+from regard.reporting.systems import SentenceResult, SystemResults, add_word_links, collect_system
 from regard.run_config import load_config
 
-__all__ = ["ReportOptions", "report"]
+__all__ = ["ReportCheck", "ReportOptions", "check_report", "report"]
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ReportCheck:
+    """The check of all translations of a report for omissions, additions and repetitions.
+
+    Attributes:
+        detector: Name of the detector.
+        model: A model of good translations, or its directory. None for a detector that needs none.
+        training: Good translations on which such a model is trained, if `model` is None.
+        threshold: Probability from which words are marked at first; the reader of the page can change it.
+    """
+
+    detector: str = "combined"
+    model: CoverageModel | Path | str | None = None
+    training: tuple[TextSource, TextSource] | None = None
+    threshold: float = 0.5
+
+    def load(self, num_threads: int) -> "ReportCheck":
+        """Return the check with a loaded or trained model, which several systems share.
+
+        Raises:
+            DataError: if the model or a text cannot be read.
+            UsageError: if there is no such detector, or it needs a model.
+        """
+        model = self.model
+        if isinstance(model, Path | str):
+            model = CoverageModel.load(model, num_threads)
+        elif model is None and self.training is not None:
+            model = CoverageModel.train(*self.training, num_threads=num_threads)
+        loaded = replace(self, model=model, training=None)
+        # A wrong detector is reported before hours of translation.
+        check([], [], self.detector, model=model)
+        return loaded
 
 
 @dataclass(frozen=True)
@@ -42,6 +79,7 @@ class ReportOptions:
         tokenize: Tokenizer of BLEU and lengths: `13a`, `none` (for tokenized text), `intl`, `char`...
         lowercase: Whether to ignore case in BLEU, chrF, REP and word links.
         meteor: Whether to compute METEOR if it is installed (English references only).
+        check: The detector whose errors are marked. Default: only a comparison with the reference.
     """
 
     names: Sequence[str] | None = None
@@ -52,6 +90,7 @@ class ReportOptions:
     tokenize: str = "13a"
     lowercase: bool = False
     meteor: bool = True
+    check: ReportCheck | None = None
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -105,6 +144,8 @@ def report(
     pairs = whole.pairs[: options.max_lines]
     # The file is opened first: an error after hours of translation would be a waste.
     with open_atomic(path) as file, lock_models(named.values()):
+        num_threads = settings.get("num_threads")
+        detection = options.check and options.check.load(num_threads or 0)
         systems = {
             system.name: collect_system(
                 system, pairs, progress, options.attention_maps == "all", options.lowercase
@@ -116,8 +157,11 @@ def report(
         if gold is not None:
             _check_gold(found, gold, options.gold_links)
         if aligner is not None:
-            found = _add_links(found, aligner, options.lowercase, settings.get("num_threads"))
-        file.write(render(_page(found, whole, pairs, gold, options)).encode())
+            found = _add_links(found, aligner, options.lowercase, num_threads)
+        page = _page(found, whole, pairs, gold, options)
+        if detection is not None:
+            page = replace(page, check=_check_systems(found, pairs, detection, num_threads or 0))
+        file.write(render(page).encode())
     return path
 
 
@@ -140,6 +184,68 @@ def _page(
         gold,
         _notes(systems, text, options),
     )
+
+
+def _check_systems(
+    systems: Sequence[SystemResults],
+    pairs: Sequence[tuple[str, str]],
+    detection: ReportCheck,
+    num_threads: int,
+) -> PageCheck:
+    """Return the errors that a detector finds in the translations of all systems."""
+    sources, sentences = [source for source, _ in pairs], []
+    for system in systems:
+        outputs = [one.text for one in system.sentences]
+        found = check(sources, outputs, detection.detector, model=detection.model, num_threads=num_threads)
+        records = found.to_dict()["sentences"]
+        # A line that the model could not translate is an error of another kind.
+        sentences.append(
+            [None if own.error else one for own, one in zip(system.sentences, records, strict=True)]
+        )
+    return PageCheck(detection.detector, detection.threshold, sentences)
+
+
+def check_report(
+    found: CoverageCheck,
+    output: Path | str = "check.html",
+    name: str = "translation",
+    title: str | None = None,
+    threshold: float = 0.5,
+) -> Path:
+    """Write an HTML page with the errors of a check, the most probable ones first.
+
+    Args:
+        found: The check.
+        output: File of the page.
+        name: Name of the system, or of the file of its translations.
+        title: Title of the page. Default: the name.
+        threshold: Probability from which words are marked at first; the reader of the page can change it.
+
+    Returns:
+        The file of the page.
+
+    Raises:
+        DataError: if the check has no sentences, or the file cannot be written.
+    """
+    if not found.sentences:
+        raise DataError("the check has no sentences: a page needs at least one")
+    sentences = []
+    for one in found.sentences:
+        sides = ((one.source, one.source_words), (one.translation, one.target_words))
+        source, target = (tuple(text[first:last] for first, last in spans) for text, spans in sides)
+        sentences.append(SentenceResult(SentenceErrors(one.line, source, (), target), one.translation))
+    page = Report(
+        title or f"Check of {name}",
+        "",
+        None,
+        [(one.source, "") for one in found.sentences],
+        [SystemResults(name, name, tuple(sentences))],
+        ScoreTable({}, {}, {}, {}, [], {}, [None], []),
+        check=PageCheck(found.detector, threshold, [found.to_dict()["sentences"]]),
+    )
+    with open_atomic(Path(output)) as file:
+        file.write(render(page).encode())
+    return Path(output)
 
 
 def _config_text(model: Any) -> ParallelText:

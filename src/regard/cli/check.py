@@ -11,11 +11,14 @@ import typer
 
 from regard.cli.command import expand_groups, require_flag
 from regard.cli.options import (
+    DetectorOption,
     JsonOption,
     NumThreadsOption,
     ParallelSourceArgument,
     ParallelTargetArgument,
     SeedOption,
+    TrainSourceOption,
+    TrainTargetOption,
 )
 from regard.cli.output import Output, open_output, print_message, write_json, write_table
 from regard.errors import UsageError
@@ -39,30 +42,15 @@ class DetectorOptions:
 
     panel: ClassVar[str] = "Detector"
 
-    detector: Annotated[
-        str,
-        typer.Option(
-            help="Detector: combined (calibrated probabilities of all errors), alignment, length, "
-            "repetition, contrastive, attention, or one of a plugin. length and repetition need no model."
-        ),
-    ] = "combined"
+    detector: DetectorOption = "combined"
     model: Annotated[
         Path | None,
         typer.Option(
             help="Directory of a model of good translations, written by --save-model.", show_default=False
         ),
     ] = None
-    train_source: Annotated[
-        Path | None,
-        typer.Option(
-            help="Source text of good translations, on which a model is trained: any parallel text of the "
-            "languages, best several thousand lines of a similar kind.",
-            show_default=False,
-        ),
-    ] = None
-    train_target: Annotated[
-        Path | None, typer.Option(help="The translations of --train-source.", show_default=False)
-    ] = None
+    train_source: TrainSourceOption = None
+    train_target: TrainTargetOption = None
     save_model: Annotated[
         Path | None,
         typer.Option(help="Directory in which to save the trained model.", show_default=False),
@@ -165,6 +153,13 @@ class CheckOutput:
         ),
     ] = None
     json_file: JsonOption = None
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output file for an HTML page with all sentences, the most probable errors first.",
+            show_default=False,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -207,6 +202,7 @@ def check_command(
     --save-model checker
     """
     from regard.api.check import check
+    from regard.api.report import check_report
 
     detector.check()
     _check_error(output.error)
@@ -240,6 +236,9 @@ def check_command(
             _write_tsv(table, found.rows())
     if output.json_file is not None:
         write_json(output.json_file, found.to_dict())
+    if output.report is not None:
+        written = check_report(found, output.report, translation.name, threshold=output.threshold)
+        print_message(f"wrote {written}")
 
 
 def _check_error(error: str | None) -> None:

@@ -12,8 +12,10 @@ from regard.errors import UsageError
 __all__ = [
     "AlignerOption",
     "BatchSizeOption",
+    "CheckerOption",
     "ColumnsOption",
     "ConfigArgument",
+    "DetectorOption",
     "DeviceOption",
     "DirectoryArgument",
     "FiguresDirOption",
@@ -46,6 +48,8 @@ __all__ = [
     "SystemsArgument",
     "TokenizeOption",
     "TokenizedOption",
+    "TrainSourceOption",
+    "TrainTargetOption",
     "column_numbers",
     "split_names",
 ]
@@ -170,6 +174,36 @@ NamesOption = Annotated[
         "files.",
         show_default=False,
     ),
+]
+
+# Checks of translations
+
+DetectorOption = Annotated[
+    str,
+    typer.Option(
+        help="Detector: combined (calibrated probabilities of all errors), alignment, length, repetition, "
+        "contrastive, attention, or one of a plugin. length and repetition need no model."
+    ),
+]
+CheckerOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--checker",
+        help="Directory of a model of good translations (`regard check --save-model`), with which "
+        "translations are checked for omissions, additions and repetitions.",
+        show_default=False,
+    ),
+]
+TrainSourceOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Source text of good translations, on which a model is trained: any parallel text of the "
+        "languages, best several thousand lines of a similar kind.",
+        show_default=False,
+    ),
+]
+TrainTargetOption = Annotated[
+    Path | None, typer.Option(help="The translations of --train-source.", show_default=False)
 ]
 
 # Computation

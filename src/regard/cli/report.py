@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
-from regard.cli.command import expand_groups, given
+from regard.cli.command import expand_groups, given, require_flag
 from regard.cli.options import (
     AlignerOption,
+    CheckerOption,
+    DetectorOption,
     GoldLinksOption,
     LinkOptions,
     LowercaseOption,
@@ -17,10 +19,15 @@ from regard.cli.options import (
     SearchOptions,
     SystemsArgument,
     TokenizeOption,
+    TrainSourceOption,
+    TrainTargetOption,
     split_names,
 )
 from regard.cli.output import print_message, track
 from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    from regard.api.report import ReportCheck
 
 __all__ = ["report_command"]
 
@@ -62,6 +69,53 @@ class ReportText:
 
 
 @dataclass(frozen=True)
+class ReportCheckOptions:
+    """The check of the translations without the reference."""
+
+    panel: ClassVar[str] = "Check"
+
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Mark the words that a detector finds to be omitted, added or repeated, without the "
+            "reference, and sort the sentences by the probability of an error.",
+        ),
+    ] = False
+    detector: DetectorOption = "combined"
+    checker: CheckerOption = None
+    train_source: TrainSourceOption = None
+    train_target: TrainTargetOption = None
+
+    def read(self) -> "ReportCheck | None":
+        """Return the check; None without --check.
+
+        Raises:
+            UsageError: If options contradict each other, or the detector needs a model.
+        """
+        from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
+        from regard.api.report import ReportCheck
+
+        files = {name: getattr(self, name) for name in ("checker", "train_source", "train_target")}
+        require_flag("--check", self.check, files)
+        if not self.check:
+            return None
+        if (self.train_source is None) != (self.train_target is None):
+            raise UsageError("--train-source and --train-target need each other: give both files")
+        training = (
+            None
+            if self.train_source is None or self.train_target is None
+            else (self.train_source, self.train_target)
+        )
+        if training is not None and self.checker is not None:
+            raise UsageError("give either --checker or --train-source and --train-target, not both")
+        # This reports an unknown detector, or a missing model.
+        if DETECTORS.get(self.detector) is None or (training is None and self.checker is None):
+            build_detector(self.detector, DetectionInput())
+        return ReportCheck(self.detector, self.checker, training)
+
+
+@dataclass(frozen=True)
 class PageOptions:
     """The content of the page."""
 
@@ -91,6 +145,7 @@ def report_command(
     models: SystemsArgument,
     text: ReportText,
     page: PageOptions,
+    check: ReportCheckOptions,
     links: LinkOptions,
     search: SearchOptions,
     runtime: RuntimeOptions,
@@ -102,9 +157,12 @@ def report_command(
     intervals, scores by source length, statistics of the attention, and training curves. Sentences can be
     sorted, filtered, searched and linked to. As in `regard analyze errors`, REP and DROP use the words of
     each model's tokenizers, with subword tokens joined. As in `regard analyze attention`, the statistics of
-    the attention are computed by forced decoding of the references.
+    the attention are computed by forced decoding of the references. With --check, a detector marks words that
+    are probably omitted, added or repeated, and the worst sentences come first.
 
     Example: regard report runs/first --test test.de test.en --aligner aligner -o report.html
+
+    Example: regard report runs/first --test test.de test.en --check --checker checker
 
     Example: regard report runs/soft runs/constrained --test test.de test.en --names soft,bounded
     """
@@ -118,6 +176,7 @@ def report_command(
     from regard.api.report import ReportOptions, report
     from regard.training.device import set_num_threads
 
+    detection = check.read()
     set_num_threads(runtime.num_threads)
     options = ReportOptions(
         split_names(page.names),
@@ -128,6 +187,7 @@ def report_command(
         page.tokenize,
         page.lowercase,
         page.meteor,
+        detection,
     )
     written = report(
         models,

@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from regard.cli.command import expand_groups, given, setting
-from regard.cli.options import DeviceOption, LinkOptions, PrecisionOption, SettingsOption
+from regard.cli.options import (
+    CheckerOption,
+    DeviceOption,
+    LinkOptions,
+    PrecisionOption,
+    SettingsOption,
+)
 from regard.cli.output import print_message
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
+    from regard.server.check import CheckServer
     from regard.server.config import ServeConfig
 
 __all__ = ["serve"]
@@ -41,6 +48,39 @@ class AddressOptions:
 
 
 @dataclass(frozen=True)
+class ServedChecks:
+    """The check of translations."""
+
+    panel: ClassVar[str] = "Check"
+
+    checker: CheckerOption = None
+    detector: Annotated[
+        str | None,
+        typer.Option(
+            help="Detector that the page uses first: combined, alignment, length, repetition, or one of a "
+            "plugin. length and repetition need no --checker. Default: combined with --checker, otherwise "
+            "translations are not checked.",
+            show_default=False,
+        ),
+    ] = None
+
+    def load(self) -> "CheckServer | None":
+        """Return the detectors; None without a detector and a model.
+
+        Raises:
+            UsageError: If there is no such detector, or it needs a model.
+            DataError: If the model cannot be read.
+        """
+        from regard.api.check import CoverageModel
+        from regard.server.check import CheckServer
+
+        if self.checker is None and self.detector is None:
+            return None
+        model = None if self.checker is None else CoverageModel.load(self.checker, num_threads=1)
+        return CheckServer(model, self.detector or "combined")
+
+
+@dataclass(frozen=True)
 class ServerRuntime:
     """The options of the computation."""
 
@@ -63,21 +103,26 @@ def serve(
         typer.Argument(help="Model directories. The web page can compare two models.", show_default=False),
     ],
     address: AddressOptions,
+    checks: ServedChecks,
     links: LinkOptions,
     runtime: ServerRuntime,
     settings: SettingsOption = None,
 ) -> None:
     """Serve models with a web page for translation and interactive attention maps, and with a JSON API.
 
-    The web page is at /, the description of the API at /openapi.json. Ctrl-C or SIGTERM stops the server
-    after the running requests are finished. Settings of --set: batch_window (time to wait for more sentences
-    of a batch, in milliseconds), batch_size (maximum number of sentences in a batch), max_queued_sentences
-    (maximum number of waiting sentences), request_timeout (time limit of a request, in seconds),
-    max_request_bytes (maximum size of a request), max_characters and max_sentences (maximum numbers per
-    request), max_words (maximum number of words in a sentence), max_beam_size, max_connections (maximum
-    number of open connections) and header_timeout (time limit for the head of a request, in seconds).
+    With --checker, the page marks words that are probably omitted, added or repeated, in its own
+    translations and in those that you enter. The web page is at /, the description of the API at
+    /openapi.json. Ctrl-C or SIGTERM stops the server after the running requests are finished. Settings of
+    --set: batch_window (time to wait for more sentences of a batch, in milliseconds), batch_size (maximum
+    number of sentences in a batch), max_queued_sentences (maximum number of waiting sentences),
+    request_timeout (time limit of a request, in seconds), max_request_bytes (maximum size of a request),
+    max_characters and max_sentences (maximum numbers per request), max_words (maximum number of words in
+    a sentence), max_beam_size, max_connections (maximum number of open connections) and header_timeout
+    (time limit for the head of a request, in seconds).
 
     Example: regard serve runs/first runs/second --port 8080
+
+    Example: regard serve runs/first --checker checker
     """
     # Wrong options are reported before the models are loaded.
     _require_packages()
@@ -98,6 +143,7 @@ def serve(
     # Use half of the processors and leave the other half for requests. Matrix multiplications that wait for a
     # busy processor are much slower than with fewer threads.
     set_num_threads(runtime.num_threads or max(1, num_available_cpus() // 2))
+    checker = checks.load()
     engines = load_engines(
         models,
         runtime.device,
@@ -107,7 +153,7 @@ def serve(
         max_words=config.max_words,
         max_beam_size=config.max_beam_size,
     )
-    app = create_app(engines, config)
+    app = create_app(engines, config, checker)
     names = ", ".join(engine.name for engine in engines)
     run_server(app, config, lambda address: print_message(f"{names}: {address}"))
 

@@ -16,7 +16,7 @@ accepted only if it has fewer expected errors and its log-probability does not f
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
@@ -122,7 +122,9 @@ class RepairingTranslator(BaseTranslator):
     name: str
 
     @classmethod
-    def wrap(cls, translator: BaseTranslator, judge: CoverageJudge, config: RepairConfig) -> Self:
+    def wrap(
+        cls, translator: BaseTranslator, judge: CoverageJudge, config: RepairConfig
+    ) -> "RepairingTranslator":
         """Return a translator that repairs the translations of another one.
 
         Raises:

@@ -128,7 +128,7 @@ def supported_strategies(translator: BaseTranslator, config: RepairConfig) -> li
                 raise translator.unsupported(f"repair by {strategy}")
         return list(dict.fromkeys(config.strategies))
     able = {strategy for strategy, needed in _CAPABILITIES.items() if needed in translator.capabilities}
-    found = [one for one in STRATEGIES if one in able or (one == "nbest" and lists)]
+    found: list[Strategy] = [one for one in STRATEGIES if one in able or (one == "nbest" and lists)]
     if not found:
         raise translator.unsupported("the repair of omissions (--check)")
     return found
@@ -248,7 +248,7 @@ _FINDERS: Mapping[Strategy, Callable[[RepairInput], Iterator[Candidate]]] = {
 
 
 def find_candidates(given: RepairInput) -> list[Candidate]:
-    """Return the candidates of all strategies. A text that several strategies find occurs once per sentence.
+    """Return the candidates of all strategies that differ from the translation, each text once per sentence.
 
     Raises:
         UsageError: if the translator does not support a strategy of the settings, or none at all.
@@ -259,5 +259,7 @@ def find_candidates(given: RepairInput) -> list[Candidate]:
     distinct: dict[tuple[int, str], Candidate] = {}
     for strategy in strategies:
         for one in _FINDERS[strategy](given):
-            distinct.setdefault((one.row, one.found.text), one)
+            # The same text may get slightly different scores in another batch, but it is no change.
+            if one.found.text != given.results[one.row].text:
+                distinct.setdefault((one.row, one.found.text), one)
     return list(distinct.values())

@@ -15,7 +15,9 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from regard.analysis.coverage.notes import NOTES
 from regard.data.links import GoldLinks, Links
+from regard.errors import UsageError
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores, SystemScore
 from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable
@@ -44,6 +46,19 @@ class PageCheck:
     detector: str
     threshold: float
     sentences: Sequence[Sequence[Mapping[str, Any] | None]]
+
+    def __post_init__(self) -> None:
+        """Check the threshold.
+
+        Raises:
+            UsageError: if it is no probability.
+        """
+        if not 0 <= self.threshold <= 1:
+            raise UsageError(f"threshold={self.threshold}: expected a probability from 0 to 1")
+
+    def describe(self) -> dict[str, Any]:
+        """Return the detector, the threshold and the notes on sentences in words."""
+        return {"detector": self.detector, "threshold": self.threshold, "notes": dict(NOTES)}
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,7 @@ def render(report: Report) -> str:
         "title": report.title,
         "source": report.source,
         "reference": report.reference,
-        "check": report.check and {"detector": report.check.detector, "threshold": report.check.threshold},
+        "check": report.check and report.check.describe(),
         "notes": [*report.notes, *report.scores.missing_reasons],
         "systems": [_system(one) for one in report.systems],
         **_scores(report.scores),
@@ -256,18 +271,20 @@ def _check_statistics(report: Report) -> list[dict[str, Any]]:
     """Return the probabilities of each error, and the largest of them, by which the sentences are sorted."""
     if report.check is None:
         return []
-    found = [[one and one["sentence"] for one in own] for own in report.check.sentences]
-    worst = [[one and max(one.values()) for one in own] for own in found]
+    found = [[one and one["probabilities"] for one in own] for own in report.check.sentences]
+    worst = [
+        [one and max((value or 0.0 for value in one.values()), default=0.0) for one in own] for own in found
+    ]
     kinds = dict.fromkeys(error for own in found for one in own if one for error in one)
     return [
         _statistic("check", "any error (probability)", worst, 3),
-        *(
-            _statistic(
-                error, f"{error} (probability)", [[one and one.get(error) for one in own] for own in found], 3
-            )
-            for error in kinds
-        ),
+        *(_statistic(error, f"{error} (probability)", _values(found, error), 3) for error in kinds),
     ]
+
+
+def _values(found: Sequence[Sequence[Mapping[str, float] | None]], error: str) -> list[list[float | None]]:
+    """Return the probability of an error for each system and sentence."""
+    return [[None if one is None else one.get(error) for one in own] for own in found]
 
 
 def _statistic(key: str, name: str, values: Sequence[Sequence[float | None]], digits: int) -> dict[str, Any]:
@@ -286,14 +303,8 @@ def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
         for translation, own in zip(systems, report.check.sentences, strict=True):
             if own[row] is not None:
                 translation["check"] = own[row]
-    # Without a reference, the words are those of the detector, which the text shows with its own spaces.
-    texts = {} if report.reference is not None else {"source_text": report.sentence_pairs[row][0]}
-    if texts:
-        for translation, system in zip(systems, report.systems, strict=True):
-            translation["text"] = system.sentences[row].text
     return {
         "line": row + 1,
-        **texts,
         "source_words": list(first.source),
         "reference_words": list(first.reference),
         "gold": None if report.gold is None else _links(report.gold[row].possible),

@@ -1,17 +1,19 @@
 """Checks of translations for omissions, additions and repetitions: `POST /check`."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.analysis.coverage.base import Detector
-from regard.analysis.coverage.text import split_pairs
+from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
+from regard.analysis.coverage.notes import NOTES
+from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
+from regard.api.check import CoverageModel, check
 from regard.data.whitespace import normalize_whitespace, split_whitespace
-from regard.results import SCHEMA_VERSION
+from regard.errors import UsageError
 from regard.server.config import ServeConfig
 from regard.server.dispatcher import ClientDisconnectedError, Dispatcher, gather_answers, wait_for_answer
 from regard.server.engine import PairJob, isolate_failures
@@ -39,37 +41,51 @@ class CheckServer:
     """The served detectors, which process batches of pairs.
 
     Args:
-        detectors: The detectors by name; the first is the default for requests that name none.
+        model: The model of good translations. None for detectors that need none.
+        detector: Name of the default detector. All others that need no further inputs are served, too.
         threshold: Probability from which the page marks a word.
+
+    Raises:
+        UsageError: if there is no such detector, or an input that it needs is missing.
     """
 
     name = "/check"
     """Name of the queue. Names of models are the ends of paths, and do not start with a slash."""
 
-    def __init__(self, detectors: Mapping[str, Detector], threshold: float) -> None:
-        """Store the detectors; no computation takes place."""
-        self.detectors, self.threshold = dict(detectors), threshold
+    def __init__(
+        self, model: CoverageModel | None = None, detector: str = "combined", threshold: float = 0.5
+    ) -> None:
+        """Check that the detectors can be built."""
+        self.model, self.threshold = model, threshold
+        inputs = DetectionInput(model=None if model is None else model.model, num_threads=1)
+        build_detector(detector, inputs)
+        others = [name for name in DETECTORS.names() if name != detector and _is_usable(name, inputs)]
+        self.detectors = (detector, *others)
 
     def describe(self) -> dict[str, Any]:
-        """Return the names of the detectors and the threshold for `GET /models`."""
-        return {"detectors": list(self.detectors), "threshold": self.threshold}
+        """Return the names of the detectors, the threshold and the notes for `GET /models`."""
+        return {"detectors": list(self.detectors), "threshold": self.threshold, "notes": dict(NOTES)}
 
     def process_batch(
         self, settings: CheckSettings, jobs: Sequence[PairJob]
-    ) -> list[dict[str, Any] | Exception]:
+    ) -> list[CheckedSentence | Exception]:
         """Return the checks, or errors, of a batch; the `work` function of a `Batcher`."""
 
-        def work(pairs: Sequence[PairJob]) -> Iterator[dict[str, Any] | Exception]:
-            words = split_pairs((job.source for job in pairs), (job.target for job in pairs))
-            for pair, scores in zip(words, self.detectors[settings.detector].detect(words), strict=True):
-                yield {
-                    "source_words": list(pair.source),
-                    "target_words": list(pair.target),
-                    "sentence": dict(scores.sentence),
-                    "words": {error: own.tolist() for error, own in scores.words.items()},
-                }
+        def work(jobs: Sequence[PairJob]) -> Iterator[CheckedSentence | Exception]:
+            texts = [job.source for job in jobs], [job.target for job in jobs]
+            # One thread: the batcher already runs this function in a thread of its own.
+            yield from check(*texts, settings.detector, model=self.model, num_threads=1).sentences
 
         return isolate_failures(work, jobs)
+
+
+def _is_usable(name: str, inputs: DetectionInput) -> bool:
+    """Return whether the inputs suffice for a detector."""
+    try:
+        build_detector(name, inputs)
+    except UsageError:
+        return False
+    return True
 
 
 class CheckRequest(BaseModel):
@@ -87,16 +103,29 @@ class CheckRequest(BaseModel):
 
 
 class PairCheck(BaseModel):
-    """The errors of a pair; probabilities are between 0 and 1."""
+    """The errors of a pair: the fields of `CheckedSentence.to_data`."""
 
-    source_words: list[str] = Field(description="Words and punctuation marks of the sentence.")
-    target_words: list[str] = Field(description="Words and punctuation marks of the translation.")
-    sentence: dict[str, float] = Field(
-        description="Probability of each error in the pair: `omission`, `addition`, `repetition`."
+    line: int = Field(description="Number of the pair, counted from 1.")
+    source: str = Field(description="The sentence, with single spaces between words.")
+    translation: str = Field(description="Its translation, with single spaces between words.")
+    source_words: list[list[int]] = Field(
+        description="First character of each source word, and the one after its last (code points)."
     )
-    words: dict[str, list[float]] = Field(
-        description="Probability of each error for the words of its side: omissions for those of the source, "
-        "additions and repetitions for those of the translation."
+    target_words: list[list[int]] = Field(description="The same for the words of the translation.")
+    probabilities: dict[str, float | None] = Field(
+        description="Probability of each error that the detector finds: `omission`, `addition`, `repetition` "
+        "and `unrelated` (the translation is that of another sentence)."
+    )
+    omitted: list[float] = Field(
+        description="Probability that the translation omits each source word. Empty if the detector judges "
+        "sentences only."
+    )
+    added: list[float] = Field(
+        description="Probability that each target word translates nothing in the source."
+    )
+    repeated: list[float] = Field(description="Probability that each target word is an incorrect repetition.")
+    note: str | None = Field(
+        description="Why the pair is no ordinary translation, by the names of the notes in `GET /models`."
     )
 
 
@@ -106,6 +135,11 @@ class CheckAnswer(BaseModel):
     schema_name: str = Field(alias="schema", description="Kind of the result.")
     schema_version: int = Field(description="Version of the schema; it increases when a field changes.")
     detector: str = Field(description="Name of the detector.")
+    num_sentences: int = Field(description="Number of pairs.")
+    counts: dict[str, int] = Field(
+        description="Number of pairs in which each error has a probability of at least 0.5."
+    )
+    notes: list[str] = Field(description="The notes on all pairs in words.")
     sentences: list[PairCheck]
 
 
@@ -123,11 +157,11 @@ def add_check(
     """
 
     @app.post("/check", response_model=CheckAnswer, responses=responses)
-    async def check(request: Request, asked: CheckRequest) -> Response:
+    async def check_translations(request: Request, asked: CheckRequest) -> Response:
         """Find omissions, additions and repetitions in translations by any system, without a reference."""
         if checker is None:
             raise RequestError(404, _NO_DETECTOR)
-        detector = asked.detector or next(iter(checker.detectors))
+        detector = asked.detector or checker.detectors[0]
         if detector not in checker.detectors:
             known = ", ".join(map(repr, checker.detectors))
             raise RequestError(404, f"detector {detector[:100]!r} is not served: expected {known}")
@@ -148,6 +182,6 @@ def add_check(
             found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
         except ClientDisconnectedError:
             return Response(status_code=499)
-        header = {"schema": "coverage_check", "schema_version": SCHEMA_VERSION}
-        content = {**header, "detector": detector, "sentences": found}
+        numbered = tuple(replace(one, line=number) for number, one in enumerate(found, 1))
+        content = CoverageCheck(detector, numbered).to_dict()
         return JSONResponse(content, headers={"Cache-Control": "no-store"})

@@ -30,7 +30,7 @@ class Engine(Protocol):
 
     name: str
 
-    def process_batch(self, settings: Any, jobs: Sequence[Any]) -> list[dict[str, Any] | Exception]:
+    def process_batch(self, settings: Any, jobs: Sequence[Any]) -> Sequence[Any]:
         """Return the answer, or the error, of each sentence of a batch."""
         ...
 
@@ -59,7 +59,7 @@ class Dispatcher:
         """Create the queues; `start` starts them."""
         self.engines = {engine.name: engine for engine in engines}
         parts: list[Engine] = [*engines, *([] if checker is None else [checker])]
-        self.queues: dict[str, Batcher[Any, dict[str, Any]]] = {
+        self.queues: dict[str, Batcher[Any, Any]] = {
             engine.name: Batcher(
                 engine.process_batch,
                 config.batch_size,
@@ -103,7 +103,7 @@ class Dispatcher:
 
     def submit(
         self, engine: Engine, settings: Any, jobs: Sequence[Any], lengths: Sequence[int]
-    ) -> list[asyncio.Future[dict[str, Any]]]:
+    ) -> list[asyncio.Future[Any]]:
         """Put the sentences of a request into the queue of an engine, and return their futures.
 
         Raises:

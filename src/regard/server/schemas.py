@@ -318,6 +318,7 @@ class ServedChecks(BaseModel):
 
     detectors: list[str] = Field(description="Names for `POST /check`; the first is the default.")
     threshold: float = Field(description="Probability from which the page marks a word.")
+    notes: dict[str, str] = Field(description="Notes on pairs that are no ordinary translations, in words.")
 
 
 class ModelsAnswer(BaseModel):

@@ -4,23 +4,56 @@
 "use strict";
 
 const regardMarks = (() => {
-  /** The errors: the side of the words, and their names. */
+  /** The errors: the side of the words, their field in a check, and their names. */
   const KINDS = {
-    omission: { side: "source", name: "omitted", tip: "Source words that are probably not translated." },
-    addition: { side: "target", name: "added", tip: "Target words that probably translate nothing in the source." },
-    repetition: { side: "target", name: "repeated", tip: "Target words that probably repeat others, without a repetition in the source." },
+    omission: { side: "source", field: "omitted", name: "omitted", tip: "Source words that are probably not translated." },
+    addition: { side: "target", field: "added", name: "added", tip: "Target words that probably translate nothing in the source." },
+    repetition: { side: "target", field: "repeated", name: "repeated", tip: "Target words that probably repeat others, without a repetition in the source." },
+    unrelated: { side: null, name: "unrelated", tip: "The translation is probably that of another sentence." },
   };
+  const TEXTS = { source: "source", target: "translation" };
+
+  function percent(p) {
+    return `${p > 0 && p < 0.005 ? "< 1" : p < 1 && p > 0.995 ? "> 99" : Math.round(100 * p)} %`;
+  }
+
+  /** Return the words of one side as the detector splits the text. */
+  function words(check, side) {
+    // The server counts code points, JavaScript counts UTF-16 code units.
+    const letters = [...check[TEXTS[side]]];
+    return check[`${side}_words`].map(([start, end]) => letters.slice(start, end).join(""));
+  }
+
   /** Return the probabilities of an error for the words of its side, empty if the detector gives none. */
-  const words = (check, kind) => check.words[kind] || [];
+  function values(check, kind) {
+    return check[KINDS[kind].field] || [];
+  }
+
   /** Return the probability of an error for the whole sentence, 0 if the detector does not find it. */
-  const sentence = (check, kind) => check.sentence[kind] || 0;
-  const percent = (p) => `${p > 0 && p < 0.005 ? "< 1" : p < 1 && p > 0.995 ? "> 99" : Math.round(100 * p)} %`;
+  function sentence(check, kind) {
+    return check.probabilities[kind] ?? 0;
+  }
+
+  /** Return the errors of the sentence from a probability on as [kind, probability], the most probable first. */
+  function errors(check, threshold) {
+    return Object.keys(KINDS).map((kind) => [kind, sentence(check, kind)])
+      .filter(([, p]) => p >= threshold).sort((a, b) => b[1] - a[1]);
+  }
+
+  /** List the words with an error from a probability on, the most probable first; empty without one. */
+  function listed(check, kind, threshold) {
+    const { side } = KINDS[kind];
+    if (!side) return "";
+    const own = words(check, side);
+    return values(check, kind).map((p, i) => [own[i], p]).filter(([, p]) => p >= threshold)
+      .sort((a, b) => b[1] - a[1]).map(([word, p]) => `${word} ${percent(p)}`).join(", ");
+  }
 
   /**
    * Return for each displayed word the largest value of the detector's words that it contains, null without one.
    * The words of a system and those of a detector split the same text at different places.
    */
-  function spread(shown, own, values) {
+  function spread(shown, own, numbers) {
     const found = shown.map(() => null), owner = [];
     let text = "";
     shown.forEach((word, i) => {
@@ -35,19 +68,21 @@ const regardMarks = (() => {
       // A word that was changed by a tokenizer is skipped; a distant one is probably another occurrence.
       if (at < 0 || at - from > 40) return;
       from = at + letters.length;
-      for (let k = at; k < from; k++) found[owner[k]] = Math.max(found[owner[k]] ?? 0, values[i]);
+      for (let k = at; k < from; k++) found[owner[k]] = Math.max(found[owner[k]] ?? 0, numbers[i]);
     });
     return found;
   }
 
   /** Return for each word of one side its most probable error as [kind, probability], null below the threshold. */
   function find(check, side, shown, threshold) {
-    const found = shown.map(() => null);
-    for (const [kind, own] of Object.entries(KINDS)) {
-      const values = words(check, kind);
-      if (own.side !== side || !values.length) continue;
-      spread(shown, check[`${side}_words`], values).forEach((p, i) => {
-        if (p !== null && p >= threshold && (!found[i] || p > found[i][1])) found[i] = [kind, p];
+    const found = shown.map(() => null), own = words(check, side);
+    for (const kind of Object.keys(KINDS)) {
+      const numbers = KINDS[kind].side === side ? values(check, kind) : [];
+      if (!numbers.length) continue;
+      // A sentence with a probable error but no such word gets a weak mark at its most probable word.
+      const from = sentence(check, kind) >= threshold ? Math.min(threshold, Math.max(...numbers)) : threshold;
+      spread(shown, own, numbers).forEach((p, i) => {
+        if (p !== null && p >= from && (!found[i] || p > found[i][1])) found[i] = [kind, p];
       });
     }
     return found;
@@ -55,11 +90,22 @@ const regardMarks = (() => {
 
   /** Mark an element; its tooltip has the probability and the detector. */
   function mark(element, kind, probability, detector, note = "") {
+    // Scores of a detector from a plugin may lie outside of the range of probabilities.
+    const p = Math.min(Math.max(probability, 0), 1);
     element.classList.add("mark", kind);
-    element.style.setProperty("--p", probability.toFixed(3));
-    element.title = `${KINDS[kind].name} with probability ${percent(probability)} (detector: ${detector})${note}`;
+    element.style.setProperty("--p", p.toFixed(3));
+    element.title = `${KINDS[kind].name} with probability ${percent(p)} (detector: ${detector})${note}`;
     return element;
   }
 
-  return { KINDS, find, mark, percent, sentence, words };
+  /** Return the samples of the legend; `make(name, attributes, text)` creates an element. */
+  function samples(make, detector) {
+    return Object.entries(KINDS).filter(([, { side }]) => side).flatMap(([kind, { name, tip }]) => {
+      const made = mark(make("span", {}, name), kind, 0.8, detector);
+      made.title = tip;
+      return [made, " "];
+    });
+  }
+
+  return { KINDS, errors, find, listed, mark, percent, samples, sentence, words };
 })();

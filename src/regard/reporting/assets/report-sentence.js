@@ -34,6 +34,11 @@ const reportSentence = (() => {
     return made;
   }
 
+  /** Return the plain text of a page without references, where the words are those of the detector. */
+  function plain(own, side) {
+    return data.reference ? undefined : own.check[side];
+  }
+
   /** Return the marks of a detector for the words of one side; the source may have marks for several systems. */
   function detected(systems, side, shown) {
     const by = new Map();
@@ -74,12 +79,13 @@ const reportSentence = (() => {
   /** Return the scores of a translation as tags. */
   function tags(index, system) {
     const own = data.sentences[index].systems[system].check;
-    const probable = Object.entries(regardMarks.KINDS).map(([kind, { name }]) => {
-      const p = own && marking.by === "detector" ? regardMarks.sentence(own, kind) : 0;
-      const tag = p >= marking.from && p > 0 ? element("span", { class: "tag" }, `${name} ${regardMarks.percent(p)}`) : null;
-      if (tag) regardMarks.mark(tag, kind, p, data.check.detector).title = `${SENTENCE_TIPS[kind]} Detector: ${data.check.detector}.`;
+    const errors = own && marking.by === "detector" ? regardMarks.errors(own, marking.from) : [];
+    const probable = errors.map(([kind, p]) => {
+      const tag = element("span", { class: "tag" }, `${regardMarks.KINDS[kind].name} ${regardMarks.percent(p)}`);
+      regardMarks.mark(tag, kind, p, data.check.detector).title = `${SENTENCE_TIPS[kind]} Detector: ${data.check.detector}.`;
       return tag;
     });
+    if (own && own.note) probable.push(element("span", { class: "tag" }, data.check.notes[own.note]));
     const found = data.figures.filter((figure) => ["bleu", "chrf", "rep", "drop"].includes(figure.key));
     return probable.concat(found.map((figure) => {
       const value = figure.values[system][index];
@@ -100,11 +106,11 @@ const reportSentence = (() => {
   function card(index) {
     const sentence = data.sentences[index];
     const texts = element("dl", {},
-      row("source", line(sentence.source_words, sourceMarks(sentence), sentence.source_text), [], { class: "row source" }));
+      row("source", line(sentence.source_words, sourceMarks(sentence), plain(sentence.systems[0], "source")), [], { class: "row source" }));
     if (data.reference) texts.append(row("reference", line(sentence.reference_words), [], { class: "row reference" }));
     sentence.systems.forEach((own, system) => {
       const output = own.error ? element("em", { class: "soft" }, `not translated: ${own.error}`)
-        : own.target_words.length ? line(own.target_words, outputMarks(own), own.text) : element("em", { class: "soft" }, "(empty)");
+        : own.target_words.length ? line(own.target_words, outputMarks(own), plain(own, "translation")) : element("em", { class: "soft" }, "(empty)");
       texts.append(row(data.systems[system].name, output, [element("span", { class: "tags" }, ...tags(index, system))],
         { class: `row output system-${system % 6}`, "data-system": system }));
     });
@@ -222,25 +228,19 @@ const reportSentence = (() => {
       element("div", { class: "map-box" }, words), value);
   }
 
-  /** List the words with a probability of at least LISTED, the most probable ones first. */
-  function probableWords(check, side, values) {
-    return values.map((p, i) => [check[`${side}_words`][i], p]).filter(([, p]) => p >= LISTED)
-      .sort((a, b) => b[1] - a[1]).map(([word, p]) => `${word} ${regardMarks.percent(p)}`).join(", ");
-  }
-
   /** Return a list of remarks on a system's translation: its errors and its unusual attention. */
   function remarks(sentence, system) {
     const own = sentence.systems[system], source = words(sentence, system, "source_words");
     const listed = (places) => places.map((i) => `${source[i]} ${shown(own.received_attention[i], 2)}`
       + (own.fertility ? ` of ${own.fertility[i] === null ? "∞" : +own.fertility[i].toFixed(2)}` : "")).join(", ");
     const found = [];
-    if (own.check) for (const [kind, { name, side, tip }] of Object.entries(regardMarks.KINDS)) {
-      const listed = probableWords(own.check, side, regardMarks.words(own.check, kind));
-      if (listed) found.push([`probably ${name}`, listed, `${tip} With a probability of at least ${regardMarks.percent(LISTED)}, by the detector ${data.check.detector}.`]);
+    if (own.check) for (const [kind, { name, tip }] of Object.entries(regardMarks.KINDS)) {
+      const words = regardMarks.listed(own.check, kind, LISTED);
+      if (words) found.push([`probably ${name}`, words, `${tip} With a probability of at least ${regardMarks.percent(LISTED)}, by the detector ${data.check.detector}.`]);
     }
     if (own.source_words) found.push(["source words of this system", source.join(" "), "The tokenizers of this system split the source into these words."]);
     if (own.dropped && own.dropped.length) found.push(["dropped", own.dropped.map((i) => source[i]).join(", "), SENTENCE_TIPS.drop]);
-    if (own.again) found.push(["repeated", repetitions(own), SENTENCE_TIPS.again]);
+    if (own.again && data.reference) found.push(["repeated", repetitions(own), SENTENCE_TIPS.again]);
     if (own.excessive && own.excessive.length) found.push([own.fertility ? "more than its fertility" : "more than twice the mean", listed(own.excessive), SENTENCE_TIPS.excessive]);
     if (own.sink !== undefined) found.push(["sink", shown(own.sink, 2), SENTENCE_TIPS.sink]);
     return found.length ? [element("dl", { class: "remarks" }, ...found.map(([name, text, tip]) =>
@@ -268,7 +268,7 @@ const reportSentence = (() => {
         }
         block.append(figure(card, name, own, settings, system));
       } else if (drawable.length) block.append(element("p", { class: "soft" }, element("bdi", {}, name), " has no attention map for this sentence."));
-      else block.append(element("p", { class: "soft small" }, element("bdi", {}, name)));
+      else if (found.length > 1) block.append(element("p", { class: "soft small" }, element("bdi", {}, name)));
       block.append(...remarks(sentence, system));
       side.append(block);
     });

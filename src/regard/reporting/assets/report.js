@@ -153,7 +153,7 @@
       state.figure = event.target.value === "" ? null : Number(event.target.value);
       const key = state.figure === null ? "" : data.figures[state.figure].key;
       // The worst sentences come first.
-      state.down = ["rep", "drop", "entropy", "check", "omission", "addition", "repetition"].includes(key);
+      state.down = ["rep", "drop", "entropy", "check", ...Object.keys(regardMarks.KINDS)].includes(key);
       named();
       renew();
     });
@@ -171,14 +171,9 @@
 
   /** Fill in the line of the detector: a legend of its marks, the smallest marked probability, and the kind of marks. */
   function marks() {
-    byId("reference-marks").hidden = !data.reference;
+    byId("reference-marks").hidden = byId("map-keys").hidden = !data.reference;
     if (!data.check) return;
     const { marking } = reportSentence, { detector } = data.check;
-    const samples = Object.entries(regardMarks.KINDS).map(([kind, { name, tip }]) => {
-      const made = regardMarks.mark(element("span", {}, name), kind, 0.8, detector);
-      made.title = tip;
-      return made;
-    });
     const shown = element("output", { for: "from" }, regardMarks.percent(marking.from));
     const from = element("input", { id: "from", type: "range", min: 0.05, max: 0.95, step: 0.05, value: marking.from });
     from.addEventListener("input", () => {
@@ -187,7 +182,7 @@
       show();
     });
     const legend = element("p", { class: "soft" }, "Marks of the detector ", element("b", {}, detector), ": ",
-      ...samples.flatMap((one) => [one, " "]), "The stronger a mark, the more probable is the error.");
+      ...regardMarks.samples(element, detector), "The stronger a mark, the more probable is the error.");
     byId("marks").append(legend, element("label", {}, element("span", {}, "Mark words from "), from, " ", shown));
     if (data.reference) {
       const by = element("select", { class: "field", id: "by" });

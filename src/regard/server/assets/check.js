@@ -30,9 +30,8 @@ export async function checkPairs(pairs, signal) {
 }
 
 /** Return the probable errors of a sentence as [kind, probability], most probable first. */
-export function errorsOf(one) {
-  return kinds.map(([kind]) => [kind, regardMarks.sentence(one, kind)]).filter(([, p]) => p >= settings.threshold)
-    .sort((a, b) => b[1] - a[1]);
+function errorsOf(one) {
+  return regardMarks.errors(one, settings.threshold);
 }
 
 /** Mark a sentence of a translation by its most probable error, if it was checked. */
@@ -40,7 +39,7 @@ export function markSentence(element, one) {
   const [error] = one ? errorsOf(one) : [];
   if (!error) return;
   element.classList.add("suspect", error[0]);
-  element.title = `${regardMarks.KINDS[error[0]].name} words with probability ${regardMarks.percent(error[1])}`;
+  element.title = `${regardMarks.KINDS[error[0]].name} with probability ${regardMarks.percent(error[1])}. ${regardMarks.KINDS[error[0]].tip}`;
 }
 
 /** Return the probable errors of a sentence as tags. */
@@ -48,7 +47,7 @@ export function checkTags(one) {
   return errorsOf(one).map(([kind, p]) => {
     const { name, tip } = regardMarks.KINDS[kind];
     const tag = regardMarks.mark(make("span", { class: "tag" }, `${name} ${regardMarks.percent(p)}`), kind, p, detector);
-    tag.title = `Probability that words are ${name}, by the detector ${detector}. ${tip}`;
+    tag.title = `${name} with probability ${regardMarks.percent(p)}, by the detector ${detector}. ${tip}`;
     return tag;
   });
 }
@@ -67,7 +66,7 @@ export function markWords(one, side, shown, names) {
 
 /** Return a text with its words marked, split where the detector splits it. */
 function markedText(one, side, text) {
-  const words = one[`${side}_words`], names = words.map((word) => make("span", {}, word));
+  const words = regardMarks.words(one, side), names = words.map((word) => make("span", {}, word));
   markWords(one, side, words, names);
   const line = make("bdi", { dir: "auto" });
   let end = 0;
@@ -83,17 +82,15 @@ function markedText(one, side, text) {
 
 /** Return the words that are probably wrong, with their probabilities, for those who have no tooltips. */
 function wordList(one) {
-  return kinds.map(([kind, { side, name }]) => {
-    const words = regardMarks.words(one, kind).map((p, i) => [one[`${side}_words`][i], p])
-      .filter(([, p]) => p >= settings.threshold).sort((a, b) => b[1] - a[1]);
-    return words.length ? `${name}: ${words.map(([word, p]) => `${word} ${regardMarks.percent(p)}`).join(", ")}` : "";
-  }).filter(Boolean).join(" · ");
+  return kinds.map(([kind, { name }]) => [name, regardMarks.listed(one, kind, settings.threshold)])
+    .filter(([, words]) => words).map((part) => part.join(": ")).join(" · ");
 }
 
 function resultOf({ number, source, target, one }) {
   const errors = errorsOf(one), list = wordList(one);
   const head = make("div", { class: "card-head" }, make("b", {}, `Line ${number}`),
-    ...(errors.length ? checkTags(one) : [make("span", { class: "soft" }, "no probable error")]));
+    ...(errors.length ? checkTags(one) : [make("span", { class: "soft" }, "no probable error")]),
+    ...(one.note ? [make("span", { class: "soft" }, settings.notes[one.note])] : []));
   return make("li", { class: "card checked" }, head,
     make("p", { class: "source" }, markedText(one, "source", source)),
     make("p", { class: "target" }, target.trim() ? markedText(one, "target", target) : make("em", { class: "soft" }, "(empty)")),
@@ -102,12 +99,7 @@ function resultOf({ number, source, target, one }) {
 
 /** Return the legend of the marks. */
 function legend() {
-  const samples = kinds.map(([kind, { name, tip }]) => {
-    const sample = regardMarks.mark(make("span", {}, name), kind, 0.8, detector);
-    sample.title = tip;
-    return sample;
-  });
-  return ["Marks: ", ...samples.flatMap((one) => [one, " "]), "The stronger a mark, the more probable is the error."];
+  return ["Marks: ", ...regardMarks.samples(make, detector), "The stronger a mark, the more probable is the error."];
 }
 
 function show(text, wrong = false) {

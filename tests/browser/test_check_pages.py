@@ -1,0 +1,256 @@
+"""Marks of a detector in the report and the served page: words, probabilities, order, dark colors, phone."""
+
+import re
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+
+import uvicorn
+from playwright.sync_api import Page, expect
+
+from checked_text import TEXTS, made_check
+from made_report import PAIRS, make_report
+from regard.api.report import check_report
+from regard.reporting.page import PageCheck, render
+from regard.server.app import create_app
+from regard.server.check import CheckServer
+from regard.server.config import ServeConfig
+from regard.server.engine import load_engines
+from server.served import save_model
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory) -> str:
+    """Return the address of a page without references."""
+    path = check_report(made_check(), tmp_path_factory.mktemp("page") / "check.html", "<i>out.en</i>")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory) -> str:
+    """Return the address of a report on two systems with references, with the same check for both."""
+    records = made_check(PAIRS).to_dict()["sentences"]
+    page = replace(make_report(), check=PageCheck("made", 0.5, [records, [None, *records[1:]]]))
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(render(page), encoding="utf-8")
+    return path.as_uri()
+
+
+def lines(page: Page) -> list[str]:
+    """Return the ids of the displayed sentences, in order."""
+    return page.locator("#list .sentence").evaluate_all("all => all.map((card) => card.id)")
+
+
+def test_page_of_a_check_has_marked_words_and_the_worst_first(page, checked):
+    page.on("dialog", lambda dialog: pytest.fail(f"a script of the text ran: {dialog.message}"))
+    page.goto(checked)
+    assert lines(page) == ["s4", "s1", "s2", "s3"]
+    first = page.locator("#s1")
+    assert first.locator(".source .mark.omission").all_text_contents() == ["roter"]
+    tip = str(first.locator(".source .mark").get_attribute("title"))
+    assert "90 %" in tip and "<b>made</b>" in tip
+    assert first.locator(".output .word.mark.addition").all_text_contents() == ["runs"]
+    # The most probable errors of the sentence are tags; the others are below the threshold.
+    assert first.locator(".tag").all_text_contents() == ["omitted 90 %"]
+    assert page.locator("#s4 .tag").all_text_contents() == ["unrelated 97 %"]
+    # Texts keep their own spaces and characters beyond the basic plane.
+    for number, (source, target) in enumerate(TEXTS, 1):
+        assert page.locator(f"#s{number} .source dd bdi").text_content() == source
+        assert page.locator(f"#s{number} .output dd bdi").text_content() == target
+    assert page.locator("#s3 .source .mark").all_text_contents() == ["schläft"]
+    assert page.locator(".reference").count() == 0
+    for hidden in ("#scores", "#charts", "#reference-marks"):
+        expect(page.locator(hidden)).to_be_hidden()
+
+
+def test_threshold_moves_the_marks_and_the_sentences_can_be_sorted_by_each_error(page, checked):
+    page.goto(checked)
+    expect(page.locator("#s2 .tag")).to_have_text("omitted 70 %")
+    page.locator("#from").fill("0.75")
+    expect(page.locator("#s2 .mark")).to_have_count(0)
+    expect(page.locator("#s1 .source .mark")).to_have_text("roter")
+    page.locator("#sort").select_option(label="omission (probability)")
+    assert lines(page) == ["s1", "s2", "s3", "s4"]
+    page.locator("#clear").click()
+    assert lines(page)[0] == "s4"
+    page.locator("#s1 .open").click()
+    expect(page.locator("#s1 .remarks div").first).to_have_text("probably omittedroter 90 %")
+
+
+def test_underlines_distinguish_the_errors_without_color(page, checked):
+    page.goto(checked)
+    styles = page.locator("#marks .mark").evaluate_all(
+        "all => all.map((mark) => getComputedStyle(mark).textDecorationStyle)"
+    )
+    assert styles == ["dashed", "solid", "double"]
+    # A more probable error has a stronger background and a thicker line.
+    strength = "mark => getComputedStyle(mark).textDecorationThickness"
+    strong, weak = (page.locator(f"#s{number} .source .mark").evaluate(strength) for number in (1, 3))
+    assert float(strong[:-2]) > float(weak[:-2]) > 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_marked_words_are_readable_in_light_and_dark_colors(opened, checked, scheme):
+    page = opened(viewport={"width": 1200, "height": 900}, color_scheme=scheme)
+    page.goto(checked)
+    # The canvas mixes the translucent background of the mark with that of the card.
+    script = """(mark) => {
+      const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+      const light = (...layers) => {
+        for (const color of layers) { context.fillStyle = color; context.fillRect(0, 0, 1, 1); }
+        const part = (value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+        const [r, g, b] = [...context.getImageData(0, 0, 1, 1).data].map((value) => part(value / 255));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+      };
+      const style = getComputedStyle(mark), card = getComputedStyle(mark.closest(".card, body"));
+      const paper = light(card.backgroundColor, style.backgroundColor), ink = light(style.color);
+      return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+    }"""
+    ratios = page.locator(".mark").evaluate_all(f"all => all.map({script})")
+    assert len(ratios) > 8 and min(ratios) > 4.5
+
+
+def test_page_of_a_check_fits_a_phone(phone, checked):
+    phone.goto(checked)
+    phone.locator("#s1 .open").click()
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_report_shows_the_marks_of_a_detector_or_those_against_the_reference(page, compared):
+    page.goto(compared)
+    source = page.locator("#s6 .source")
+    assert source.locator(".mark").count() == 0 and source.locator(".dropped").count() == 0
+    # Both systems were checked, and the tooltip names them; the first line of the second was not.
+    tip = str(page.locator("#s2 .source .mark").get_attribute("title"))
+    assert "soft 70 %" in tip and "<b>bounded</b> 70 %" in tip
+    assert "bounded" not in str(page.locator("#s1 .source .mark").get_attribute("title"))
+    page.locator("#by").select_option("reference")
+    expect(page.locator(".sentence .mark")).to_have_count(0)
+    assert source.locator(".dropped").all_text_contents() == ["schläft"]
+    page.locator("#by").select_option("detector")
+    expect(page.locator("#s1 .source .mark")).to_have_text("roter")
+    page.locator("#s1 .open").click()
+    expect(page.locator("#s1 .regard-map").first).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """Yield the address of a server in this process whose detectors need no model."""
+    expect.set_options(timeout=15_000)
+    path = save_model(tmp_path_factory.mktemp("page") / "model", seed=1, tokenized=True)
+    app = create_app(load_engines([path], "cpu"), ServeConfig(), CheckServer(detector="repetition"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(30)
+
+
+def fill(page: Page, source: str, target: str) -> None:
+    """Enter a text and its translation, and check them."""
+    page.locator("#check-source").fill(source)
+    page.locator("#check-target").fill(target)
+    page.locator("#check").click()
+
+
+def test_entered_translations_are_checked_line_by_line(page, served):
+    page.goto(served)
+    page.locator("#to-check").click()
+    expect(page.locator("#translator")).to_be_hidden()
+    fill(
+        page, "ein Hund\n<b>x</b> 👩‍👩‍👧 das rote Haus", "a dog\n<i>y</i> 👩‍👩‍👧 the red house the red house"
+    )
+    expect(page.locator(".checked")).to_have_count(2)
+    worst = page.locator(".checked").first
+    expect(worst.locator("b")).to_have_text("Line 2")
+    assert worst.locator(".target .mark.repetition").all_text_contents() == ["the", "red", "house"]
+    assert worst.locator(".target").text_content() == "<i>y</i> 👩‍👩‍👧 the red house the red house"
+    assert "repeated" in str(worst.locator(".tag").text_content())
+    expect(page.locator("#check-legend")).to_contain_text("omitted")
+    expect(page.locator(".checked").last).to_contain_text("no probable error")
+    # Another detector of the server replaces the results.
+    page.locator("#detector").select_option("length")
+    expect(page.locator(".checked")).to_have_count(0)
+    page.locator("#check-target").press("Control+Enter")
+    expect(page.locator(".checked")).to_have_count(2)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("", "a", "Enter a text"),
+        ("a\nb", "a", "The text has 2 lines, but the translation has 1"),
+    ],
+)
+def test_wrong_input_of_the_form_is_explained(page, served, source, target, message):
+    page.goto(served)
+    page.locator("#to-check").click()
+    fill(page, source, target)
+    expect(page.locator("#check-status")).to_contain_text(message)
+    expect(page.locator("#check-status")).to_have_class(re.compile("wrong"))
+
+
+def test_refusals_of_the_server_are_shown(browser, served):
+    # The browser logs a refused request, which the fixture `page` would report as an error.
+    page = browser.new_page()
+    page.goto(served)
+    page.locator("#to-check").click()
+    fill(page, "a " * 200, "a")
+    expect(page.locator("#check-status")).to_contain_text("a sentence may have at most 150")
+    expect(page.locator("#check")).to_be_enabled()
+    page.close()
+
+
+def test_the_form_is_filled_with_the_translation_of_the_page(page, served):
+    page.goto(served)
+    page.locator("#text").fill("a b c d")
+    expect(page.locator(".card .regard-map").first).to_be_visible()
+    page.locator("#to-check").click()
+    expect(page.locator("#check-source")).to_have_value("a b c d")
+    output = page.locator("#output-0 .sentence").text_content()
+    expect(page.locator("#check-target")).to_have_value(str(output))
+
+
+def test_answers_with_errors_are_marked_in_the_card(page, served):
+    def answer(route):
+        pairs = route.request.post_data_json["pairs"]
+        check = made_check([(pair["source"], pair["target"]) for pair in pairs])
+        route.fulfill(json=check.to_dict())
+
+    page.route("**/check", answer)
+    page.goto(served)
+    page.locator("#text").fill("a b c d")
+    expect(page.locator(".row:not(.target-row) .name.mark.omission")).to_have_text("b")
+    expect(page.locator(".target-row .name.mark.addition")).to_have_count(1)
+    assert "omitted with probability 90 %" in str(page.locator(".name.mark.omission").get_attribute("title"))
+    expect(page.locator("#output-0 .sentence.suspect")).to_have_count(1)
+
+
+def test_a_server_without_detectors_has_no_form(page, tmp_path):
+    app = create_app(load_engines([save_model(tmp_path / "model")], "cpu"), ServeConfig())
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    page.goto(f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/")
+    expect(page.locator("#model-0 option")).to_have_count(1)
+    expect(page.locator("#modes")).to_be_hidden()
+    server.should_exit = True
+    thread.join(30)
+
+
+def test_the_form_fits_a_phone(phone, served):
+    phone.goto(served)
+    phone.locator("#to-check").click()
+    fill(phone, "das rote Haus", "the red house the red house")
+    expect(phone.locator(".checked")).to_have_count(1)
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,43 @@
+"""A made-up check with known probabilities, for tests of the pages."""
+
+import numpy as np
+
+from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
+
+__all__ = ["TEXTS", "made_check", "spans"]
+
+TEXTS = [
+    ("ein roter Hund läuft .", "a dog runs ."),
+    ("</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>"),
+    ("👩‍👩‍👧 schläft fest", "she sleeps sleeps"),
+    ("das Haus", "the house of the mayor"),
+]
+
+
+def spans(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the spans of the words between white space."""
+    found, start = [], 0
+    for word in text.split():
+        start = text.index(word, start)
+        found.append((start, start + len(word)))
+        start += len(word)
+    return tuple(found)
+
+
+def made_check(texts=TEXTS, detector: str = "<b>made</b>") -> CoverageCheck:
+    """Return a check in which the second word is omitted and the third one added, and others improbable.
+
+    Line N has the omission probability 0.9 - 0.2 (N - 1), and the last one is unrelated to its source.
+    """
+    sentences = []
+    for number, (source, target) in enumerate(texts, 1):
+        omission = round(0.9 - 0.2 * (number - 1), 1)
+        words = spans(source), spans(target)
+        omitted, added, repeated = (np.full(len(own), 0.01) for own in (words[0], words[1], words[1]))
+        omitted[1:2], added[2:3] = omission, 0.55
+        probabilities = {"omission": omission, "addition": 0.3, "repetition": 0.0}
+        probabilities["unrelated"] = 0.97 if number == len(texts) else 0.0
+        sentences.append(
+            CheckedSentence(number, source, target, *words, probabilities, omitted, added, repeated)
+        )
+    return CoverageCheck(detector, tuple(sentences))

@@ -1,0 +1,239 @@
+"""Tests of the check and repair of translations with a detector that knows the truth, and of the command."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_translate import LINES, run, save_model, translate
+
+import regard
+from regard.analysis.coverage.judge import CoverageModelJudge
+from regard.analysis.coverage.model import CoverageModel
+from regard.analysis.coverage.model_files import save_coverage_model
+from regard.analysis.coverage.text import WordPair
+from regard.config import from_dict
+from regard.errors import ConfigError, DataError, UsageError
+from regard.generation.config import MbrConfig
+from regard.generation.coverage import CoverageJudgment
+from regard.generation.file_translator import FileTranslator
+from regard.generation.lines import InputLine
+from regard.generation.repair import RepairingTranslator, RepairSummary, repair
+from regard.generation.repair_candidates import RepairConfig, RepairInput, find_candidates
+
+SENTENCES = ["a b c", "d", "e f g a b", "g f", "c c c c", "b d f a"]
+
+
+class UpperCase:
+    """The detector of the language pair in which a word is translated by its upper case."""
+
+    def judge(self, sources, translations) -> list[CoverageJudgment]:
+        return [self._one(a.split(), b.split()) for a, b in zip(sources, translations, strict=True)]
+
+    @staticmethod
+    def _one(source: list[str], target: list[str]) -> CoverageJudgment:
+        omitted = tuple(0.0 if word.upper() in target else 0.9 for word in source)
+        repeated = sum(target.count(word) - 1 for word in set(target))
+        worst = max(omitted, default=0.0)
+        return CoverageJudgment(tuple(source), omitted, worst, 0.0, 0.0, sum(omitted) + repeated)
+
+    def translations(self, word: str, count: int) -> list[str]:
+        return [word.upper(), "A"][:count]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("models") / "plain")
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("models") / "bounded", fertility=2.0)
+
+
+@pytest.fixture(scope="module")
+def checker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    random = np.random.default_rng(0)
+    words = [tuple(random.choice(list("abcdefg"), random.integers(2, 7))) for _ in range(200)]
+    # The target words differ from the source words, which a coverage model would take as copies.
+    pairs = [WordPair(one, tuple(f"{word}{word}" for word in one)) for one in words]
+    directory = tmp_path_factory.mktemp("checkers") / "upper"
+    save_coverage_model(CoverageModel.train(pairs, num_threads=1), directory)
+    return directory
+
+
+def lines() -> list[InputLine]:
+    return [InputLine(number, text) for number, text in enumerate(SENTENCES, 1)]
+
+
+def config(**options) -> RepairConfig:
+    return from_dict(RepairConfig, options)
+
+
+@pytest.mark.parametrize("strategy", ["nbest", "fertility", "terms"])
+def test_each_strategy_lowers_the_expected_errors_within_the_allowed_loss(bounded, strategy) -> None:
+    translator, settings = regard.load(bounded).translator, config(strategies=[strategy], max_loss=5)
+    before = translator.translate_block(lines())
+    after = repair(translator, before, UpperCase(), settings)
+    # Minimum attention does not make this model of random weights generate the right word.
+    assert strategy == "fertility" or any(one.repair.changed for one in after)
+    for old, new in zip(before, after, strict=True):
+        record = new.repair
+        assert record.text_before == old.text
+        assert record.changed == (new.text != old.text)
+        if record.changed:
+            assert record.strategy == strategy
+            assert record.after.errors < record.before.errors
+            assert record.log_probability_after >= record.log_probability_before - 5
+        else:
+            assert new.translations == old.translations and record.after == record.before
+        # The record describes the text that is returned.
+        assert UpperCase().judge([new.line.text], [new.text]) == [record.after]
+
+
+@pytest.mark.parametrize("strategy", ["nbest", "fertility", "terms"])
+def test_log_probabilities_of_candidates_are_those_without_constraints(bounded, strategy) -> None:
+    model = regard.load(bounded)
+    results = model.translator.translate_block(lines())
+    judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
+    settings = config(strategies=[strategy])
+    found = find_candidates(RepairInput(model.translator, results, judged, UpperCase(), settings))
+    assert found and {one.strategy for one in found} == {strategy}
+    for one in found:
+        expected = model.score(SENTENCES[one.row], one.found.text).log_probability
+        assert one.found.hypothesis.log_probability == pytest.approx(expected, abs=1e-4)
+
+
+def test_omitted_words_receive_their_minimum_of_attention(bounded) -> None:
+    translator = regard.load(bounded).translator
+    results = translator.translate_block(lines())
+    judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
+    settings = config(strategies=["fertility"], max_words=1, min_fertility=1.5)
+    given = RepairInput(translator, results, judged, UpperCase(), settings)
+    found = find_candidates(given)
+    assert found
+    for one in found:
+        received = one.found.hypothesis.attention[-1].mean(axis=1).sum(axis=0)
+        (word,) = given.omitted[one.row]
+        # As in search, the total may be half a unit below the minimum.
+        assert received[word] >= 1.0 - 1e-4
+
+
+def test_terms_are_translations_of_the_omitted_words(plain) -> None:
+    translator = regard.load(plain).translator
+    results = translator.translate_block(lines())
+    judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
+    given = RepairInput(
+        translator, results, judged, UpperCase(), config(strategies=["terms"], num_translations=1)
+    )
+    found = find_candidates(given)
+    assert found
+    for one in found:
+        words = {given.before[one.row].source_words[place].upper() for place in given.omitted[one.row]}
+        assert words & set(one.found.text.split())
+
+
+def test_high_threshold_and_no_loss_limit_the_changes(plain) -> None:
+    translator = regard.load(plain).translator
+    results = translator.translate_block(lines())
+    for one in repair(translator, results, UpperCase(), config(threshold=0.95)):
+        assert not one.repair.changed
+    for one in repair(translator, results, UpperCase(), config(max_loss=0)):
+        assert one.repair.log_probability_after >= one.repair.log_probability_before
+
+
+def test_a_line_is_repaired_alone_as_in_a_block(plain) -> None:
+    model = regard.load(plain)
+    wrapped = RepairingTranslator.wrap(model.translator, UpperCase(), config())
+    together = [one.text for one in wrapped.translate(lines())]
+    assert together == [next(wrapped.translate([line])).text for line in lines()]
+    assert together != [one.text for one in model.translator.translate(lines())]
+
+
+def test_python_interface_marks_changes_and_counts_them(plain) -> None:
+    model = regard.load(plain)
+    found = model.translate([*SENTENCES, ""], check={"model": UpperCase(), "threshold": 0.5})
+    data = [one.to_dict()["repair"] for one in found]
+    assert data[-1] is None and any(one["changed"] for one in data[:-1])
+    for one, before in zip(data[:-1], model.translate(SENTENCES), strict=True):
+        assert one["text_before"] == before.text
+        assert one["after"]["errors"] <= one["before"]["errors"]
+    assert model.translate("a b").to_dict()["repair"] is None
+    summary = RepairSummary(0.5)
+    for one in found:
+        summary.add(one.repair)
+    assert summary.num_sentences == len(SENTENCES)
+    assert summary.num_changed == sum(one["changed"] for one in data[:-1]) == sum(summary.strategies.values())
+    assert summary.omission_after < summary.omission_before
+
+
+def test_minimum_risk_by_coverage_chooses_the_candidate_with_the_fewest_errors(plain) -> None:
+    model = regard.load(plain)
+    chosen = model.translate(SENTENCES, mbr="coverage", check=UpperCase(), beam_size=6)
+    for one, listed in zip(chosen, model.translate(SENTENCES, beam_size=6, num_return=6), strict=True):
+        texts = [candidate.text for candidate in listed.nbest]
+        errors = [found.errors for found in UpperCase().judge([one.source] * len(texts), texts)]
+        assert one.text == texts[int(np.argmin(errors))]
+        assert one.score == pytest.approx(100 - 100 * min(errors) / len(one.source.split()))
+
+
+def test_unsupported_requests_get_one_message(plain, tmp_path) -> None:
+    model = regard.load(plain)
+    with pytest.raises(UsageError, match=r"repair by fertility.*not supported by .*plain"):
+        model.translate(SENTENCES, check={"model": UpperCase(), "strategies": ["fertility"]})
+    with pytest.raises(UsageError, match=r"--check.*not supported"):
+        RepairingTranslator.wrap(FileTranslator(["A"]), UpperCase(), config())
+    with pytest.raises(UsageError, match="expected a coverage model or its directory"):
+        model.translate(SENTENCES, check={"threshold": 0.5})
+    with pytest.raises(UsageError, match="leave out sample and mbr"):
+        model.translate(SENTENCES, check=UpperCase(), sample=True)
+    with pytest.raises(UsageError, match="coverage needs a coverage model"):
+        model.translate(SENTENCES, mbr="coverage")
+    with pytest.raises(ConfigError, match="threshold"):
+        model.translate(SENTENCES, check={"model": UpperCase(), "threshold": 2})
+    with pytest.raises(DataError, match="nowhere"):
+        model.translate(SENTENCES, check=tmp_path / "nowhere")
+    wrapped = RepairingTranslator.wrap(model.translator, UpperCase(), config())
+    with pytest.raises(UsageError, match="leave out sample and mbr"):
+        wrapped.with_search({}, mbr=MbrConfig())
+
+
+def test_coverage_model_knows_words_and_their_translations(checker) -> None:
+    judge = CoverageModelJudge(regard.CoverageModel.load(checker).model, 1)
+    good, short = judge.judge(["a b c d", "a b c d"], ["aa bb cc dd", "aa bb"])
+    assert good.source_words == ("a", "b", "c", "d")
+    assert short.errors > good.errors and short.omission > good.omission
+    assert min(short.omitted[2:]) > max(good.omitted)
+    assert all(judge.translations(word, 1) == [word * 2] for word in "abcdefg")
+    assert judge.translations("unseen", 3) == []
+
+
+def test_command_reports_changes_and_writes_their_record(plain, checker, tmp_path) -> None:
+    output = tmp_path / "tokens.jsonl"
+    options = ["--check", "--checker", checker, "--check-threshold", 0.01, "--tokens-output", output]
+    found = translate(plain, *options)
+    records = [json.loads(line)["repair"] for line in output.read_text(encoding="utf-8").splitlines()]
+    assert len(found) == len(records) == len(LINES)
+    before = translate(plain)
+    for text, old, record in zip(found, before, records, strict=True):
+        assert record is None or (record["text_before"] == old and record["changed"] == (text != old))
+    ranked = translate(plain, "--mbr", "coverage", "--checker", checker, "--beam-size", 4)
+    assert len(ranked) == len(LINES)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (["--check"], UsageError, r"--check needs a model.*--checker"),
+        (["--mbr", "coverage"], UsageError, r"--mbr coverage needs a model.*--checker"),
+        (["--checker", "DIR"], UsageError, "--checker needs --check or --mbr coverage"),
+        (["--check-threshold", 0.5], UsageError, "--check-threshold needs --check"),
+        (["--check", "--checker", "DIR", "--sample"], UsageError, "leave out --sample"),
+        (["--check", "--checker", "DIR", "--check-threshold", 2], ConfigError, "threshold"),
+        (["--check", "--checker", "DIR", "--check-strategies", "luck"], ConfigError, "strategies"),
+        (["--check", "--checker", "nowhere"], DataError, "nowhere"),
+    ],
+)
+def test_wrong_options_get_one_message(plain, options, error, message) -> None:
+    with pytest.raises(error, match=message):
+        run("translate", plain, *options, input="a b\n")
