@@ -55,7 +55,7 @@ def main() -> None:
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in (*DETECTORS, "together")}
     for _ in range(arguments.runs + 1):
         start = time.perf_counter(), time.process_time()
-        # All detectors of one text share its words and links.
+        # Detectors of one text with the same inputs share its links.
         pairs = split_pairs(*lines)
         for name, detector in detectors.items():
             began = time.perf_counter(), time.process_time()
