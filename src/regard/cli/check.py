@@ -120,7 +120,7 @@ class DetectorOptions:
 
 @dataclass(frozen=True)
 class CheckOutput:
-    """What is shown and written."""
+    """The output on the terminal and the files."""
 
     panel: ClassVar[str] = "Output"
 
