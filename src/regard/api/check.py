@@ -115,7 +115,7 @@ def check(
     Raises:
         DataError: if a file cannot be read, the numbers of lines differ, or a sentence has more than 2,000
             words.
-        UsageError: if there is no such detector, or an input that it needs is missing; says what to give.
+        UsageError: if there is no such detector, or an input that it needs is missing; names the remedy.
     """
     lines = read_parallel(sources, translations, ("sources", "translations"))
     pairs = _split(*lines)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
-from regard.analysis.coverage.base import CoverageError
+from regard.analysis.coverage.base import CoverageError, SentenceError
 from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptedPair, Corruption, corrupt_pairs
 from regard.analysis.coverage.evidence import LinkTable
 from regard.analysis.coverage.labels import LineLabels, format_labels
@@ -206,7 +206,7 @@ def _labels(line: int, made: CorruptedPair, source: str, translation: str) -> Li
         "repetition": made.repeated,
     }
     texts = {"omission": source, "addition": translation, "repetition": translation}
-    errors = {error: bool(own) for error, own in positions.items()}
+    errors: dict[SentenceError, bool] = {error: bool(own) for error, own in positions.items()}
     return LineLabels(
         line,
         {**errors, "unrelated": made.kind == "unrelated"},

@@ -62,7 +62,7 @@ class DetectorOptions:
     num_threads: NumThreadsOption = None
 
     @property
-    def translators(self) -> dict[str, Path]:
+    def translators(self) -> dict[str, Any]:
         """The directories of translators that are given."""
         found = {"translator": self.translator, "reverse_translator": self.reverse_translator}
         return {name: path for name, path in found.items() if path is not None}
@@ -108,7 +108,7 @@ class DetectorOptions:
 
 @dataclass(frozen=True)
 class CheckOutput:
-    """What is shown and written."""
+    """The output on the terminal and the files."""
 
     panel: ClassVar[str] = "Output"
 

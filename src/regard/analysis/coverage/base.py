@@ -6,13 +6,13 @@ sentence. A plugin registers another one with
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from regard.analysis.coverage.text import WordPair
+from regard.analysis.coverage.text import WordPair, blocks
 from regard.config import configclass, option
 from regard.errors import UsageError
 from regard.generation.base import BaseTranslator
@@ -20,7 +20,7 @@ from regard.registry import NamedRegistry, subclass_of
 from regard.types import Float
 
 if TYPE_CHECKING:
-    from regard.analysis.coverage.model import CoverageModel
+    from regard.analysis.coverage.model import CoverageModel, Evidence
 
 __all__ = [
     "DETECTORS",
@@ -102,6 +102,22 @@ class DetectionInput:
     translator: BaseTranslator | None = None
     reverse_translator: BaseTranslator | None = None
     contrastive: ContrastiveConfig = field(default_factory=ContrastiveConfig)
+    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def evidence(self, pairs: Sequence[WordPair]) -> "Iterator[Evidence]":
+        """Yield the evidence of the model about a text, in blocks of sentences that bound the memory.
+
+        The evidence about a text of one block is kept for other detectors with the same inputs.
+        """
+        assert self.model is not None
+        if self._kept.get("pairs") is pairs:
+            yield self._kept["evidence"]
+            return
+        for block in blocks(pairs):
+            found = self.model.collect(block, self.num_threads)
+            if len(block) == len(pairs):
+                self._kept.update(pairs=pairs, evidence=found)
+            yield found
 
     @property
     def translators(self) -> Mapping[CoverageError, BaseTranslator]:

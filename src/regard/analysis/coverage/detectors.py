@@ -4,7 +4,7 @@ Their scores are probabilities by a fixed rule, not calibrated ones; the combine
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -45,15 +45,14 @@ class AlignmentDetector(Detector):
         """Return the scores of each pair."""
         model = self.inputs.model
         assert model is not None
-        table = LinkTable.of(model.aligner, pairs, self.inputs.num_threads)
-        sides = (
-            SideEvidence.collect(table, model.counts),
-            SideEvidence.collect(table.swapped(), model.counts, swapped=True),
-        )
-        found = [_unlinked_words(side, norms) for side, norms in zip(sides, model.norms, strict=True)]
+        found = []
+        for evidence in self.inputs.evidence(pairs):
+            sides = evidence.source, evidence.target
+            both = (_unlinked_words(side, norms) for side, norms in zip(sides, model.norms, strict=True))
+            found += zip(*both, strict=True)
         return [
             PairScores({"omission": omission, "addition": addition}, {"omission": omitted, "addition": added})
-            for (omission, omitted), (addition, added) in zip(*found, strict=True)
+            for (omission, omitted), (addition, added) in found
         ]
 
 
@@ -158,15 +157,20 @@ class RepetitionDetector(Detector):
 
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
         """Return the scores of each pair."""
-        model = self.inputs.model
-        table = LinkTable.of(model.aligner, pairs, self.inputs.num_threads) if model and pairs else None
-        found = []
-        for row, pair in enumerate(pairs):
-            words = _repeated_words(pair)
-            if table is not None and words.any():
-                words = words * _same_source(table, row)
-            found.append(PairScores({"repetition": float(words.max(initial=0.0))}, {"repetition": words}))
-        return found
+        if self.inputs.model is None:
+            words = [_repeated_words(pair) for pair in pairs]
+        else:
+            words = [
+                one for evidence in self.inputs.evidence(pairs) for one in _repeated_in_table(evidence.table)
+            ]
+        return [PairScores({"repetition": float(one.max(initial=0.0))}, {"repetition": one}) for one in words]
+
+
+def _repeated_in_table(table: LinkTable) -> Iterator[Float[np.ndarray, "T"]]:
+    """Yield the scores of the target words of each pair, which count less if their sources differ."""
+    for row, pair in enumerate(table.pairs):
+        words = _repeated_words(pair)
+        yield words * _same_source(table, row, words) if words.any() else words
 
 
 _SIZE_SCORES = (0.0, 0.05, 0.3, 0.6, 0.85)
@@ -178,6 +182,8 @@ _SOURCE_REPEATS = 0.3
 def _repeated_words(pair: WordPair) -> Float[np.ndarray, "T"]:
     """Return the scores of the target words of a pair."""
     source, target = pair.folded
+    if len(set(target)) == len(target):
+        return np.zeros(len(target))
     sizes = repeated_ngrams(target)
     found = np.array([_SIZE_SCORES[size] for size in sizes])
     for t, size in enumerate(sizes):
@@ -188,15 +194,15 @@ def _repeated_words(pair: WordPair) -> Float[np.ndarray, "T"]:
     return np.where(np.array(sizes, dtype=np.int64) <= largest, found * _SOURCE_REPEATS, found)
 
 
-def _same_source(table: LinkTable, row: int) -> Float[np.ndarray, "T"]:
+def _same_source(table: LinkTable, row: int, scores: Float[np.ndarray, "T"]) -> Float[np.ndarray, "T"]:
     """Return for each target word the share of its links that an earlier copy of it has, at least 0.2."""
     pair = table.pairs[row]
     words = pair.folded[1]
     cells = table.forward[table.cell_offsets[row] : table.cell_offsets[row + 1]]
     forward = cells.reshape(len(pair.source), len(words))
     found = np.ones(len(words))
-    for t, word in enumerate(words):
-        earlier = [i for i in range(t) if words[i] == word]
+    for t in np.flatnonzero(scores).tolist():
+        earlier = [i for i in range(t) if words[i] == words[t]]
         linked = forward[:, t].sum()
         if earlier and linked > _MIN_UNLINKED:
             shared = np.minimum(forward[:, t][:, None], forward[:, earlier]).sum(axis=0).max()

@@ -1,6 +1,6 @@
 """Comparison of the scores of a detector with labels, of sentences and of words.
 
-A detector ranks sentences, and a reader looks at the first ones. Hence the measures of sentences are the
+A detector ranks sentences, and a reader examines the first ones. Hence the measures of sentences are the
 area under the ROC curve (AUROC), average precision, and precision and recall of the first 1, 5 and 10 %
 (the budget). Words count as found from a threshold on.
 """
@@ -19,7 +19,7 @@ from regard.types import Bool, Float, Int
 __all__ = ["BUDGETS", "CoverageEvaluation", "CoverageScore", "sentence_scores", "word_scores"]
 
 BUDGETS = (0.01, 0.05, 0.1)
-"""The shares of the sentences that a reader looks at."""
+"""The shares of the sentences that a reader examines."""
 
 _CHUNK = 1 << 21  # numbers in one block of resampled counts
 
@@ -124,11 +124,11 @@ def sentence_scores(
     generator = np.random.default_rng(seed)
     rows, size = [], max(1, _CHUNK // max(len(labels), 1))
     for start in range(0, resamples, size):
-        drawn = [
+        sampled = [
             np.bincount(generator.integers(len(labels), size=len(labels)), minlength=len(labels))
             for _ in range(min(size, resamples - start))
         ]
-        rows.append(ranking.measure(np.array(drawn, dtype=np.float64)))
+        rows.append(ranking.measure(np.array(sampled, dtype=np.float64)))
     return dict(zip(_NAMES, map(_estimate, values, np.concatenate(rows).T), strict=True))
 
 

@@ -107,9 +107,14 @@ class LinkTable:
         """The geometric mean of both directions: a link that only one finds probable counts little."""
         return np.sqrt(self.forward * self.backward)
 
+    @cached_property
+    def swap_order(self) -> Int[np.ndarray, "K"]:
+        """The cells in the order of the swapped table, in which the target word varies slowest."""
+        return np.argsort(self.words[1], kind="stable")
+
     def swapped(self) -> "LinkTable":
         """Return the table in the other direction."""
-        order = np.argsort(self.words[1], kind="stable")
+        order = self.swap_order
         return LinkTable(
             [pair.swapped() for pair in self.pairs],
             self.offsets[::-1],
@@ -179,6 +184,10 @@ class LinkCounts:
         )
         return cls(keys, counts, (occurrences[0], occurrences[1]))
 
+    def of_cells(self, table: LinkTable) -> Float[np.ndarray, "K"]:
+        """Return the number of links of the words of each cell of a table that is not swapped."""
+        return self.of(*(own[index] for own, index in zip(table.numbers, table.words, strict=True)))
+
     def of(self, source: np.ndarray, target: np.ndarray) -> Float[np.ndarray, "K"]:
         """Return the number of links of each pair of words, by their numbers."""
         if not len(self.keys):
@@ -219,13 +228,17 @@ class SideEvidence:
     other_unlinked: Float[np.ndarray, "M"]
 
     @classmethod
-    def collect(cls, table: LinkTable, counts: LinkCounts, swapped: bool = False) -> Self:
+    def collect(
+        cls, table: LinkTable, counts: LinkCounts, swapped: bool = False, linked: np.ndarray | None = None
+    ) -> Self:
         """Collect the evidence about the source side of a table.
 
         Args:
             table: The link probabilities, swapped to collect the evidence about the translations.
             counts: Link counts of the training text.
             swapped: Whether the table is swapped.
+            linked: [K], the link counts of the cells. They are found by default, but are the same in both
+                directions.
         """
         numbers, offsets = table.numbers[0], table.offsets[0]
         words = [word for pair in table.pairs for word in pair.source]
@@ -235,7 +248,10 @@ class SideEvidence:
             for value in _copied(*pair.folded, numbers[first:last].tolist())
         ]
         occurrences = counts.occurrences[1 if swapped else 0]
-        statistics = _statistics(table, counts, swapped)
+        if linked is None:
+            own, other = (side[index] for side, index in zip(table.numbers, table.words, strict=True))
+            linked = counts.of(other, own) if swapped else counts.of(own, other)
+        statistics = _statistics(table, linked, counts.occurrences[::-1] if swapped else counts.occurrences)
         statistics[:, 0] *= 1 - np.array(copied)
         return cls(
             offsets,
@@ -260,12 +276,12 @@ class SideEvidence:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
-def _statistics(table: LinkTable, counts: LinkCounts, swapped: bool) -> Float[np.ndarray, "N 12"]:
-    """Return the statistics of the source words of a table."""
+def _statistics(
+    table: LinkTable, linked: Float[np.ndarray, "K"], occurrences: tuple[np.ndarray, ...]
+) -> Float[np.ndarray, "N 12"]:
+    """Return the statistics of the source words of a table, given link counts of cells and of words."""
     index, other_index = table.words
     own, other = table.numbers[0][index], table.numbers[1][other_index]
-    linked = counts.of(other, own) if swapped else counts.of(own, other)
-    occurrences = counts.occurrences[::-1] if swapped else counts.occurrences
     own_count, other_count = _lookup(occurrences[0], own), _lookup(occurrences[1], other)
     # Constants keep the estimates of rare words low.
     translation, reverse = linked / (own_count + 2), linked / (other_count + 2)
@@ -273,16 +289,17 @@ def _statistics(table: LinkTable, counts: LinkCounts, swapped: bool) -> Float[np
     size = len(table.numbers[0])
     claimed = np.bincount(other_index, weights=table.backward, minlength=len(table.numbers[1]))
 
-    def total(values: np.ndarray) -> np.ndarray:
-        return np.bincount(index, weights=values, minlength=size)
+    # All cells of a source word are neighbors, so a reduction over ranges suffices.
+    starts = np.flatnonzero(np.diff(index, prepend=-1))
+
+    def total(values: np.ndarray, reduction: np.ufunc = np.add) -> np.ndarray:
+        found = np.zeros(size)
+        if len(starts):
+            found[index[starts]] = reduction.reduceat(values, starts)
+        return found
 
     def largest(values: np.ndarray) -> np.ndarray:
-        found = np.zeros(size)
-        if len(values):
-            # All cells of a source word are neighbors, so a reduction over ranges suffices.
-            starts = np.flatnonzero(np.diff(index, prepend=-1))
-            found[index[starts]] = np.maximum.reduceat(values, starts)
-        return found
+        return total(values, np.maximum)
 
     def log(values: np.ndarray, floor: float = _MIN_PROBABILITY) -> np.ndarray:
         return np.log(values + floor)
@@ -405,19 +422,21 @@ def _copied(words: Sequence[str], others: Sequence[str], numbers: Sequence[int])
     """Return for each word its similarity to a word of the other side, from 0 to 1."""
     # Only unknown words are compared by their beginning: for the others, the aligner has evidence.
     there = set(others)
-    return [
-        (1.0 if word in there else _similarity(word, there) if number == UNKNOWN else 0.0)
-        if word.isalnum()
-        else 0.0
-        for word, number in zip(words, numbers, strict=True)
-    ]
+    shared = {word for word in there.intersection(words) if word.isalnum()}
+    found = [1.0 if word in shared else 0.0 for word in words]
+    for place, number in enumerate(numbers):
+        if number == UNKNOWN and not found[place] and words[place].isalnum():
+            found[place] = _similarity(words[place], there)
+    return found
 
 
 def _similarity(word: str, others: Iterable[str]) -> float:
     """Return the largest share of a common beginning of a word and others, 0 below four characters."""
-    best = 0.0
+    best, start = 0.0, word[:_MIN_PREFIX]
+    if len(word) < _MIN_PREFIX:
+        return best
     for other in others:
-        if other[:_MIN_PREFIX] != word[:_MIN_PREFIX] or min(len(word), len(other)) < _MIN_PREFIX:
+        if not other.startswith(start):
             continue
         shared = next(
             (i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b),

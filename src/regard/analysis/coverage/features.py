@@ -1,6 +1,5 @@
 """Features of words and sentences, from which coverage errors are predicted."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -263,24 +262,27 @@ def _repetitions(pair: WordPair, forward: Float[np.ndarray, "S T"]) -> Float[np.
     """Return the features of the target words of one sentence without those of links to nothing."""
     words = pair.folded[1]
     table = np.zeros((len(words), 7))
-    places: dict[str, list[int]] = {}
     repeated = repeated_ngrams(words)
-    source_counts = Counter(pair.folded[0])
+    table[:, 0] = np.array(repeated) / _MAX_NGRAM
+    places: dict[str, list[int]] = {}
     for t, word in enumerate(words):
-        earlier = places.setdefault(word, [])
-        table[t, 0] = repeated[t] / _MAX_NGRAM
-        if earlier and word.isalnum():
-            # The overlap is large if both occurrences are linked to the same source word.
-            overlap = (forward[:, t] @ forward[:, earlier]).max()
+        places.setdefault(word, []).append(t)
+    for word, own in places.items():
+        if len(own) == 1 or not word.isalnum():
+            continue
+        source_count = pair.folded[0].count(word)
+        # The overlap is large if both occurrences are linked to the same source word.
+        overlaps = forward[:, own].T @ forward[:, own]
+        for number, (last, t) in enumerate(pairwise(own), 1):
+            overlap = overlaps[number, :number].max()
             table[t, 1:] = (
                 1.0,
-                float(t - earlier[-1] == 1),
+                float(t - last == 1),
                 overlap,
                 overlap * repeated[t] / _MAX_NGRAM,
-                float(source_counts[word] > len(earlier)),
-                1.0 / (t - earlier[-1]),
+                float(source_count > number),
+                1.0 / (t - last),
             )
-        earlier.append(t)
     return table
 
 
@@ -289,13 +291,17 @@ def repeated_ngrams(words: Sequence[str]) -> list[int]:
     longest = [0] * len(words)
     for size in range(1, _MAX_NGRAM + 1):
         first: dict[tuple[str, ...], int] = {}
-        for start in range(len(words) - size + 1):
-            ngram = tuple(words[start : start + size])
+        repeats = False
+        for start, ngram in enumerate(zip(*(words[shift:] for shift in range(size)), strict=False)):
             seen = first.setdefault(ngram, start)
             # Overlap is excluded, because "a a a" does not repeat the bigram "a a".
-            if seen + size <= start and any(word.isalnum() for word in ngram):
-                for t in range(start, start + size):
-                    longest[t] = size
+            if seen + size <= start:
+                repeats = True
+                if any(word.isalnum() for word in ngram):
+                    longest[start : start + size] = [size] * size
+        # A longer n-gram is repeated only if its beginning is.
+        if not repeats:
+            break
     return longest
 
 

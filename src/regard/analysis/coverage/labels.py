@@ -136,7 +136,7 @@ def _read_table(path: Path | str, lines: Sequence[str]) -> list[LineLabels]:
         place = cells.pop("line")
         # An empty cell is an unknown label.
         valid = all(value in ("", "0", "1") for value in cells.values())
-        # A line has at most 1 MiB, but a number of so many digits is no line number.
+        # A line has at most 1 MiB, but a number of 12 digits is no line number.
         if len(line.split("\t")) != len(header) or not valid or not (place.isdecimal() and len(place) < 12):
             raise DataError(
                 f"{path}:{number}: expected {len(header)} columns: a line number, and labels 0 or 1"

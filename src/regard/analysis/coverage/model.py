@@ -7,6 +7,7 @@ that text.
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -226,9 +227,12 @@ class CoverageModel:
     def collect(self, pairs: Sequence[WordPair], num_threads: int = 0) -> Evidence:
         """Return the evidence about a text."""
         table = LinkTable.of(self.aligner, pairs, num_threads)
-        source = SideEvidence.collect(table, self.counts)
+        linked = self.counts.of_cells(table)
         # `SideEvidence.collect` reads the source side, so the table is swapped for the other side.
-        target = SideEvidence.collect(table.swapped(), self.counts, swapped=True)
+        swapped = table.swapped()
+        calls = (table, self.counts, False, linked), (swapped, self.counts, True, linked[table.swap_order])
+        with ThreadPoolExecutor(1 if num_threads == 1 else 2) as pool:
+            source, target = pool.map(lambda call: SideEvidence.collect(*call), calls)
         return Evidence(table, source, target, self.length.excess(pairs) if pairs else np.empty(0))
 
     def scores(self, evidence: Evidence) -> list[PairScores]:
@@ -328,4 +332,4 @@ class CombinedDetector(Detector):
         """Return the probabilities of each pair."""
         model = self.inputs.model
         assert model is not None
-        return model.scores(model.collect(pairs, self.inputs.num_threads))
+        return [one for evidence in self.inputs.evidence(pairs) for one in model.scores(evidence)]

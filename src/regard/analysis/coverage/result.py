@@ -182,7 +182,7 @@ class CoverageCheck(Result):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is unusual about the text in words, with the lines: empty or copied translations, ..."""
+        """The unusual parts about the text in words, with the lines: empty or copied translations, ..."""
         found = []
         for note, text in NOTES.items():
             lines = [one.line for one in self.sentences if one.note == note]

@@ -1,12 +1,12 @@
 """Sentence pairs as words, which every detector of coverage errors reads."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
-__all__ = ["SideText", "WordPair", "split_line", "split_pairs", "word_spans"]
+__all__ = ["SideText", "WordPair", "blocks", "split_line", "split_pairs", "word_spans"]
 
 # Scripts without spaces between words. Each of their characters is a word, because an aligner needs units
 # that recur.
@@ -17,6 +17,7 @@ _CLOSING = frozenset(".,;:!?)]}»”…%。、，；：！？）」』")
 _OPENING = frozenset("([{«„“¿¡（「『")
 _JOINING = frozenset("-‐‑'’`")
 """Hyphens and apostrophes, which join two words into one: `T-Shirt`, `don't`."""
+_BLOCK_CELLS = 1_000_000  # pairs of a source and a target word
 
 
 @dataclass(frozen=True)
@@ -146,3 +147,15 @@ def word_spans(line: str) -> list[tuple[int, int]]:
 def split_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[WordPair]:
     """Return the words of each pair of lines."""
     return [WordPair(split_line(s), split_line(t), (s, t)) for s, t in zip(sources, targets, strict=True)]
+
+
+def blocks(pairs: Sequence[WordPair]) -> Iterator[Sequence[WordPair]]:
+    """Yield neighboring pairs in blocks whose evidence fits in about 100 MB. A short text is one block."""
+    start, cells = 0, 0
+    for place, pair in enumerate(pairs):
+        cells += len(pair.source) * len(pair.target)
+        if cells > _BLOCK_CELLS and place > start:
+            yield pairs[start:place]
+            start, cells = place, len(pair.source) * len(pair.target)
+    if start < len(pairs):
+        yield pairs if start == 0 else pairs[start:]

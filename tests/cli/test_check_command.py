@@ -1,0 +1,76 @@
+"""`regard check` and `regard corrupt`: their output, files and messages."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli.main import app
+
+GERMAN = ["Ein Hund schläft.", "Zwei Männer spielen.", "Die Frau liest."] * 8
+ENGLISH = ["A dog is sleeping.", "Two men are playing.", "The woman is reading."] * 8
+
+
+@pytest.fixture
+def texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    repeated = ["A dog a dog is sleeping.", "", *ENGLISH[2:]]
+    for name, lines in (("de", GERMAN), ("en", ENGLISH), ("bad", repeated)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+def run(line: str, code: int = 0):
+    result = CliRunner().invoke(app, line.split())
+    assert result.exit_code == code, result.exception or result.output
+    return result
+
+
+def test_worst_sentences_are_shown_with_marks(texts) -> None:
+    shown = run("check de bad --detector repetition").stdout
+    assert shown.startswith("Of 24 sentences, 1 probably repeats a word.\n\nline 1  repetition 0.90\n")
+    assert "  A dog <a dog> is sleeping.\n" in shown and "\x1b" not in shown
+    assert run("check de bad --detector repetition --worst 0").stdout.count("\n") == 1
+
+
+def test_empty_translation_is_noted(texts) -> None:
+    result = run("check de bad --detector length")
+    assert "line 2: the translation is empty" in result.output
+    assert "line 2  omission 1.00" in result.output and "(empty)" in result.output
+
+
+def test_table_and_json_have_every_sentence(texts) -> None:
+    run("check de bad --detector repetition --tsv out.tsv --json out.json")
+    header, first, *others = (texts / "out.tsv").read_text(encoding="utf-8").splitlines()
+    assert header.split("\t") == [
+        "line", "repetition", "omitted", "added", "repeated", "note", "source", "translation",
+    ]  # fmt: skip
+    assert first.split("\t")[4] == "a dog" and len(others) == 23
+    assert json.loads((texts / "out.json").read_text())["counts"] == {"repetition": 1}
+
+
+def test_corrupted_text_is_evaluated_by_its_labels(texts) -> None:
+    run("corrupt de en --kinds repetition --rate 0.5 -o new --labels-output labels")
+    shown = run("check de new --detector repetition --labels labels --worst 0").stdout
+    rows = [line.split("\t") for line in shown.splitlines() if line.startswith("sentence\trepetition")]
+    assert rows[0][4] == "auroc" and float(rows[0][5]) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("check de en", 2, "the detector 'combined' needs parallel text of good translations"),
+        ("check de en --detector magic", 2, "--detector 'magic': expected one of"),
+        ("check de en --error typo", 2, "--error 'typo': expected one of"),
+        ("check de en --train-source de", 2, "--train-source and --train-target need each other"),
+        ("check de en --train-source de --train-target en --model m", 2, "not both"),
+        ("check de en --save-model m", 2, "--save-model needs --train-source"),
+        ("check de en --train-source de --train-target en", 1, "24 sentence pairs; at least 100"),
+        ("corrupt de en --kinds typo", 2, "'typo' is unknown"),
+        ("corrupt de nothing", 1, "nothing"),
+    ],
+)  # fmt: skip
+def test_wrong_options_give_one_message(texts, line, code, message) -> None:
+    result = CliRunner().invoke(app, line.split())
+    assert getattr(result.exception, "exit_status", result.exit_code) == code
+    assert message in str(result.exception)
