@@ -36,8 +36,8 @@ from regard.analysis.coverage.base import (
 )
 from regard.analysis.coverage.contrastive import ContrastiveDetector
 from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, corrupt_pairs
-from regard.analysis.coverage.evidence import LinkTable
-from regard.analysis.coverage.model import CoverageModel
+from regard.analysis.coverage.evidence import TextPosteriors
+from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.text import WordPair, split_pairs
 from regard.api.loading import load_translator
@@ -77,11 +77,11 @@ def read_pairs(data: Path, split: str) -> list[WordPair]:
     return split_pairs(*map(list, sides))
 
 
-def coverage_model(data: Path, cache: Path | None) -> CoverageModel:
+def coverage_model(data: Path, cache: Path | None) -> ErrorModel:
     """Return the model of good translations, trained on the training text."""
     if cache is not None and cache.exists():
         return load_coverage_model(cache)
-    model = CoverageModel.train(read_pairs(data, "train"))
+    model = ErrorModel.train(read_pairs(data, "train"))
     if cache is not None:
         save_coverage_model(model, cache)
     return model
@@ -113,7 +113,7 @@ def quality(options: argparse.Namespace) -> None:
     """Print the quality of all detectors."""
     model = coverage_model(options.data, options.coverage_model)
     pairs = read_pairs(options.data, options.split)
-    links = LinkTable.of(model.aligner, pairs).best_links()
+    links = TextPosteriors.of(model.aligner, pairs).best_links()
     both = {"translator": load(options.model), "reverse_translator": load(options.reverse)}
     config = ContrastiveConfig(**{name: getattr(options, name) for name in SETTINGS})
     detectors: dict[str, Callable[[Sequence[WordPair]], Scores]] = {

@@ -1,13 +1,13 @@
-"""How well detectors find coverage errors: synthetic errors, the phrasebook, and human judgements.
+"""How well detectors find coverage errors: synthetic errors, the phrasebook, and human judgments.
 
     python benchmarks/coverage_quality.py synthetic DATA [--split val|test] [--model-dir DIR]
     python benchmarks/coverage_quality.py phrasebook
     python benchmarks/coverage_quality.py parliament DATA
-    python benchmarks/coverage_quality.py judgements DATA [--split dev|test]
+    python benchmarks/coverage_quality.py judgments DATA [--split dev|test]
 
 DATA contains the directories `multi30k`, `europarl20k` and `coverage`. Choices are made on val and dev.
 `synthetic` trains on Multi30k; `parliament` trains on Europarl and 10,000 captions, and detects synthetic
-errors in news, another domain; `judgements` trains on the same text from English to German, and compares the
+errors in news, another domain; `judgments` trains on the same text from English to German, and compares the
 spans that both annotators of Vamvas & Sennrich (2022) call an undertranslation of important information with
 those that both call a good translation.
 """
@@ -25,8 +25,8 @@ import numpy as np
 
 from regard.analysis.coverage.base import CoverageError, DetectionInput, build_detector
 from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, corrupt_pairs
-from regard.analysis.coverage.evidence import LinkTable
-from regard.analysis.coverage.model import CoverageModel
+from regard.analysis.coverage.evidence import TextPosteriors
+from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.text import WordPair, split_pairs, word_spans
 from regard.data.links import Links
@@ -76,12 +76,12 @@ def labels_of(one: CorruptedPair, error: CoverageError) -> np.ndarray:
 
 
 def frequent_words(pairs: Sequence[WordPair]) -> set[str]:
-    """Return the most frequent source words."""
+    """Return the source words with the highest frequency."""
     words, counts = np.unique([word for pair in pairs for word in pair.folded[0]], return_counts=True)
     return set(words[np.argsort(-counts)[:NUM_WORDS]].tolist())
 
 
-def report_synthetic(model: CoverageModel, pairs: Sequence[WordPair], links: Sequence[Links]) -> None:
+def report_synthetic(model: ErrorModel, pairs: Sequence[WordPair], links: Sequence[Links]) -> None:
     """Print the figures of each detector for each kind of error in half of the pairs."""
     frequent = frequent_words(pairs)
     print(f"{'error':<12}{'detector':<12}{'AUROC':>8}{'word F1':>9}{'precision':>11}{'recall':>8}")
@@ -107,7 +107,7 @@ def report_synthetic(model: CoverageModel, pairs: Sequence[WordPair], links: Seq
                     [any(one.pair.folded[0][i] not in frequent for i in one.omitted) for one in examples]
                 )
                 kept = content | ~hit
-                line += f"   with a word beyond the {NUM_WORDS} most frequent ones: "
+                line += f"   with a word beyond the {NUM_WORDS} words of highest frequency: "
                 line += f"{area_under_curve(hit[kept], sentence[kept]):.4f} ({int(content.sum())} pairs)"
             print(line, flush=True)
 
@@ -116,7 +116,7 @@ def synthetic(data: Path, split: str, directory: Path | None) -> None:
     """Print the figures of Multi30k."""
     model = train(read_pairs(data, "multi30k", "train"), directory)
     pairs = read_pairs(data, "multi30k", {"test": "test_2016_flickr"}.get(split, split))
-    report_synthetic(model, pairs, LinkTable.of(model.aligner, pairs).best_links())
+    report_synthetic(model, pairs, TextPosteriors.of(model.aligner, pairs).best_links())
 
 
 def phrasebook() -> None:
@@ -126,12 +126,12 @@ def phrasebook() -> None:
     report_synthetic(train(training), pairs, [one.links for one in made[1]])
 
 
-def train(pairs: Sequence[WordPair], directory: Path | None = None) -> CoverageModel:
+def train(pairs: Sequence[WordPair], directory: Path | None = None) -> ErrorModel:
     """Train a model and print the time, or load it if it was saved before."""
     if directory is not None and directory.exists():
         return load_coverage_model(directory)
     start = time.perf_counter()
-    model = CoverageModel.train(pairs)
+    model = ErrorModel.train(pairs)
     print(f"trained on {len(pairs)} pairs in {time.perf_counter() - start:.0f} s", flush=True)
     if directory is not None:
         save_coverage_model(model, directory)
@@ -151,11 +151,11 @@ def parliament(data: Path, directory: Path | None) -> None:
     for corpus, name in (("europarl20k", "validation"), ("multi30k", "val")):
         pairs = read_pairs(data, corpus, name)
         print(corpus, name)
-        report_synthetic(model, pairs, LinkTable.of(model.aligner, pairs).best_links())
+        report_synthetic(model, pairs, TextPosteriors.of(model.aligner, pairs).best_links())
 
 
-def judgements(data: Path, split: str, directory: Path | None) -> None:
-    """Print how well the marked spans of both classes are told apart."""
+def judgments(data: Path, split: str, directory: Path | None) -> None:
+    """Print how well the marked spans of both classes are distinguished."""
     model = train(mixed_text(data, ("en", "de")), directory)
     votes: dict[tuple, list[list[str]]] = {}
     for annotator in (1, 2):
@@ -194,7 +194,7 @@ def judgements(data: Path, split: str, directory: Path | None) -> None:
 def main() -> None:
     """Run one of the comparisons."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("comparison", choices=("synthetic", "phrasebook", "parliament", "judgements"))
+    parser.add_argument("comparison", choices=("synthetic", "phrasebook", "parliament", "judgments"))
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--split", default=None)
     parser.add_argument("--model-dir", type=Path, help="where the model is kept for the next run")
@@ -209,7 +209,7 @@ def main() -> None:
     elif given.comparison == "parliament":
         parliament(given.data, given.model_dir)
     else:
-        judgements(given.data, given.split or "dev", given.model_dir)
+        judgments(given.data, given.split or "dev", given.model_dir)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detec
 from regard.analysis.coverage.corruptions import CORRUPTIONS, corrupt_pairs
 from regard.analysis.coverage.features import best_run
 from regard.analysis.coverage.logistic import LogisticRegression
-from regard.analysis.coverage.model import CoverageModel
+from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.text import WordPair, split_line, split_pairs
 from regard.errors import DataError, UsageError
@@ -34,8 +34,8 @@ def area_under_curve(labels: np.ndarray, scores: np.ndarray) -> float:
 
 
 @pytest.fixture(scope="module")
-def model() -> CoverageModel:
-    return CoverageModel.train(phrases(1_500, 1)[0], num_threads=1)
+def model() -> ErrorModel:
+    return ErrorModel.train(phrases(1_500, 1)[0], num_threads=1)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_saved_model_gives_equal_scores_and_damage_is_named(model, tmp_path) -> 
 
 def test_too_little_training_text_is_refused() -> None:
     with pytest.raises(DataError, match="has 20 sentence pairs; at least 100 are needed"):
-        CoverageModel.train(phrases(20, 1)[0])
+        ErrorModel.train(phrases(20, 1)[0])
 
 
 def test_detectors_name_the_input_that_they_need(model) -> None:

@@ -19,7 +19,7 @@ from regard.cli.command import Command, expand_groups, fill_in_settings, given, 
 from regard.cli.main import app
 from regard.errors import UsageError
 
-MAX_DECLARATIONS = 120
+MAX_DECLARATIONS = 135
 DIFFERENT_BY_COMMAND = {
     "--aligner", "--format", "--input", "--line", "--links-output", "--model", "--num-threads", "--output",
     "--output-dir", "--seed", "--set",

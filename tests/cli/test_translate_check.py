@@ -9,7 +9,7 @@ from test_translate import LINES, run, save_model, translate
 
 import regard
 from regard.analysis.coverage.judge import CoverageModelJudge
-from regard.analysis.coverage.model import CoverageModel
+from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import save_coverage_model
 from regard.analysis.coverage.text import WordPair
 from regard.config import from_dict
@@ -63,7 +63,7 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # The target words differ from the source words, which a coverage model would take as copies.
     pairs = [WordPair(one, tuple(f"{word}{word}" for word in one)) for one in words]
     directory = tmp_path_factory.mktemp("checkers") / "upper"
-    save_coverage_model(CoverageModel.train(pairs, num_threads=1), directory)
+    save_coverage_model(ErrorModel.train(pairs, num_threads=1), directory)
     return directory
 
 

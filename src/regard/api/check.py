@@ -2,7 +2,7 @@
 
 check = regard.check("test.de", "system.en", training=("train.de", "train.en"))
 print(check.summary())
-check.worst(3)  # the sentences with the most probable errors
+check.worst(3)  # the sentences with the highest probabilities
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
-from regard.analysis.coverage.model import CoverageModel as TrainedModel
-from regard.analysis.coverage.model import CoverageModelConfig
+from regard.analysis.coverage.model import CoverageModelConfig, ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.notes import apply_note, find_note
 from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CoverageModel", "check", "read_parallel"]
 
-Translator: TypeAlias = "BaseTranslator | Model | Path | str"
+TranslatorSource: TypeAlias = "BaseTranslator | Model | Path | str"
 """A translator, a model, or a model directory."""
 _MAX_WORDS = 2_000
 """Maximum number of words of a sentence: evidence needs memory for each pair of words."""
@@ -43,7 +42,7 @@ class CoverageModel:
         num_threads: Number of threads of the word aligner. 0 uses all processors.
     """
 
-    model: TrainedModel
+    model: ErrorModel
     num_threads: int = 0
 
     @classmethod
@@ -68,7 +67,7 @@ class CoverageModel:
         """
         names = "training sources", "training translations"
         pairs = _split(*read_parallel(sources, translations, names))
-        return cls(TrainedModel.train(pairs, config, num_threads), num_threads)
+        return cls(ErrorModel.train(pairs, config, num_threads), num_threads)
 
     @classmethod
     def load(cls, directory: Path | str, num_threads: int = 0) -> Self:
@@ -95,8 +94,8 @@ def check(
     *,
     model: CoverageModel | Path | str | None = None,
     training: tuple[TextSource, TextSource] | None = None,
-    translator: "Translator | None" = None,
-    reverse_translator: "Translator | None" = None,
+    translator: "TranslatorSource | None" = None,
+    reverse_translator: "TranslatorSource | None" = None,
     num_threads: int = 0,
 ) -> CoverageCheck:
     """Find omissions, additions and repetitions in translations of any system, without a reference.
@@ -143,7 +142,7 @@ def check(
     return CoverageCheck(detector, tuple(sentences))
 
 
-def _load_translator(given: "Translator | None") -> BaseTranslator | None:
+def _load_translator(given: "TranslatorSource | None") -> BaseTranslator | None:
     """Return the translator of a model, of its directory, or itself."""
     if isinstance(given, Path | str):
         return load_translator([Path(given)])

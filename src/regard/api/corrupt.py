@@ -15,7 +15,7 @@ from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
 from regard.analysis.coverage.base import CoverageError, SentenceError
 from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptedPair, Corruption, corrupt_pairs
-from regard.analysis.coverage.evidence import LinkTable
+from regard.analysis.coverage.evidence import TextPosteriors
 from regard.analysis.coverage.labels import LineLabels, format_labels
 from regard.analysis.coverage.text import WordPair, split_line, split_pairs, word_spans
 from regard.api.arguments import TextSource, as_list
@@ -139,7 +139,7 @@ def _find_links(
         usable = (pair.folded for pair in pairs if pair.source and pair.target)
         corpus = Corpus.from_tokens(usable, names=("sources", "translations"))
         model = train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=seed), lowercase=True)
-    return LinkTable.of(model, pairs).best_links()
+    return TextPosteriors.of(model, pairs).best_links()
 
 
 def _render(line: str, pair: WordPair, made: CorruptedPair, whole: dict[tuple[str, ...], str]) -> str:

@@ -115,7 +115,7 @@ class CheckOutput:
     worst: Annotated[
         int,
         typer.Option(
-            help="Maximum number of sentences that are shown, the most probable errors first.",
+            help="Maximum number of sentences that are shown, the highest probabilities first.",
             min=0,
             max=1_000_000,
         ),
@@ -123,8 +123,8 @@ class CheckOutput:
     error: Annotated[
         str | None,
         typer.Option(
-            help="Sort by this error: omission, addition, repetition or unrelated. Default: the most "
-            "probable one of each sentence.",
+            help="Sort by this error: omission, addition, repetition or unrelated. Default: the top-scoring "
+            "error of each sentence.",
             show_default=False,
         ),
     ] = None
@@ -181,9 +181,9 @@ def check_command(
 ) -> None:
     """Find omissions, additions and repetitions in translations of any system, without a reference.
 
-    The most probable errors come first. Omitted words stand in square brackets in the source, added words in
+    The highest probabilities come first. Omitted words stand in square brackets in the source, added words in
     braces and repeated words in angle brackets in the translation. A question mark follows a word that is
-    only the most probable one. The probabilities of the detector `combined` are calibrated for text in which
+    only the top-scoring one. The probabilities of the detector `combined` are calibrated for text in which
     one sentence in ten has each error.
 
     Example: regard check test.de system.en --train-source train.de --train-target train.en

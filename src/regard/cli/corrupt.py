@@ -15,7 +15,7 @@ __all__ = ["corrupt_command"]
 
 
 @dataclass(frozen=True)
-class ErrorOptions:
+class CorruptionOptions:
     """The synthetic errors."""
 
     panel: ClassVar[str] = "Errors"
@@ -47,7 +47,7 @@ class ErrorOptions:
 def corrupt_command(
     source: ParallelSourceArgument,
     translation: ParallelTargetArgument,
-    errors: ErrorOptions,
+    errors: CorruptionOptions,
     output: OutputOption = None,
     labels_output: Annotated[
         Path | None,

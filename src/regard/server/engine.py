@@ -32,7 +32,7 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 Job = TypeVar("Job")
-Answer = TypeVar("Answer")
+Reply = TypeVar("Reply")
 _BATCHES_PER_CLEANUP = 50
 """Number of batches after which free memory is returned to the system; batches have hundreds of shapes."""
 
@@ -222,8 +222,8 @@ class ModelServer:
 
 
 def isolate_failures(
-    work: Callable[[Sequence[Job]], Iterator[Answer | Exception]], jobs: Sequence[Job]
-) -> list[Answer | Exception]:
+    work: Callable[[Sequence[Job]], Iterator[Reply | Exception]], jobs: Sequence[Job]
+) -> list[Reply | Exception]:
     """Return the answers to jobs; if the batch fails, process each job alone to isolate the failure."""
     try:
         return list(work(jobs))

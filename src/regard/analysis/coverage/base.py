@@ -20,7 +20,7 @@ from regard.registry import NamedRegistry, subclass_of
 from regard.types import Float
 
 if TYPE_CHECKING:
-    from regard.analysis.coverage.model import CoverageModel, Evidence
+    from regard.analysis.coverage.model import ErrorModel, Evidence
 
 __all__ = [
     "DETECTORS",
@@ -97,7 +97,7 @@ class DetectionInput:
         contrastive: Settings of contrastive conditioning.
     """
 
-    model: "CoverageModel | None" = None
+    model: "ErrorModel | None" = None
     num_threads: int = 0
     translator: BaseTranslator | None = None
     reverse_translator: BaseTranslator | None = None

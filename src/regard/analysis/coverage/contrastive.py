@@ -48,7 +48,7 @@ __all__ = ["ContrastiveDetector", "SpanGains", "score_spans"]
 _log = logging.getLogger(__name__)
 _BLOCK = 1_000  # sentence pairs whose spans are scored together
 
-Span = tuple[int, int]
+WordSpan = tuple[int, int]
 """The first word of a span and the word after its last one."""
 
 
@@ -66,7 +66,7 @@ class SpanGains:
     text: SideText
     condition: str
     length: int
-    gains: dict[Span, float] = field(default_factory=dict)
+    gains: dict[WordSpan, float] = field(default_factory=dict)
 
     @property
     def best(self) -> float:
@@ -88,7 +88,7 @@ class SpanGains:
                 found[first:last] = np.maximum(found[first:last], gain)
         return found
 
-    def first_spans(self, suspicion: Float[np.ndarray, "S"] | None, share: float) -> list[Span]:
+    def first_spans(self, suspicion: Float[np.ndarray, "S"] | None, share: float) -> list[WordSpan]:
         """Return single units, and the spans between punctuation marks.
 
         Args:
@@ -119,7 +119,7 @@ class SpanGains:
             start = i
         return list(spans)
 
-    def extended_spans(self, size: int, margin: float) -> list[Span]:
+    def extended_spans(self, size: int, margin: float) -> list[WordSpan]:
         """Return spans of `size` units that extend promising spans of one unit less.
 
         A span is promising if it loses at most `margin` nats.
@@ -129,7 +129,7 @@ class SpanGains:
             margin: The limit, in nats.
         """
         units = self.text.units
-        found: dict[Span, None] = {}
+        found: dict[WordSpan, None] = {}
         # The span of all units is excluded, because the rest of the line would be empty.
         for i in range(len(units) - size + 1) if size < len(units) else ():
             span = units[i][0], units[i + size - 1][1]
@@ -183,7 +183,7 @@ def score_spans(
 Inputs = dict[tuple[str, str], None]
 
 
-def _shortened(found: Sequence[SpanGains], spans: Mapping[int, Sequence[Span]]) -> Inputs:
+def _shortened(found: Sequence[SpanGains], spans: Mapping[int, Sequence[WordSpan]]) -> Inputs:
     """Return the distinct pairs of a line without a span and the other line."""
     return {
         (found[row].text.without(*span), found[row].condition): None
@@ -199,7 +199,7 @@ def _log_probabilities(translator: BaseTranslator, inputs: Inputs) -> dict[tuple
 
 def _add_gains(
     found: Sequence[SpanGains],
-    spans: Mapping[int, Sequence[Span]],
+    spans: Mapping[int, Sequence[WordSpan]],
     known: Mapping[tuple[str, str], float],
     whole: Mapping[int, float],
 ) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from regard.analysis.coverage.base import Detector, PairScores, register_detector
-from regard.analysis.coverage.evidence import LinkTable, SideEvidence, WordNorms
-from regard.analysis.coverage.features import LengthModel, repeated_ngrams
+from regard.analysis.coverage.evidence import SideEvidence, TextPosteriors, WordNorms
+from regard.analysis.coverage.features import LengthModel, longest_repetitions
 from regard.analysis.coverage.text import WordPair
 from regard.types import Float, Int
 
@@ -166,7 +166,7 @@ class RepetitionDetector(Detector):
         return [PairScores({"repetition": float(one.max(initial=0.0))}, {"repetition": one}) for one in words]
 
 
-def _repeated_in_table(table: LinkTable) -> Iterator[Float[np.ndarray, "T"]]:
+def _repeated_in_table(table: TextPosteriors) -> Iterator[Float[np.ndarray, "T"]]:
     """Yield the scores of the target words of each pair, which count less if their sources differ."""
     for row, pair in enumerate(table.pairs):
         words = _repeated_words(pair)
@@ -184,17 +184,17 @@ def _repeated_words(pair: WordPair) -> Float[np.ndarray, "T"]:
     source, target = pair.folded
     if len(set(target)) == len(target):
         return np.zeros(len(target))
-    sizes = repeated_ngrams(target)
+    sizes = longest_repetitions(target)
     found = np.array([_SIZE_SCORES[size] for size in sizes])
     for t, size in enumerate(sizes):
         if any(target[t - n : t] == target[t : t + n] for n in range(1, size + 1) if t >= n):
             found[t : t + size] = _ADJACENT
-    largest = max(repeated_ngrams(source), default=0)
+    largest = max(longest_repetitions(source), default=0)
     # A source with a repetition of this size may need one in the translation.
     return np.where(np.array(sizes, dtype=np.int64) <= largest, found * _SOURCE_REPEATS, found)
 
 
-def _same_source(table: LinkTable, row: int, scores: Float[np.ndarray, "T"]) -> Float[np.ndarray, "T"]:
+def _same_source(table: TextPosteriors, row: int, scores: Float[np.ndarray, "T"]) -> Float[np.ndarray, "T"]:
     """Return for each target word the share of its links that an earlier copy of it has, at least 0.2."""
     pair = table.pairs[row]
     words = pair.folded[1]

@@ -21,7 +21,7 @@ from regard.analysis.coverage.text import WordPair
 from regard.data.links import Links
 from regard.types import Float, Int
 
-__all__ = ["NUM_CLASSES", "STATISTICS", "LinkCounts", "LinkTable", "SideEvidence", "WordNorms"]
+__all__ = ["NUM_CLASSES", "STATISTICS", "LinkCounts", "SideEvidence", "TextPosteriors", "WordNorms"]
 
 STATISTICS = (
     "unlinked",
@@ -58,7 +58,7 @@ _MIN_PREFIX = 4  # characters that two similar words share at least
 
 
 @dataclass(frozen=True)
-class LinkTable:
+class TextPosteriors:
     """Link probabilities of all pairs of a text. A cell is a source word and a target word of the same pair.
 
     Attributes:
@@ -112,10 +112,10 @@ class LinkTable:
         """The cells in the order of the swapped table, in which the target word varies slowest."""
         return np.argsort(self.words[1], kind="stable")
 
-    def swapped(self) -> "LinkTable":
+    def swapped(self) -> "TextPosteriors":
         """Return the table in the other direction."""
         order = self.swap_order
-        return LinkTable(
+        return TextPosteriors(
             [pair.swapped() for pair in self.pairs],
             self.offsets[::-1],
             self.numbers[::-1],
@@ -167,7 +167,7 @@ class LinkCounts:
     occurrences: tuple[Float[np.ndarray, "V"], Float[np.ndarray, "W"]]
 
     @classmethod
-    def estimate(cls, table: LinkTable, sizes: tuple[int, int]) -> Self:
+    def estimate(cls, table: TextPosteriors, sizes: tuple[int, int]) -> Self:
         """Count the links of good translations.
 
         Args:
@@ -184,7 +184,7 @@ class LinkCounts:
         )
         return cls(keys, counts, (occurrences[0], occurrences[1]))
 
-    def of_cells(self, table: LinkTable) -> Float[np.ndarray, "K"]:
+    def of_cells(self, table: TextPosteriors) -> Float[np.ndarray, "K"]:
         """Return the number of links of the words of each cell of a table that is not swapped."""
         return self.of(*(own[index] for own, index in zip(table.numbers, table.words, strict=True)))
 
@@ -229,7 +229,11 @@ class SideEvidence:
 
     @classmethod
     def collect(
-        cls, table: LinkTable, counts: LinkCounts, swapped: bool = False, linked: np.ndarray | None = None
+        cls,
+        table: TextPosteriors,
+        counts: LinkCounts,
+        swapped: bool = False,
+        linked: np.ndarray | None = None,
     ) -> Self:
         """Collect the evidence about the source side of a table.
 
@@ -277,7 +281,7 @@ class SideEvidence:
 
 
 def _statistics(
-    table: LinkTable, linked: Float[np.ndarray, "K"], occurrences: tuple[np.ndarray, ...]
+    table: TextPosteriors, linked: Float[np.ndarray, "K"], occurrences: tuple[np.ndarray, ...]
 ) -> Float[np.ndarray, "N 12"]:
     """Return the statistics of the source words of a table, given link counts of cells and of words."""
     index, other_index = table.words
@@ -331,11 +335,11 @@ def _no_link(probabilities: np.ndarray, index: np.ndarray, size: int) -> np.ndar
     return np.exp(np.bincount(index, weights=missing, minlength=size))
 
 
-def _positions(table: LinkTable) -> Float[np.ndarray, "N"]:
+def _positions(table: TextPosteriors) -> Float[np.ndarray, "N"]:
     """Return the position of the best link of each source word, -1 without a probable link."""
     found = np.full(len(table.numbers[0]), -1.0)
     probable = np.flatnonzero(table.mutual > _LINK_THRESHOLD)
-    # The most probable link of a word is assigned last.
+    # The top-scoring link of a word is assigned last.
     probable = probable[np.argsort(table.mutual[probable], kind="stable")]
     source, target = table.words[0][probable], table.words[1][probable]
     pair = np.searchsorted(table.offsets[1], target, side="right") - 1

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from regard.analysis.coverage.evidence import STATISTICS, LinkTable, SideEvidence, WordNorms
+from regard.analysis.coverage.evidence import STATISTICS, SideEvidence, TextPosteriors, WordNorms
 from regard.analysis.coverage.text import WordPair
 from regard.types import Float, Int
 
@@ -101,7 +101,7 @@ def word_features(
 
 
 def _order_features(evidence: SideEvidence) -> Float[np.ndarray, "N 7"]:
-    """Return how much room the other sentence has for a translation between those of the neighbors.
+    """Return the room that the other sentence has for a translation between those of the neighbors.
 
     If the nearest linked words to the left and to the right are linked to adjacent words, then nothing
     between them can be the translation. An unlinked word in the gap may be a free translation.
@@ -109,8 +109,8 @@ def _order_features(evidence: SideEvidence) -> Float[np.ndarray, "N 7"]:
     sentence = evidence.sentence
     length = np.diff(evidence.other_offsets)[sentence].astype(np.float64)
     left = _nearest(evidence.position, evidence.offsets)
-    backwards = len(evidence.numbers) - evidence.offsets[::-1]
-    right = _nearest(evidence.position[::-1], backwards)[::-1]
+    reversed_offsets = len(evidence.numbers) - evidence.offsets[::-1]
+    right = _nearest(evidence.position[::-1], reversed_offsets)[::-1]
     right = np.where(right < 0, length, right)
     gap = right - left - 1
     total = np.concatenate([[0.0], np.cumsum(evidence.other_unlinked)])
@@ -234,7 +234,7 @@ def best_run(values: Float[np.ndarray, "N"]) -> float:
     return float((total - np.minimum.accumulate(total)).max())
 
 
-def repetition_features(table: LinkTable, target: SideEvidence) -> Float[np.ndarray, "M F"]:
+def repetition_features(table: TextPosteriors, target: SideEvidence) -> Float[np.ndarray, "M F"]:
     """Return the features of each target word of a text for repetitions.
 
     A repetition that the source has as well is linked to two source words; one that it has not is linked to
@@ -262,7 +262,7 @@ def _repetitions(pair: WordPair, forward: Float[np.ndarray, "S T"]) -> Float[np.
     """Return the features of the target words of one sentence without those of links to nothing."""
     words = pair.folded[1]
     table = np.zeros((len(words), 7))
-    repeated = repeated_ngrams(words)
+    repeated = longest_repetitions(words)
     table[:, 0] = np.array(repeated) / _MAX_NGRAM
     places: dict[str, list[int]] = {}
     for t, word in enumerate(words):
@@ -286,7 +286,7 @@ def _repetitions(pair: WordPair, forward: Float[np.ndarray, "S T"]) -> Float[np.
     return table
 
 
-def repeated_ngrams(words: Sequence[str]) -> list[int]:
+def longest_repetitions(words: Sequence[str]) -> list[int]:
     """Return for each word the size of the longest n-gram around it that occurs before, without overlap."""
     longest = [0] * len(words)
     for size in range(1, _MAX_NGRAM + 1):
@@ -306,7 +306,7 @@ def repeated_ngrams(words: Sequence[str]) -> list[int]:
 
 
 def repetition_sentence_features(
-    table: LinkTable,
+    table: TextPosteriors,
     features: Float[np.ndarray, "M F"],
     words: Float[np.ndarray, "M"],
     length_excess: Float[np.ndarray, "P"],

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.analysis.coverage.base import ERRORS
-from regard.analysis.coverage.model import CoverageModel
+from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.text import split_pairs
 from regard.generation.coverage import CoverageJudgment
 
@@ -20,7 +20,7 @@ class CoverageModelJudge:
         num_threads: Number of threads of the aligner; 0 uses all processors.
     """
 
-    model: CoverageModel
+    model: ErrorModel
     num_threads: int = 0
 
     def judge(self, sources: Sequence[str], translations: Sequence[str]) -> list[CoverageJudgment]:

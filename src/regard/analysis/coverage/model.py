@@ -24,7 +24,7 @@ from regard.analysis.coverage.base import (
     register_detector,
 )
 from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptedPair, Corruption, corrupt_pairs
-from regard.analysis.coverage.evidence import LinkCounts, LinkTable, SideEvidence, WordNorms
+from regard.analysis.coverage.evidence import LinkCounts, SideEvidence, TextPosteriors, WordNorms
 from regard.analysis.coverage.features import (
     LengthModel,
     repetition_features,
@@ -39,7 +39,7 @@ from regard.config import configclass, option
 from regard.data.links import Links
 from regard.errors import DataError
 
-__all__ = ["CombinedDetector", "CoverageModel", "CoverageModelConfig", "Evidence"]
+__all__ = ["CombinedDetector", "CoverageModelConfig", "ErrorModel", "Evidence"]
 
 _MIN_PAIRS = 100
 _SAMPLE = 20_000  # pairs of the training text from which norms and link counts are estimated
@@ -93,14 +93,14 @@ class Evidence:
         length_excess: Length of each translation, see `LengthModel.excess`.
     """
 
-    table: LinkTable
+    table: TextPosteriors
     source: SideEvidence
     target: SideEvidence
     length_excess: np.ndarray
 
 
 @dataclass(frozen=True)
-class CoverageModel:
+class ErrorModel:
     """A model of good translations.
 
     Attributes:
@@ -156,10 +156,10 @@ class CoverageModel:
         corpus = Corpus.from_tokens(pair.folded for pair in training)
         aligner = train_both(corpus, default_config(config.aligner), setup, lowercase=True)
         # The norms of frequent words converge with a part of the text, which saves most of the time.
-        sample = LinkTable.of(aligner, training[:: max(1, len(training) // _SAMPLE)], num_threads)
+        sample = TextPosteriors.of(aligner, training[:: max(1, len(training) // _SAMPLE)], num_threads)
         sizes = len(aligner.words[0]), len(aligner.words[1])
         counts = LinkCounts.estimate(sample, sizes)
-        found = LinkTable.of(aligner, held_out, num_threads)
+        found = TextPosteriors.of(aligner, held_out, num_threads)
         norms = []
         for side in (0, 1):
             tables = (one.swapped() if side else one for one in (sample, found))
@@ -226,7 +226,7 @@ class CoverageModel:
 
     def collect(self, pairs: Sequence[WordPair], num_threads: int = 0) -> Evidence:
         """Return the evidence about a text."""
-        table = LinkTable.of(self.aligner, pairs, num_threads)
+        table = TextPosteriors.of(self.aligner, pairs, num_threads)
         linked = self.counts.of_cells(table)
         # `SideEvidence.collect` reads the source side, so the table is swapped for the other side.
         swapped = table.swapped()

@@ -17,7 +17,7 @@ from regard.analysis.coverage.base import ERRORS, CoverageError
 from regard.analysis.coverage.evidence import STATISTICS, LinkCounts, WordNorms
 from regard.analysis.coverage.features import LengthModel
 from regard.analysis.coverage.logistic import LogisticRegression
-from regard.analysis.coverage.model import CoverageModel, CoverageModelConfig
+from regard.analysis.coverage.model import CoverageModelConfig, ErrorModel
 from regard.analysis.coverage.text import WordPair
 from regard.analysis.coverage.word_classifier import WordClassifier
 from regard.config import configclass, option
@@ -50,7 +50,7 @@ def check_model_dir(directory: Path) -> None:
     check_replaceable(directory, _MODEL_FILE, "a coverage model")
 
 
-def save_coverage_model(model: CoverageModel, directory: Path | str) -> None:
+def save_coverage_model(model: ErrorModel, directory: Path | str) -> None:
     """Save the model to a directory, atomically. An existing model is replaced.
 
     Raises:
@@ -80,7 +80,7 @@ def save_coverage_model(model: CoverageModel, directory: Path | str) -> None:
         raise DataError(f"{directory}: cannot be written: {reason}") from None
 
 
-def load_coverage_model(directory: Path | str) -> CoverageModel:
+def load_coverage_model(directory: Path | str) -> ErrorModel:
     """Load a model that was saved with `save_coverage_model`.
 
     Raises:
@@ -105,7 +105,7 @@ def load_coverage_model(directory: Path | str) -> CoverageModel:
     try:
         for error in _NETWORKS:
             words[error] = WordClassifier.from_arrays(_group(arrays, f"words.{error}"))
-        model = CoverageModel(
+        model = ErrorModel(
             found.config,
             aligner,
             *_statistics(aligner, arrays),
@@ -120,7 +120,7 @@ def load_coverage_model(directory: Path | str) -> CoverageModel:
     return model
 
 
-def _arrays(model: CoverageModel) -> dict[str, np.ndarray]:
+def _arrays(model: ErrorModel) -> dict[str, np.ndarray]:
     """Return all arrays of a model by their names in the file."""
     groups: dict[str, Mapping[str, np.ndarray]] = {
         "links": {"keys": model.counts.keys, "counts": model.counts.counts}

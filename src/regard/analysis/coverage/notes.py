@@ -16,7 +16,7 @@ from regard.analysis.coverage.base import CoverageError, PairScores, SentenceErr
 from regard.analysis.coverage.text import WordPair
 
 if TYPE_CHECKING:
-    from regard.analysis.coverage.model import CoverageModel
+    from regard.analysis.coverage.model import ErrorModel
 
 __all__ = ["NOTES", "Note", "apply_note", "find_note"]
 
@@ -40,7 +40,7 @@ _COPY_PROBABILITY = 0.95
 _LANGUAGE_PROBABILITY = 0.9
 
 
-def find_note(pair: WordPair, model: "CoverageModel | None" = None) -> Note | None:
+def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
     """Return the note about a pair, None for an ordinary translation.
 
     Args:

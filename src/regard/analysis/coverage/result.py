@@ -107,7 +107,7 @@ def marked_spans(
     """Return the text that an error probably affects: first character, the one after the last, certainty.
 
     These are the words whose probability reaches the threshold, with neighboring words in one span. If the
-    sentence reaches the threshold but none of its words does, it is the most probable word, uncertain.
+    sentence reaches the threshold but none of its words does, it is the top-scoring word, uncertain.
     """
     words = sentence.words(error)
     if not len(words):
@@ -153,7 +153,7 @@ class CoverageCheck(Result):
 
         Args:
             count: Maximum number of sentences. Default: all.
-            error: The error. Default: the most probable one of each sentence.
+            error: The error. Default: the top-scoring one of each sentence.
 
         Raises:
             UsageError: if the detector does not find this error.
