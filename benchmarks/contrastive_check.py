@@ -114,7 +114,7 @@ def quality(options: argparse.Namespace) -> None:
     model = coverage_model(options.data, options.coverage_model)
     pairs = read_pairs(options.data, options.split)
     links = TextPosteriors.of(model.aligner, pairs).best_links()
-    both = {"translator": load(options.model), "reverse_translator": load(options.reverse)}
+    both: dict[str, Any] = {"translator": load(options.model), "reverse_translator": load(options.reverse)}
     config = ContrastiveConfig(**{name: getattr(options, name) for name in SETTINGS})
     detectors: dict[str, Callable[[Sequence[WordPair]], Scores]] = {
         "contrastive": ContrastiveDetector(DetectionInput(**both, contrastive=config)).detect,

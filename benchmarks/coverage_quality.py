@@ -193,7 +193,7 @@ def judgments(data: Path, split: str, directory: Path | None) -> None:
 
 def main() -> None:
     """Run one of the comparisons."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("comparison", choices=("synthetic", "phrasebook", "parliament", "judgments"))
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--split", default=None)

@@ -46,7 +46,7 @@ def count(
     linked = (links(aligner, sources, lines) for lines in (references, outputs))
     return [
         count_statistics("bleu", outputs, [references], tokenize="none", lowercase=True),
-        count_repetitions(*words),
+        count_repetitions(words[0], words[1]),
         count_drops(*linked),
     ]
 

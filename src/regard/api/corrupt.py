@@ -188,7 +188,7 @@ def _separator(
 ) -> str:
     """Return the text between two neighboring words."""
     left, right = places
-    if left is not None and right == left + 1:
+    if left is not None and right is not None and right == left + 1:
         return line[spans[left][1] : spans[right][0]]
     # The words are joined as in most languages, because the original has no example.
     before, word = words

@@ -292,7 +292,7 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
     from regard.analysis.coverage.result import MARKS, marked_spans
 
     # Spans of two errors may overlap: the brackets are inserted from the end, so that places stay valid.
-    spans = sorted(
+    spans: list[tuple[int, int, CoverageError, bool]] = sorted(
         (
             (first, last, error, certain)
             for error in errors

@@ -117,8 +117,8 @@ class TextPosteriors:
         order = self.swap_order
         return TextPosteriors(
             [pair.swapped() for pair in self.pairs],
-            self.offsets[::-1],
-            self.numbers[::-1],
+            (self.offsets[1], self.offsets[0]),
+            (self.numbers[1], self.numbers[0]),
             (self.words[1][order], self.words[0][order]),
             self.backward[order],
             self.forward[order],

@@ -78,8 +78,8 @@ class _Line(BaseModel):
 
     def labels(self) -> LineLabels:
         """Return the labels that are given."""
-        errors = {error: getattr(self, error) for error in _SENTENCE_ERRORS}
-        spans = {error: getattr(self, key) for error, key in WORD_KEYS.items()}
+        errors: dict[SentenceError, bool | None] = {error: getattr(self, error) for error in _SENTENCE_ERRORS}
+        spans: dict[CoverageError, Any] = {error: getattr(self, key) for error, key in WORD_KEYS.items()}
         return LineLabels(
             self.line,
             {error: value for error, value in errors.items() if value is not None},
@@ -141,7 +141,9 @@ def _read_table(path: Path | str, lines: Sequence[str]) -> list[LineLabels]:
             raise DataError(
                 f"{path}:{number}: expected {len(header)} columns: a line number, and labels 0 or 1"
             )
-        errors = {error: cells[error] == "1" for error in _SENTENCE_ERRORS if cells.get(error)}
+        errors: dict[SentenceError, bool] = {
+            error: cells[error] == "1" for error in _SENTENCE_ERRORS if cells.get(error)
+        }
         found.append(LineLabels(int(place), errors))
     return found
 

@@ -93,7 +93,8 @@ def apply_note(note: Note | None, pair: WordPair, scores: PairScores) -> PairSco
         least = dict.fromkeys(("omission", "addition", "unrelated"), _LANGUAGE_PROBABILITY)
     sentence = {error: max(value, least.get(error, 0.0)) for error, value in scores.sentence.items()}
     words: dict[CoverageError, np.ndarray] = dict(scores.words)
-    for error, own in (("omission", pair.source), ("addition", pair.target)):
+    sides: dict[CoverageError, tuple[str, ...]] = {"omission": pair.source, "addition": pair.target}
+    for error, own in sides.items():
         if error in least and error in sentence and (error in words or note == "empty_translation"):
             before = words.get(error, np.zeros(len(own)))
             words[error] = np.maximum(before, least[error])

@@ -1,6 +1,7 @@
 """The results of a check: sentences with the probabilities of coverage errors, and with affected words."""
 
 import html
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,8 +76,8 @@ class CheckedSentence:
     def of(cls, line: int, texts: tuple[str, str], scores: PairScores, note: Note | None = None) -> Self:
         """Return the sentence with the scores of a detector."""
         words = {key: scores.words.get(error, np.empty(0)) for error, key in WORD_KEYS.items()}
-        spans = tuple(tuple(word_spans(text)) for text in texts)
-        return cls(line, *texts, *spans, scores.sentence, **words, note=note)
+        source, translation = (tuple(word_spans(text)) for text in texts)
+        return cls(line, *texts, source, translation, scores.sentence, **words, note=note)
 
     @property
     def worst(self) -> float:
@@ -176,7 +177,7 @@ class CoverageCheck(Result):
         """Return the numbers of probable errors in words."""
         if not self.errors:
             return "There are no sentences."
-        counts = {error: self.count(error, threshold) for error in self.errors}
+        counts: dict[SentenceError, int] = {error: self.count(error, threshold) for error in self.errors}
         parts = [f"{count:,} {_VERBS[error][count != 1]}" for error, count in counts.items()]
         return f"Of {len(self):,} sentence{'s' * (len(self) != 1)}, {', '.join(parts)}."
 
@@ -318,7 +319,7 @@ def _html_marks(text: str, marks: Mapping[CoverageError, Sequence[tuple[int, int
     errors: list[CoverageError | None] = [None] * len(text)
     for error, spans in marks.items():
         for first, last, _ in spans:
-            errors[first:last] = [error] * (last - first)
+            errors[first:last] = itertools.repeat(error, last - first)
     found, start = "", 0
     for place in range(1, len(text) + 1):
         if place == len(text) or errors[place] != errors[start]:
