@@ -21,7 +21,7 @@ from regard.errors import UsageError
 
 MAX_DECLARATIONS = 135
 DIFFERENT_BY_COMMAND = {
-    "--aligner", "--format", "--input", "--line", "--links-output", "--model", "--num-threads", "--output",
+    "--aligner", "--check", "--checker", "--detector", "--format", "--input", "--line", "--links-output", "--model", "--num-threads", "--output",
     "--output-dir", "--seed", "--set",
 }  # fmt: skip
 """Flags that do not mean quite the same in all commands."""
