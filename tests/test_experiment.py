@@ -6,7 +6,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ from regard.run_config import RunConfig, load_config, read_run_config
 from regard.training.fertility import add_fertilities
 from regard.training.metrics_logger import read_metrics
 from regard.training.serialization import read_array, read_tensors
+from warm_python import warm_python
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -242,7 +242,7 @@ RUN = "import typer; from regard.cli.train import train_command; typer.run(train
 def _start(config: Path, directory: Path) -> subprocess.Popen[bytes]:
     """Start a training process."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-c", RUN, str(config), "--output-dir", str(directory)]
+    command = [warm_python(), "-c", RUN, str(config), "--output-dir", str(directory)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
 
 

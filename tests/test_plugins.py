@@ -95,16 +95,27 @@ def directory(tmp_path_factory) -> Path:
     return directory
 
 
-def run(directory: Path, *arguments: str, path: Path | None = None, code: int = 0) -> str:
-    """Run the command line, with `path` on the import path, and return its output."""
+# The prepared process has already looked for installed plugins.
+LOOK_AGAIN = """
+from regard import plugins
+plugins._import_installed.cache_clear()
+from regard.cli.main import main
+main()
+"""
+
+
+def run(directory: Path, *arguments: str, path: Path | None = None, cold: bool = False, code: int = 0) -> str:
+    """Run the command line, with `path` on the import path, and return its output.
+
+    If `cold`, a new interpreter runs it.
+    """
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    interpreter = warm_python()
+    program = ("-m", "regard")
     if path is not None:
-        # The prepared process has already imported the installed plugins.
-        interpreter = sys.executable
         environment["PYTHONPATH"] = f"{path}{os.pathsep}{environment['PYTHONPATH']}"
+        program = program if cold else ("-c", LOOK_AGAIN)
     done = subprocess.run(
-        [interpreter, "-m", "regard", *arguments],
+        [sys.executable if cold else warm_python(), *program, *arguments],
         cwd=directory,
         capture_output=True,
         text=True,
@@ -135,7 +146,7 @@ def installed(directory: Path, tmp_path_factory) -> Path:
 
 def test_installed_plugin_is_used_by_every_command(directory, installed) -> None:
     options = ("model.attention={ kind = 'topk', k = 2 }", "--output-dir", "topk")
-    run(directory, "train", "run.toml", *options, path=installed)
+    run(directory, "train", "run.toml", *options, path=installed, cold=True)
     assert load_listed(directory / "topk") == ["regard_topk"]
     run(directory, "train", "run.toml", *options, "training.max_epochs=2", path=installed)  # resumes
     assert "k = 8" in run(directory, "config", "model.attention", path=installed)

@@ -184,15 +184,16 @@ MAGNITUDES = torch.tensor([0.0, 1.0, -1.0, 1e5, -1e5, 1e10, -1e16, 1e20, -1e20, 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("map", [*FREE, *BOUNDED])
 def test_any_finite_scores_equal_the_reference(device: str, map, dtype: torch.dtype) -> None:
-    chosen = MAGNITUDES[torch.randint(len(MAGNITUDES), (40, 6))]
-    scores = (chosen + torch.randn(40, 6)).clamp(-LARGEST, LARGEST).to(dtype)
-    upper = feasible(torch.rand(40, 6) * (torch.rand(40, 6) > 0.2) + 0.01).to(dtype)
-    lower = 0.5 * upper * torch.rand(40, 6).to(dtype) / upper.sum(-1, keepdim=True)
+    rows = 40 if device == "cuda" else 12
+    chosen = MAGNITUDES[torch.randint(len(MAGNITUDES), (rows, 6))]
+    scores = (chosen + torch.randn(rows, 6)).clamp(-LARGEST, LARGEST).to(dtype)
+    upper = feasible(torch.rand(rows, 6) * (torch.rand(rows, 6) > 0.2) + 0.01).to(dtype)
+    lower = 0.5 * upper * torch.rand(rows, 6).to(dtype) / upper.sum(-1, keepdim=True)
     for bounds in [()] if map in FREE else [(upper,), (upper, lower), (torch.full_like(upper, 0.25),)]:
         check(device, map, scores, *bounds)
         with use_backend("triton"):
             weights = map(scores.to(device), *(one.to(device) for one in bounds)).cpu()
-        torch.testing.assert_close(weights.double().sum(-1), torch.ones(40).double(), atol=2e-6, rtol=0)
+        torch.testing.assert_close(weights.double().sum(-1), torch.ones(rows).double(), atol=2e-6, rtol=0)
 
 
 @devices
@@ -249,16 +250,14 @@ def test_infeasible_rows_are_nan_and_do_not_affect_others(device: str, map) -> N
 @pytest.mark.parametrize("exhaustion", [0.0, 0.3])
 @pytest.mark.parametrize("map", SCANS)
 def test_scans_equal_the_reference(device: str, map, exhaustion: float) -> None:
-    scores = torch.randn(2, 5, 5)
+    scores = torch.randn(2, 3, 5)
     fertility = torch.rand(2, 5) * 2
     fertility[:, 4] = torch.inf
-    check(device, map, scores, fertility, exhaustion=exhaustion)
-    check(device, map, scores * 3e3, fertility, exhaustion=exhaustion)
     mask = torch.rand(2, 1, 5) > 0.3
     mask[..., 4] = True
-    check(device, map, scores, fertility, exhaustion=exhaustion, mask=mask)
-    check(device, map, scores, fertility, exhaustion=exhaustion, mask=mask[:, 0])
-    check(device, map, scores.double(), fertility.double(), exhaustion=exhaustion)
+    check(device, map, scores, fertility, exhaustion=exhaustion)
+    check(device, map, scores * 3e3, fertility, exhaustion=exhaustion, mask=mask[:, 0])
+    check(device, map, scores.double(), fertility.double(), exhaustion=exhaustion, mask=mask)
 
 
 @devices

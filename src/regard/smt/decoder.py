@@ -31,6 +31,7 @@ from regard.smt.features import (
 from regard.smt.language_model import END, NgramLanguageModel, score_word
 from regard.smt.phrase_table import PhraseTable
 from regard.smt.search_kernels import NEXT_RECOMBINED, OPTION, PREVIOUS, Hypotheses, stack_search
+from regard.smt.storage import read_only
 from regard.smt.translation_options import TranslationOptions, collect_options, future_costs
 
 __all__ = ["COPIED", "PhraseDecoder", "PhrasePair", "PhraseTranslation", "SearchLimits"]
@@ -121,9 +122,10 @@ class PhraseDecoder:
         """The tables and weights for compiled functions."""
         table, model = self.table, self.language_model
         parts = (getattr(table, name) for name in PhraseTableArrays._fields[2:])
-        phrases = PhraseTableArrays(table.trie.first_children, table.trie.words, *parts)
+        arrays = (table.trie.first_children, table.trie.words, *parts)
+        phrases, ids, weights = map(read_only, arrays), read_only(self.language_ids), read_only(self.weights)
         return ScoringArrays(
-            phrases, model.arrays, model.start_state, self.language_ids, self.weights, self.lexicalized
+            PhraseTableArrays(*phrases), model.arrays, model.start_state, ids, weights, self.lexicalized
         )
 
     def translate(

@@ -25,7 +25,7 @@ from regard.data.reading import InvalidJsonError, check_array, check_range, pars
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 from regard.results import Result, finite
-from regard.smt.storage import read_arrays, write_arrays
+from regard.smt.storage import read_arrays, read_only, write_arrays
 from regard.smt.trie import TRIE_ARRAYS, Trie
 
 __all__ = [
@@ -160,9 +160,9 @@ class NgramLanguageModel:
         follows = np.diff(self.trie.first_children) > 0
         # An n-gram without continuations and backoff gives the same scores as its suffix. States that are
         # shortened are equal more often, so that the decoder can recombine more hypotheses.
-        states = _states(follows | (self.backoffs != 0), self.suffixes)
+        states = _states(follows | (self.backoffs != 0), read_only(self.suffixes))
         parts = self.trie.first_children, self.trie.words, self.log_probs, self.backoffs
-        return LanguageModelArrays(*parts, self.suffixes, states)
+        return LanguageModelArrays(*map(read_only, (*parts, self.suffixes, states)))
 
     @cached_property
     def start_state(self) -> int:

@@ -16,7 +16,7 @@ from regard.data.directories import atomic_directory
 from regard.data.reading import checked_file, compute_checksums
 from regard.errors import CheckpointError, DataError
 
-__all__ = ["DESCRIPTION_FILE", "described_directory", "read_arrays", "write_arrays"]
+__all__ = ["DESCRIPTION_FILE", "described_directory", "read_arrays", "read_only", "write_arrays"]
 
 DESCRIPTION_FILE = "about.json"
 
@@ -74,3 +74,14 @@ def read_arrays(directory: Path, prefix: str, names: Iterable[str]) -> dict[str,
         except (ValueError, EOFError, SyntaxError, RecursionError, MemoryError, OverflowError):
             raise DataError(f"{path}: truncated, or not an array") from None
     return arrays
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view of an array.
+
+    Numba compiles a function anew for writable arrays. Compiled functions are therefore given read-only views
+    of estimated arrays, too, so that training and translation use the same compiled functions.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
