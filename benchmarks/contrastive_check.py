@@ -36,9 +36,9 @@ from regard.analysis.coverage.base import (
 )
 from regard.analysis.coverage.contrastive import ContrastiveDetector
 from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, corrupt_pairs
-from regard.analysis.coverage.evidence import TextPosteriors
 from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
+from regard.analysis.coverage.posteriors import TextPosteriors
 from regard.analysis.coverage.text import WordPair, split_pairs
 from regard.api.loading import load_translator
 from regard.data.corpus import read_lines

@@ -22,12 +22,13 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from contrastive_check import auroc
 
 from regard.analysis.coverage.base import CoverageError, DetectionInput, build_detector
 from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, corrupt_pairs
-from regard.analysis.coverage.evidence import TextPosteriors
 from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
+from regard.analysis.coverage.posteriors import TextPosteriors
 from regard.analysis.coverage.text import WordPair, split_pairs, word_spans
 from regard.data.links import Links
 from regard.phrasebook import generate
@@ -42,16 +43,6 @@ ERRORS: dict[Corruption, CoverageError] = {
 DETECTORS = ("combined", "alignment", "length", "repetition")
 NUM_WORDS = 40  # words that make up about 40 % of a text: those alone carry little information
 SEED = 11
-
-
-def area_under_curve(labels: np.ndarray, scores: np.ndarray) -> float:
-    """Return the probability that a positive example scores higher than a negative one."""
-    order = np.unique(scores, return_inverse=True)[1]
-    counts = np.bincount(order)
-    rank = (np.cumsum(counts) - (counts - 1) / 2)[order]
-    positive = int(labels.sum())
-    wins = rank[labels].sum() - positive * (positive + 1) / 2
-    return float(wins / max(positive * (len(labels) - positive), 1))
 
 
 def read_lines(path: Path) -> list[str]:
@@ -94,7 +85,7 @@ def report_synthetic(model: ErrorModel, pairs: Sequence[WordPair], links: Sequen
             if error not in scores[0].sentence:
                 continue
             sentence = np.array([one.sentence[error] for one in scores])
-            line = f"{kind:<12}{name:<12}{area_under_curve(hit, sentence):>8.4f}"
+            line = f"{kind:<12}{name:<12}{auroc(hit, sentence):>8.4f}"
             if error in scores[0].words and kind != "unrelated":
                 found = np.concatenate([one.words[error] for one in scores]) >= 0.4
                 truth = np.concatenate([labels_of(one, error) for one in examples])
@@ -108,7 +99,7 @@ def report_synthetic(model: ErrorModel, pairs: Sequence[WordPair], links: Sequen
                 )
                 kept = content | ~hit
                 line += f"   with a word beyond the {NUM_WORDS} words of highest frequency: "
-                line += f"{area_under_curve(hit[kept], sentence[kept]):.4f} ({int(content.sum())} pairs)"
+                line += f"{auroc(hit[kept], sentence[kept]):.4f} ({int(content.sum())} pairs)"
             print(line, flush=True)
 
 
@@ -185,7 +176,7 @@ def judgments(data: Path, split: str, directory: Path | None) -> None:
             largest.append(values.max(initial=0.0))
             whole.append(one.sentence["omission"])
         figures = ", ".join(
-            f"{label} {area_under_curve(truth, np.array(values)):.3f}"
+            f"{label} {auroc(truth, np.array(values)):.3f}"
             for label, values in (("mean of the span", means), ("maximum", largest), ("sentence", whole))
         )
         print(f"{name}: AUROC {figures}", flush=True)

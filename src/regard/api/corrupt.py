@@ -15,8 +15,8 @@ from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
 from regard.analysis.coverage.base import CoverageError, SentenceError
 from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptedPair, Corruption, corrupt_pairs
-from regard.analysis.coverage.evidence import TextPosteriors
 from regard.analysis.coverage.labels import LineLabels, format_labels
+from regard.analysis.coverage.posteriors import TextPosteriors
 from regard.analysis.coverage.text import WordPair, split_line, split_pairs, word_spans
 from regard.api.arguments import TextSource, as_list
 from regard.api.check import CoverageModel, read_parallel

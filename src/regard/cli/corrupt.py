@@ -1,5 +1,6 @@
 """`regard corrupt`: synthetic coverage errors in good translations, with exact labels."""
 
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,6 @@ def corrupt_command(
         text.write("".join(f"{line}\n" for line in made.translations))
         if labels is not None:
             labels.write(format_labels(made.labels))
-    counts = {kind: made.kinds.count(kind) for kind in kinds}  # type: ignore[arg-type]
-    shown = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    print_message(f"{len(made):,} sentences: {shown}, {made.kinds.count(None):,} unchanged")
+    counts: Counter[str | None] = Counter(made.kinds)
+    shown = ", ".join(f"{counts[kind]:,} {kind}" for kind in kinds)
+    print_message(f"{len(made):,} sentences: {shown}, {counts[None]:,} unchanged")

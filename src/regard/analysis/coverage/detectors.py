@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from regard.analysis.coverage.base import Detector, PairScores, register_detector
-from regard.analysis.coverage.evidence import SideEvidence, TextPosteriors, WordNorms
+from regard.analysis.coverage.evidence import SideEvidence, WordNorms
 from regard.analysis.coverage.features import LengthModel, longest_repetitions
+from regard.analysis.coverage.posteriors import TextPosteriors
 from regard.analysis.coverage.text import WordPair
 from regard.types import Float, Int
 

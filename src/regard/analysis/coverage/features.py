@@ -7,7 +7,8 @@ from typing import Self
 
 import numpy as np
 
-from regard.analysis.coverage.evidence import STATISTICS, SideEvidence, TextPosteriors, WordNorms
+from regard.analysis.coverage.evidence import STATISTICS, SideEvidence, WordNorms
+from regard.analysis.coverage.posteriors import TextPosteriors
 from regard.analysis.coverage.text import WordPair
 from regard.types import Float, Int
 

@@ -24,7 +24,7 @@ from regard.analysis.coverage.base import (
     register_detector,
 )
 from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptedPair, Corruption, corrupt_pairs
-from regard.analysis.coverage.evidence import LinkCounts, SideEvidence, TextPosteriors, WordNorms
+from regard.analysis.coverage.evidence import SideEvidence, WordNorms
 from regard.analysis.coverage.features import (
     LengthModel,
     repetition_features,
@@ -33,6 +33,7 @@ from regard.analysis.coverage.features import (
     word_features,
 )
 from regard.analysis.coverage.logistic import LogisticRegression
+from regard.analysis.coverage.posteriors import LinkCounts, TextPosteriors
 from regard.analysis.coverage.text import WordPair
 from regard.analysis.coverage.word_classifier import WordClassifier
 from regard.config import configclass, option

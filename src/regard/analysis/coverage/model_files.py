@@ -14,10 +14,11 @@ from safetensors.numpy import load_file, save_file
 
 from regard.alignment import WordAligner
 from regard.analysis.coverage.base import ERRORS, CoverageError
-from regard.analysis.coverage.evidence import STATISTICS, LinkCounts, WordNorms
+from regard.analysis.coverage.evidence import STATISTICS, WordNorms
 from regard.analysis.coverage.features import LengthModel
 from regard.analysis.coverage.logistic import LogisticRegression
 from regard.analysis.coverage.model import CoverageModelConfig, ErrorModel
+from regard.analysis.coverage.posteriors import LinkCounts
 from regard.analysis.coverage.text import WordPair
 from regard.analysis.coverage.word_classifier import WordClassifier
 from regard.config import configclass, option
