@@ -28,3 +28,6 @@ with init_process_group(torch.device("cpu")) as processes:
             from_dict(TrainingConfig, training),
             RunContext(Path(task["output_dir"]), 1, processes),
         ).run()
+
+threads = {thread.read_text().strip() for thread in Path("/proc/self/task").glob("*/comm")}
+assert not any("gloo" in thread for thread in threads), f"threads of the process group are left: {threads}"

@@ -7,6 +7,7 @@ every process computes the number of tokens of a step without communication.
 
 import ctypes
 import gc
+import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -175,6 +176,9 @@ def init_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     if device.type == "cuda":
         # Otherwise the first GPU would be the current device of every process.
         torch.cuda.set_device(device)
+    # `DistributedDataParallel` imports this module, whose functions have the current default group as default
+    # argument: imported later, they would keep the group, and with it its threads, to the end of the program.
+    importlib.import_module("torch.distributed.nn.functional")
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
     try:
         yield ProcessGroup(dist.get_rank(), dist.get_world_size(), device)
