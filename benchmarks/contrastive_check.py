@@ -35,7 +35,7 @@ from regard.analysis.coverage.base import (
     build_detector,
 )
 from regard.analysis.coverage.contrastive import ContrastiveDetector
-from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, corrupt_pairs
+from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, CorruptionConfig, corrupt_pairs
 from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.posteriors import TextPosteriors
@@ -129,7 +129,7 @@ def quality(options: argparse.Namespace) -> None:
         bounded = DetectionInput(translator=load(options.bounded))
         detectors["attention, bounded"] = AttentionDetector(bounded).detect
     for error, kinds in KINDS.items():
-        examples = corrupt_pairs(pairs, links, kinds, rate=0.5, seed=options.seed)
+        examples = corrupt_pairs(pairs, links, CorruptionConfig(kinds=kinds, seed=options.seed))
         for name, detect in detectors.items():
             if error == "addition" and name == "attention, bounded":
                 continue

@@ -25,7 +25,7 @@ import numpy as np
 from contrastive_check import auroc
 
 from regard.analysis.coverage.base import CoverageError, DetectionInput, build_detector
-from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, corrupt_pairs
+from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, CorruptionConfig, corrupt_pairs
 from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.posteriors import TextPosteriors
@@ -77,7 +77,7 @@ def report_synthetic(model: ErrorModel, pairs: Sequence[WordPair], links: Sequen
     frequent = frequent_words(pairs)
     print(f"{'error':<12}{'detector':<12}{'AUROC':>8}{'word F1':>9}{'precision':>11}{'recall':>8}")
     for kind, error in ERRORS.items():
-        examples = corrupt_pairs(pairs, links, (kind,), rate=0.5, seed=SEED)
+        examples = corrupt_pairs(pairs, links, CorruptionConfig(kinds=(kind,), seed=SEED))
         hit = np.array([one.kind is not None for one in examples])
         for name in DETECTORS:
             inputs = DetectionInput(model=model)

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import regard
 from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
-from regard.analysis.coverage.corruptions import CORRUPTIONS, corrupt_pairs
+from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptionConfig, corrupt_pairs
 from regard.analysis.coverage.features import best_run
 from regard.analysis.coverage.logistic import LogisticRegression
 from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.text import WordPair, split_line, split_pairs
-from regard.errors import DataError, UsageError
+from regard.errors import ConfigError, DataError, UsageError
 from regard.phrasebook import generate
 
 
@@ -44,7 +45,7 @@ def model() -> ErrorModel:
      ("insertion", "addition"), ("unrelated", "addition"), ("repetition", "repetition")],
 )  # fmt: skip
 def test_errors_in_the_phrasebook_are_found(model, kind, error) -> None:
-    examples = corrupt_pairs(*phrases(400, 2), kinds=[kind], seed=3)
+    examples = corrupt_pairs(*phrases(400, 2), CorruptionConfig(kinds=(kind,), seed=3))
     scores = model.scores(model.collect([one.pair for one in examples], 1))
     hit = np.array([one.kind == kind for one in examples])
     assert 0.3 < hit.mean() < 0.6
@@ -109,7 +110,8 @@ def test_detectors_name_the_input_that_they_need(model) -> None:
 @pytest.mark.parametrize("kind", CORRUPTIONS)
 def test_labels_of_synthetic_errors_are_exact(kind) -> None:
     pairs, links = phrases(200, 7)
-    for pair, own, made in zip(pairs, links, corrupt_pairs(pairs, links, [kind], rate=1.0), strict=True):
+    corrupted = corrupt_pairs(pairs, links, CorruptionConfig(kinds=(kind,), rate=1.0))
+    for pair, own, made in zip(pairs, links, corrupted, strict=True):
         assert made.pair.source == pair.source
         if made.kind is None:
             assert made.pair == pair and not made.omitted | made.added | made.repeated
@@ -127,20 +129,21 @@ def test_labels_of_synthetic_errors_are_exact(kind) -> None:
 
 
 def test_synthetic_errors_depend_on_the_seed_only() -> None:
-    pairs, links = phrases(60, 8)
-    assert corrupt_pairs(pairs, links, seed=1) == corrupt_pairs(pairs, links, seed=1)
-    assert corrupt_pairs(pairs, links, seed=1) != corrupt_pairs(pairs, links, seed=2)
-    assert all(one.kind is None for one in corrupt_pairs(pairs, links, rate=0.0))
+    def corrupt(**settings):
+        return corrupt_pairs(*phrases(60, 8), CorruptionConfig(**settings))
+
+    assert corrupt(seed=1) == corrupt(seed=1) != corrupt(seed=2)
+    assert all(one.kind is None for one in corrupt(rate=0.0))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"kinds": ["typo"]}, "'typo' is unknown"), ({"kinds": []}, "at least one kind"),
-     ({"rate": 1.5}, "a rate from 0 to 1"), ({"max_span": 0}, "at least one word")],
+    [({"kinds": ["typo"]}, "'typo'"), ({"kinds": []}, "kinds"), ({"rate": 1.5}, "rate"),
+     ({"max_span": 0}, "max_span")],
 )  # fmt: skip
 def test_wrong_arguments_of_synthetic_errors_are_refused(arguments, message) -> None:
-    with pytest.raises(UsageError, match=message):
-        corrupt_pairs(*phrases(2, 1), **arguments)
+    with pytest.raises(ConfigError, match=message):
+        regard.corrupt(["Ein Hund"], ["A dog"], **arguments)
 
 
 def test_logistic_regression_solves_its_optimality_condition() -> None:

@@ -30,7 +30,8 @@ def test_worst_sentences_are_shown_with_marks(texts) -> None:
     shown = run("check de bad --detector repetition").stdout
     assert shown.startswith("Of 24 sentences, 1 probably repeats a word.\n\nline 1  repetition 0.90\n")
     assert "  A dog <a dog> is sleeping.\n" in shown and "\x1b" not in shown
-    assert run("check de bad --detector repetition --worst 0").stdout.count("\n") == 1
+    none = run("check de bad --detector repetition --threshold 0.95").stdout
+    assert none.count("\n") == 1
 
 
 def test_empty_translation_is_noted(texts) -> None:
@@ -40,7 +41,7 @@ def test_empty_translation_is_noted(texts) -> None:
 
 
 def test_table_and_json_have_every_sentence(texts) -> None:
-    run("check de bad --detector repetition --tsv out.tsv --json out.json")
+    run("check de bad --detector repetition --sentence-scores out.tsv --json out.json")
     header, first, *others = (texts / "out.tsv").read_text(encoding="utf-8").splitlines()
     assert header.split("\t") == [
         "line", "repetition", "omitted", "added", "repeated", "note", "source", "translation",
@@ -50,8 +51,8 @@ def test_table_and_json_have_every_sentence(texts) -> None:
 
 
 def test_corrupted_text_is_evaluated_by_its_labels(texts) -> None:
-    run("corrupt de en --kinds repetition --rate 0.5 -o new --labels-output labels")
-    shown = run("check de new --detector repetition --labels labels --worst 0").stdout
+    run("corrupt de en --kind repetition --rate 0.5 -o new --labels-output labels")
+    shown = run("check de new --detector repetition --labels labels").stdout
     rows = [line.split("\t") for line in shown.splitlines() if line.startswith("sentence\trepetition")]
     assert rows[0][4] == "auroc" and float(rows[0][5]) > 0.9
 
@@ -63,10 +64,10 @@ def test_corrupted_text_is_evaluated_by_its_labels(texts) -> None:
         ("check de en --detector magic", 2, "--detector 'magic': expected one of"),
         ("check de en --error typo", 2, "--error 'typo': expected one of"),
         ("check de en --train-source de", 2, "--train-source and --train-target need each other"),
-        ("check de en --train-source de --train-target en --model m", 2, "not both"),
+        ("check de en --train-source de --train-target en --checker m", 2, "not both"),
         ("check de en --save-model m", 2, "--save-model needs --train-source"),
         ("check de en --train-source de --train-target en", 1, "24 sentence pairs; at least 100"),
-        ("corrupt de en --kinds typo", 2, "'typo' is unknown"),
+        ("corrupt de en --kind typo", 2, "got 'typo'"),
         ("corrupt de nothing", 1, "nothing"),
     ],
 )  # fmt: skip

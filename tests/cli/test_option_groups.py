@@ -19,9 +19,9 @@ from regard.cli.command import Command, expand_groups, fill_in_settings, given, 
 from regard.cli.main import app
 from regard.errors import UsageError
 
-MAX_DECLARATIONS = 135
+MAX_DECLARATIONS = 120
 DIFFERENT_BY_COMMAND = {
-    "--aligner", "--check", "--checker", "--detector", "--format", "--input", "--line", "--links-output",
+    "--aligner", "--check", "--format", "--input", "--line", "--links-output",
     "--model", "--num-threads", "--output", "--output-dir", "--seed", "--set",
 }  # fmt: skip
 """Flags that do not mean quite the same in all commands."""

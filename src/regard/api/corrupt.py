@@ -14,12 +14,19 @@ from typing import Any, ClassVar
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
 from regard.analysis.coverage.base import CoverageError, SentenceError
-from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptedPair, Corruption, corrupt_pairs
+from regard.analysis.coverage.corruptions import (
+    CORRUPTIONS,
+    CorruptedPair,
+    Corruption,
+    CorruptionConfig,
+    corrupt_pairs,
+)
 from regard.analysis.coverage.labels import LineLabels, format_labels
 from regard.analysis.coverage.posteriors import TextPosteriors
 from regard.analysis.coverage.text import WordPair, split_line, split_pairs, word_spans
 from regard.api.arguments import TextSource, as_list
 from regard.api.check import CoverageModel, read_parallel
+from regard.config import from_dict
 from regard.data.files import write_atomic
 from regard.data.links import Links
 from regard.results import Result
@@ -107,16 +114,16 @@ def corrupt(
 
     Raises:
         DataError: if a file cannot be read, or the numbers of lines differ.
-        UsageError: if a kind is unknown, or `rate` or `max_span` is out of range.
+        ConfigError: if a kind is unknown, or `rate` or `max_span` is out of range.
     """
     lines = read_parallel(sources, translations, ("sources", "translations"))
     pairs = split_pairs(*lines)
     chosen: list[Any] = as_list([kinds] if isinstance(kinds, str) else kinds, "kinds")
-    # Wrong arguments are reported before an aligner is trained.
-    corrupt_pairs([], [], chosen, rate, max_span, seed)
-    linked = not set(chosen).isdisjoint(_LINKED)
+    settings = {"kinds": chosen, "rate": rate, "max_span": max_span, "seed": seed}
+    config = from_dict(CorruptionConfig, settings, origin="corrupt")
+    linked = not set(config.kinds).isdisjoint(_LINKED)
     links: Sequence[Links] = _find_links(pairs, model, seed) if linked else [frozenset()] * len(pairs)
-    made = corrupt_pairs(pairs, links, chosen, rate, max_span, seed)
+    made = corrupt_pairs(pairs, links, config)
     # An unrelated translation is the whole line of another pair.
     whole = {pair.target: line for pair, line in zip(pairs, lines[1], strict=True)}
     texts = [_render(line, pair, one, whole) for line, pair, one in zip(lines[1], pairs, made, strict=True)]

@@ -15,6 +15,7 @@ from regard.cli.options import (
     LowercaseOption,
     ModelDirsArgument,
     NamesOption,
+    NumSentencesOption,
     OutputOption,
     PriorOption,
     ReferenceLinksOption,
@@ -55,16 +56,7 @@ class ErrorOptions:
 
     aligner: AlignerOption = None
     reference_links: ReferenceLinksOption = None
-    num_sentences: Annotated[
-        int,
-        typer.Option(
-            "--num-sentences",
-            "-n",
-            help="Number of sentences to show. 0 shows all.",
-            min=0,
-            max=1_000_000_000,
-        ),
-    ] = 10
+    num_sentences: NumSentencesOption = 10
     lowercase: LowercaseOption = False
 
 

@@ -11,13 +11,17 @@ import typer
 
 from regard.cli.command import expand_groups, require_flag
 from regard.cli.options import (
+    CheckerOption,
     DetectorOption,
     JsonOption,
+    NumBootstrapSamplesOption,
+    NumSentencesOption,
     NumThreadsOption,
     ParallelSourceArgument,
     ParallelTargetArgument,
     ReverseTranslatorOption,
     SeedOption,
+    SentenceScoresOption,
     TrainSourceOption,
     TrainTargetOption,
     TranslatorOption,
@@ -45,12 +49,7 @@ class DetectorOptions:
     panel: ClassVar[str] = "Detector"
 
     detector: DetectorOption = "combined"
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory of a model of good translations, written by --save-model.", show_default=False
-        ),
-    ] = None
+    checker: CheckerOption = None
     train_source: TrainSourceOption = None
     train_target: TrainTargetOption = None
     save_model: Annotated[
@@ -79,8 +78,8 @@ class DetectorOptions:
         if (self.train_source is None) != (self.train_target is None):
             raise UsageError("--train-source and --train-target need each other: give both files")
         trained = self.train_source is not None
-        if trained and self.model is not None:
-            raise UsageError("give either --model or --train-source and --train-target, not both")
+        if trained and self.checker is not None:
+            raise UsageError("give either --checker or --train-source and --train-target, not both")
         require_flag("--train-source", trained, {"save_model": self.save_model})
         if self.save_model is not None:
             check_model_dir(self.save_model)
@@ -92,14 +91,14 @@ class DetectorOptions:
         from regard.api.check import CoverageModel
 
         threads = self.num_threads or 0
-        if self.model is not None:
-            return CoverageModel.load(self.model, threads)
+        if self.checker is not None:
+            return CoverageModel.load(self.checker, threads)
         if self.train_source is None or self.train_target is None:
             return None
         start = time.monotonic()
         print_message(f"training on {self.train_source} and {self.train_target} ...")
         model = CoverageModel.train(self.train_source, self.train_target, num_threads=threads)
-        saved = "" if self.save_model is None else f" and saved in {self.save_model}, for --model"
+        saved = "" if self.save_model is None else f" and saved in {self.save_model}, for --checker"
         if self.save_model is not None:
             model.save(self.save_model)
         print_message(f"trained in {time.monotonic() - start:.0f} s{saved}")
@@ -112,14 +111,7 @@ class CheckOutput:
 
     panel: ClassVar[str] = "Output"
 
-    worst: Annotated[
-        int,
-        typer.Option(
-            help="Maximum number of sentences that are shown, the highest probabilities first.",
-            min=0,
-            max=1_000_000,
-        ),
-    ] = 10
+    num_sentences: NumSentencesOption = 10
     error: Annotated[
         str | None,
         typer.Option(
@@ -134,12 +126,7 @@ class CheckOutput:
             help="Probability from which sentences are counted and shown, and words are marked.", min=0, max=1
         ),
     ] = 0.5
-    tsv: Annotated[
-        Path | None,
-        typer.Option(
-            help="Output file for a tab-separated table with one row per sentence.", show_default=False
-        ),
-    ] = None
+    sentence_scores: SentenceScoresOption = None
     json_file: JsonOption = None
     report: Annotated[
         Path | None,
@@ -165,9 +152,7 @@ class LabelOptions:
             show_default=False,
         ),
     ] = None
-    num_bootstrap_samples: Annotated[
-        int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)
-    ] = 1000
+    num_bootstrap_samples: NumBootstrapSamplesOption = 1000
     seed: SeedOption = 0
 
 
@@ -196,7 +181,8 @@ def check_command(
     _check_error(output.error)
     with ExitStack() as files:
         # Files are opened first, so that an unwritable one is reported before a model is trained.
-        table = None if output.tsv is None else files.enter_context(open_output(output.tsv))
+        scores = output.sentence_scores
+        table = None if scores is None else files.enter_context(open_output(scores))
         model = detector.load()
         found = check(
             source,
@@ -247,15 +233,18 @@ def _show(file: Output, found: "CoverageCheck", output: CheckOutput) -> None:
     error: Any = output.error
     shown = [
         one
-        for one in found.worst(output.worst, error)
+        for one in found.worst(output.num_sentences or None, error)
         if (one.worst if error is None else one.probabilities[error]) >= output.threshold
     ]
     lines = [Text(found.summary(output.threshold), style="bold")]
     for one in shown:
         lines += [Text(), *_sentence(one, output.threshold)]
     rest = sum(one.worst >= output.threshold for one in found.sentences) - len(shown)
-    if error is None and rest > 0 and output.worst:
-        lines += [Text(), Text(f"{rest:,} more: see --worst, --tsv and --json", style="dim")]
+    if error is None and rest > 0 and output.num_sentences:
+        lines += [
+            Text(),
+            Text(f"{rest:,} more: see --num-sentences, --sentence-scores and --json", style="dim"),
+        ]
     console = Console(highlight=False, markup=False)
     for line in lines:
         if file.is_terminal:

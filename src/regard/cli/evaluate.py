@@ -13,8 +13,10 @@ from regard.cli.options import (
     GoldLinksOption,
     JsonOption,
     LowercaseOption,
+    NumBootstrapSamplesOption,
     ReferenceLinksOption,
     SeedOption,
+    SentenceScoresOption,
     SourceFileOption,
     TokenizeOption,
 )
@@ -49,9 +51,7 @@ class SystemFiles:
         Path | None,
         typer.Option(help="Translations of another system. The difference is tested for significance."),
     ] = None
-    sentence_scores: Annotated[
-        Path | None, typer.Option(help="Output file for the scores of each sentence, tab-separated.")
-    ] = None
+    sentence_scores: SentenceScoresOption = None
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,7 @@ class MetricOptions:
         str,
         typer.Option(help="For REP: n-gram order, weight of repeated n-grams, and weight of doubled words."),
     ] = REP_PARAMETERS
-    num_bootstrap_samples: Annotated[
-        int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)
-    ] = 1000
+    num_bootstrap_samples: NumBootstrapSamplesOption = 1000
     seed: SeedOption = 0
 
     def names(self) -> list[str]:

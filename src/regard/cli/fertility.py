@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from regard.cli.command import expand_groups
+from regard.cli.command import expand_groups, setting
 from regard.cli.options import JsonOption, NumThreadsOption, OutputOption, SeedOption
 from regard.cli.output import open_output, print_message, write_json
 from regard.errors import UsageError
@@ -63,8 +63,11 @@ class FertilityOutput:
     ] = False
     slack: Annotated[
         float,
-        typer.Option(
-            help="Value added to every fertility. 1 is the slack of Malaviya et al. (2018).", min=0, max=99
+        setting(
+            "regard.data.fertility.PredictedFertilityConfig:slack",
+            note="1 is that of Malaviya et al. (2018).",
+            min=0,
+            max=99,
         ),
     ] = 0.0
     json_file: JsonOption = None

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.command import setting
 from regard.cli.options import JsonOption
 from regard.cli.output import open_output, print_message, write_json
 from regard.errors import UsageError
@@ -20,7 +21,7 @@ def lm(
             show_default=False,
         ),
     ] = None,
-    order: Annotated[int, typer.Option(help="Order of the model: maximum n of n-grams.", min=1, max=9)] = 5,
+    order: Annotated[int, setting("regard.smt.model.PhraseConfig:lm_order", "--order", min=1, max=9)] = 5,
     output: Annotated[
         Path | None,
         typer.Option(

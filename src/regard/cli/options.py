@@ -27,7 +27,10 @@ __all__ = [
     "ModelDirsArgument",
     "ModelSettingsOption",
     "NamesOption",
+    "NumBootstrapSamplesOption",
+    "NumSentencesOption",
     "NumThreadsOption",
+    "OptionalDetectorOption",
     "OutputDirOption",
     "OutputOption",
     "OverridesArgument",
@@ -43,6 +46,7 @@ __all__ = [
     "RuntimeOptions",
     "SearchOptions",
     "SeedOption",
+    "SentenceScoresOption",
     "SettingsOption",
     "SourceFileOption",
     "SourceOption",
@@ -180,13 +184,12 @@ NamesOption = Annotated[
 
 # Checks of translations
 
-DetectorOption = Annotated[
-    str,
-    typer.Option(
-        help="Detector: combined (calibrated probabilities of all errors), alignment, length, repetition, "
-        "contrastive, attention, or one of a plugin. length and repetition need no model."
-    ),
-]
+_DETECTOR = typer.Option(
+    help="Detector: combined (calibrated probabilities of all errors), alignment, length, repetition, "
+    "contrastive, attention, or one of a plugin. length and repetition need no model."
+)
+DetectorOption = Annotated[str, _DETECTOR]
+OptionalDetectorOption = Annotated[str | None, _DETECTOR]
 CheckerOption = Annotated[
     Path | None,
     typer.Option(
@@ -257,6 +260,22 @@ NumThreadsOption = Annotated[
         max=1_024,
         show_default=False,
     ),
+]
+
+# Output
+
+NumSentencesOption = Annotated[
+    int,
+    typer.Option(
+        "--num-sentences", "-n", help="Number of sentences to show. 0 shows all.", min=0, max=1_000_000_000
+    ),
+]
+SentenceScoresOption = Annotated[
+    Path | None,
+    typer.Option(help="Output file for the scores of each sentence, tab-separated.", show_default=False),
+]
+NumBootstrapSamplesOption = Annotated[
+    int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)
 ]
 
 

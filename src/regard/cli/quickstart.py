@@ -7,7 +7,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from regard.cli.options import DirectoryArgument, JsonOption, OutputDirOption, SeedOption
+from regard.cli.command import setting
+from regard.cli.options import DirectoryArgument, JsonOption, OutputDirOption
 from regard.cli.output import preparation_progress, print_message, write_json
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["phrasebook", "quickstart"]
 
+CORPUS = "regard.phrasebook.corpus.PhrasebookConfig"
 EXAMPLES = 5
 # Maximum number of source tokens of an example, so that its attention map fits a terminal.
 MAX_MAP_TOKENS = 14
@@ -100,14 +102,10 @@ def _print_next_steps(console: Console, directory: Path) -> None:
 
 def phrasebook(
     output_dir: DirectoryArgument,
-    num_train: Annotated[
-        int, typer.Option(min=0, help="Number of training pairs.", max=100_000_000)
-    ] = 30_000,
-    num_valid: Annotated[
-        int, typer.Option(min=0, help="Number of validation pairs.", max=100_000_000)
-    ] = 1_000,
-    num_test: Annotated[int, typer.Option(min=0, help="Number of test pairs.", max=100_000_000)] = 1_000,
-    seed: SeedOption = 1,
+    num_train: Annotated[int | None, setting(f"{CORPUS}:num_train")] = None,
+    num_valid: Annotated[int | None, setting(f"{CORPUS}:num_valid")] = None,
+    num_test: Annotated[int | None, setting(f"{CORPUS}:num_test")] = None,
+    seed: Annotated[int | None, setting(f"{CORPUS}:seed")] = None,
 ) -> None:
     """Write the built-in German-English corpus to files, with gold word links and fertilities.
 
@@ -118,8 +116,14 @@ def phrasebook(
 
     Example: regard phrasebook corpus --num-train 60000 --seed 7
     """
-    from regard.phrasebook import write_splits
+    from regard.config import from_dict
+    from regard.phrasebook import PhrasebookConfig, write_splits
 
-    files = write_splits(output_dir, {"train": num_train, "valid": num_valid, "test": num_test}, seed)
-    counts = f"{num_train} training, {num_valid} validation and {num_test} test pairs"
-    print_message(f"phrasebook: wrote {counts} (seed {seed}) to {output_dir}: {len(files)} files")
+    chosen = {"num_train": num_train, "num_valid": num_valid, "num_test": num_test, "seed": seed}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    config = from_dict(PhrasebookConfig, given, origin="phrasebook options")
+    files = write_splits(output_dir, config.sizes, config.seed)
+    counts = ", ".join(f"{size} {name}" for name, size in config.sizes.items())
+    print_message(
+        f"phrasebook: wrote pairs ({counts}; seed {config.seed}) to {output_dir}: {len(files)} files"
+    )

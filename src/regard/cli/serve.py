@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -12,6 +12,7 @@ from regard.cli.options import (
     CheckerOption,
     DeviceOption,
     LinkOptions,
+    OptionalDetectorOption,
     PrecisionOption,
     SettingsOption,
 )
@@ -54,15 +55,7 @@ class ServedCheckOptions:
     panel: ClassVar[str] = "Check"
 
     checker: CheckerOption = None
-    detector: Annotated[
-        str | None,
-        typer.Option(
-            help="Detector that the page uses first: combined, alignment, length, repetition, or one of a "
-            "plugin. length and repetition need no --checker. Default: combined with --checker, otherwise "
-            "translations are not checked.",
-            show_default=False,
-        ),
-    ] = None
+    detector: OptionalDetectorOption = None
 
     def load(self) -> "CheckServer | None":
         """Return the detectors; None without a detector and a model.
@@ -88,12 +81,7 @@ class ServerRuntime:
 
     precision: PrecisionOption = "float32"
     device: DeviceOption = "auto"
-    num_threads: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of CPU threads per model. Default: half of the processors.", min=1, max=1_024
-        ),
-    ] = None
+    num_threads: Annotated[int | None, setting(f"{SERVER}:num_threads")] = None
 
 
 @expand_groups
@@ -111,7 +99,8 @@ def serve(
     """Serve models with a web page for translation and interactive attention maps, and with a JSON API.
 
     With --checker, the page marks words that are probably omitted, added or repeated, in its own
-    translations and in those that you enter. The web page is at /, the description of the API at
+    translations and in those that you enter. --detector chooses the one that the page uses first; it is
+    `combined` with --checker. The web page is at /, the description of the API at
     /openapi.json. Ctrl-C or SIGTERM stops the server after the running requests are finished.
 
     Settings of --set: batch_window (time to wait for more sentences of a batch, in milliseconds),
@@ -127,7 +116,7 @@ def serve(
     """
     # Wrong options are reported before the models are loaded.
     _require_packages()
-    config = _config(address, settings or [])
+    config = _config(given(address) | given(runtime), settings or [])
 
     from regard.cpu_threads import num_available_cpus
     from regard.server.app import create_app
@@ -143,7 +132,7 @@ def serve(
     os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_CACHE_CAPACITY // len(models), 16)))
     # Use half of the processors and leave the other half for requests. Matrix multiplications that wait for a
     # busy processor are much slower than with fewer threads.
-    set_num_threads(runtime.num_threads or max(1, num_available_cpus() // 2))
+    set_num_threads(config.num_threads or max(1, num_available_cpus() // 2))
     checker = checks.load()
     engines = load_engines(
         models,
@@ -174,12 +163,12 @@ def _require_packages() -> None:
         )
 
 
-def _config(address: AddressOptions, settings: list[str]) -> "ServeConfig":
+def _config(flags: dict[str, Any], settings: list[str]) -> "ServeConfig":
     """Return the settings of the server; those of `--set` replace those of flags."""
     from regard.config import apply_override, from_dict
     from regard.server.config import ServeConfig
 
-    data = given(address)
+    data = {name: value for name, value in flags.items() if name in ServeConfig.__dataclass_fields__}
     for override in settings:
         apply_override(data, override)
     return from_dict(ServeConfig, data, origin="settings of regard serve")

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from regard.cli.command import require_flag, setting
+from regard.cli.options import CheckerOption
 from regard.cli.output import print_message
 from regard.errors import UsageError
 
@@ -94,14 +94,7 @@ class CandidateOptions(SamplingOptions):
             rich_help_panel=_PANEL,
         ),
     ] = False
-    checker: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory of a coverage model, for --check and --mbr coverage.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None
+    checker: CheckerOption = None
     check_threshold: Annotated[float | None, setting(f"{REPAIR}:threshold", rich_help_panel=_PANEL)] = None
     check_strategies: Annotated[
         list[str] | None,

@@ -11,6 +11,7 @@ Recommended reading order: `pair`, `sampling`, `lexicon` (tables and entries), `
 
 from regard.phrasebook.corpus import (
     SPLITS,
+    PhrasebookConfig,
     SplitName,
     generate,
     generate_split,
@@ -23,6 +24,7 @@ from regard.phrasebook.pair import CorpusPair
 __all__ = [
     "SPLITS",
     "CorpusPair",
+    "PhrasebookConfig",
     "SplitName",
     "generate",
     "generate_split",

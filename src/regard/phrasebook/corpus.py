@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from regard.config import configclass, option
 from regard.data.files import open_atomic
 from regard.data.links import format_links
 from regard.errors import DataError, UsageError
@@ -22,13 +23,42 @@ from regard.phrasebook.planning import ClauseConstraints
 from regard.phrasebook.sampling import Distribution, RandomChoices
 from regard.phrasebook.sentences import MainClauses, Subordination
 
-__all__ = ["SPLITS", "SplitName", "generate", "generate_split", "generate_splits", "split_of", "write_splits"]
+__all__ = [
+    "SPLITS",
+    "PhrasebookConfig",
+    "SplitName",
+    "generate",
+    "generate_split",
+    "generate_splits",
+    "split_of",
+    "write_splits",
+]
 
 SplitName = Literal["train", "valid", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 # Percentage of pairs for training and for validation; the other pairs are for testing.
 _TRAIN, _VALID = 80, 10
 MAX_WORDS, MIN_WORDS = 40, 3
+
+
+@configclass
+class PhrasebookConfig:
+    """Settings of the files of the built-in corpus."""
+
+    num_train: int = option(default=30_000, help="Number of training pairs.", ge=0, le=100_000_000)
+    num_valid: int = option(default=1_000, help="Number of validation pairs.", ge=0, le=100_000_000)
+    num_test: int = option(default=1_000, help="Number of test pairs.", ge=0, le=100_000_000)
+    seed: int = option(
+        default=1,
+        help="Random seed. The same seed gives the same pairs on every machine.",
+        ge=0,
+        le=4_294_967_295,
+    )
+
+    @property
+    def sizes(self) -> dict[SplitName, int]:
+        """The number of pairs of each split."""
+        return {"train": self.num_train, "valid": self.num_valid, "test": self.num_test}
 
 
 class Sentences:

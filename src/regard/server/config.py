@@ -118,6 +118,12 @@ class ServeConfig:
         default=(),
         help="Host names that requests may use in addition to the listening address. * allows all names.",
     )
+    num_threads: int | None = option(
+        default=None,
+        help="Number of CPU threads per model. Default: half of the processors.",
+        ge=1,
+        le=1_024,
+    )
     max_connections: int = option(default=500, help="Maximum number of open connections.", ge=1, le=100_000)
     header_timeout: float = option(
         default=10.0,

@@ -4,17 +4,18 @@ The labels are exact: which source words lost their translation, and which targe
 repeated. A detector learns from such pairs and is evaluated on them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
 
 from regard.analysis.coverage.text import WordPair
+from regard.config import configclass, option
 from regard.data.links import Links
-from regard.errors import DataError, UsageError
+from regard.errors import DataError
 
-__all__ = ["CORRUPTIONS", "CorruptedPair", "Corruption", "corrupt_pairs"]
+__all__ = ["CORRUPTIONS", "CorruptedPair", "Corruption", "CorruptionConfig", "corrupt_pairs"]
 
 Corruption = Literal["deletion", "truncation", "insertion", "repetition", "unrelated"]
 CORRUPTIONS: tuple[Corruption, ...] = get_args(Corruption)
@@ -28,6 +29,40 @@ CORRUPTIONS: tuple[Corruption, ...] = get_args(Corruption)
 _ATTEMPTS = 8  # random spans that are tried before a pair is left as it is
 _MAX_REPEATS = 3
 _MAX_UNLINKED = 2  # unlinked words that are removed with the counterpart of a span
+
+
+@configclass
+class CorruptionConfig:
+    """Settings of synthetic errors."""
+
+    kinds: tuple[Corruption, ...] = option(
+        default=CORRUPTIONS,
+        help="Kinds of errors, chosen with equal probability: deletion (the counterpart of a span of the "
+        "source), truncation (the end of the translation), insertion (a span of another translation), "
+        "repetition, unrelated (the translation of another sentence).",
+    )
+    rate: float = option(
+        default=0.5,
+        help="Share of the sentences that get one error. A sentence in which none fits stays unchanged.",
+        ge=0,
+        le=1,
+    )
+    max_span: int = option(default=5, help="Maximum number of words in a span.", ge=1, le=1_000)
+    seed: int = option(
+        default=1,
+        help="Random seed. The same text and seed give the same errors.",
+        ge=0,
+        le=4_294_967_295,
+    )
+
+    def __post_init__(self) -> None:
+        """Check that there is a kind.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        if not self.kinds:
+            raise ValueError("kinds is empty: expected at least one kind of error")
 
 
 @dataclass(frozen=True)
@@ -52,42 +87,30 @@ class CorruptedPair:
 def corrupt_pairs(
     pairs: Sequence[WordPair],
     links: Sequence[Links],
-    kinds: Iterable[Corruption] = CORRUPTIONS,
-    rate: float = 0.5,
-    max_span: int = 5,
-    seed: int = 1,
+    config: CorruptionConfig | None = None,
 ) -> list[CorruptedPair]:
     """Return the pairs, some of them with one synthetic error.
 
     Args:
         pairs: Good translations.
         links: Word links of each pair (source word, target word), gold or those of an aligner.
-        kinds: The kinds of errors, which are chosen with equal probability.
-        rate: Share of the pairs that get an error. A pair in which no error fits stays unchanged.
-        max_span: Maximum number of words in a span.
-        seed: Random seed. The same pairs and seed give the same errors.
+        config: The kinds of errors, their rate, the spans and the random seed.
 
     Raises:
-        UsageError: if a kind is unknown, there is none, or `rate` or `max_span` is out of range.
         DataError: if the numbers of pairs and links differ.
     """
-    chosen = tuple(kinds)
-    for kind in chosen:
-        if kind not in CORRUPTIONS:
-            raise UsageError(f"kinds: {kind!r} is unknown, expected {', '.join(CORRUPTIONS)}")
-    if not chosen or not 0 <= rate <= 1 or max_span < 1:
-        raise UsageError("expected at least one kind, a rate from 0 to 1, and a span of at least one word")
+    config = CorruptionConfig() if config is None else config
     if len(pairs) != len(links):
         raise DataError(f"{len(pairs)} pairs but the links of {len(links)}: expected one set of links each")
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(config.seed)
     result = []
     for number, (pair, own) in enumerate(zip(pairs, links, strict=True)):
         # The random numbers of a pair do not depend on the pairs before it.
-        hit, which = generator.random() < rate, int(generator.integers(len(chosen)))
+        hit, which = generator.random() < config.rate, int(generator.integers(len(config.kinds)))
         child = np.random.default_rng(generator.integers(2**63))
         corrupted = None
         if hit and pair.source and pair.target:
-            corrupted = _corrupt(chosen[which], pair, own, pairs, number, max_span, child)
+            corrupted = _corrupt(config.kinds[which], pair, own, pairs, number, config.max_span, child)
         result.append(CorruptedPair(pair) if corrupted is None else corrupted)
     return result
 

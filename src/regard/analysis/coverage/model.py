@@ -23,7 +23,13 @@ from regard.analysis.coverage.base import (
     SentenceError,
     register_detector,
 )
-from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptedPair, Corruption, corrupt_pairs
+from regard.analysis.coverage.corruptions import (
+    CORRUPTIONS,
+    CorruptedPair,
+    Corruption,
+    CorruptionConfig,
+    corrupt_pairs,
+)
 from regard.analysis.coverage.evidence import SideEvidence, WordNorms
 from regard.analysis.coverage.features import (
     LengthModel,
@@ -193,8 +199,8 @@ class ErrorModel:
         # The features of unrelated pairs contain the log-odds of words, so this regression comes last.
         model = replace(self, words=words, sentences=sentences)
         seed = self.config.seed + len(ERRORS)
-        examples = corrupt_pairs(*parts[1], ("unrelated",), rate=0.5, seed=seed)
-        examples += corrupt_pairs(*parts[1], _SINGLE, rate=0.5, seed=seed + 1)
+        examples = corrupt_pairs(*parts[1], CorruptionConfig(kinds=("unrelated",), seed=seed))
+        examples += corrupt_pairs(*parts[1], CorruptionConfig(kinds=_SINGLE, seed=seed + 1))
         evidence = model.collect([one.pair for one in examples], num_threads)
         rows = model._unrelated_table(model._tables(evidence)[1])
         return replace(model, unrelated=model._fit_sentences(rows, examples, ("unrelated",)))
@@ -292,12 +298,12 @@ def _examples(
     examples = [
         one
         for number in range(max(_ROUNDS, -(-_MIN_EXAMPLES // len(pairs))))
-        for one in corrupt_pairs(pairs, links, own, rate=0.5, seed=1_000 * seed + number)
+        for one in corrupt_pairs(pairs, links, CorruptionConfig(kinds=own, seed=1_000 * seed + number))
     ]
     # Errors of other kinds are negative examples, so that the regression separates the kinds.
     others: tuple[Corruption, ...] = tuple(kind for kind in _SINGLE if kind not in own)
     half = len(pairs) // 2
-    return examples + corrupt_pairs(pairs[:half], links[:half], others, rate=0.5, seed=seed)
+    return examples + corrupt_pairs(pairs[:half], links[:half], CorruptionConfig(kinds=others, seed=seed))
 
 
 def _word_labels(examples: Sequence[CorruptedPair], error: CoverageError) -> np.ndarray:
