@@ -21,6 +21,7 @@ from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
 from regard.analysis.linking import Linker, TextLinks
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
+from regard.api.companions import Companions
 from regard.api.loading import as_paths, load_systems, lock_models, name_models
 from regard.api.model import Model
 
@@ -35,7 +36,8 @@ def errors(
     sources: TextSource,
     references: TextSource,
     *,
-    aligner: Aligner | Path | str | None = None,
+    aligner: Aligner | WordAligner | Path | str | None = None,
+    train_missing: bool = True,
     reference_links: Path | str | Iterable[Any] | None = None,
     lowercase: bool = False,
     progress: Progress = no_progress,
@@ -48,6 +50,8 @@ def errors(
         sources: The source lines.
         references: Their reference translations.
         aligner: A word aligner or its directory, needed to find dropped words.
+        train_missing: Whether to train an aligner that is not given on the training text of the model, and to
+            keep it in its directory.
         reference_links: Word links of source and reference, used instead of the aligner's: a file in the
             Pharaoh format, or pairs of positions for each line.
         lowercase: Whether to ignore case in repetitions and word links.
@@ -58,14 +62,15 @@ def errors(
         UsageError: if an argument does not apply.
         DataError: if a file cannot be read, the texts or links do not match, or all lines are too long.
     """
-    linker = None
-    if aligner is not None:
-        linker = Linker.load(_word_aligner(aligner), lowercase, settings.get("num_threads"))
     text = parallel_text(sources, references)
-    links = TextLinks.load(linker, reference_links, text)
     # A string is a sequence, too, so a single path must be recognized by its type.
     single = isinstance(model, Model | Path | str)
     chosen = model if isinstance(model, Model) else as_paths([model] if single else model)
+    threads = settings.get("num_threads")
+    if aligner is None and train_missing and (companions := Companions.of([chosen], threads or 0)):
+        aligner = companions.aligner()
+    linker = None if aligner is None else Linker.load(_word_aligner(aligner), lowercase, threads)
+    links = TextLinks.load(linker, reference_links, text)
     given = {"the model": chosen}
     with lock_models(given.values()):
         (system,) = _load(given, text, settings)

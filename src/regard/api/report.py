@@ -14,6 +14,7 @@ from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.check import CoverageModel, check
+from regard.api.companions import Companions
 from regard.api.loading import load_systems, load_translator, lock_models, name_models
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
@@ -94,7 +95,10 @@ class ReportOptions:
         tokenize: Tokenizer of BLEU and lengths: `13a`, `none` (for tokenized text), `intl`, `char`...
         lowercase: Whether to ignore case in BLEU, chrF, REP and word links.
         meteor: Whether to compute METEOR if it is installed (English references only).
-        check: The detector whose errors are marked. Default: only a comparison with the reference.
+        check: The detector whose errors are marked. Default: `combined`, with the coverage model of
+            `train_missing`.
+        train_missing: Whether to train an aligner and a coverage model that are not given on the training
+            text of the first model, and to keep them in its directory.
     """
 
     names: Sequence[str] | None = None
@@ -106,6 +110,7 @@ class ReportOptions:
     lowercase: bool = False
     meteor: bool = True
     check: ReportCheck | None = None
+    train_missing: bool = True
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -125,7 +130,7 @@ def report(
     *,
     test: tuple[TextSource, TextSource] | None = None,
     output: Path | str = "report.html",
-    aligner: Aligner | Path | str | None = None,
+    aligner: Aligner | WordAligner | Path | str | None = None,
     options: ReportOptions | None = None,
     progress: Progress = no_progress,
     **settings: Any,
@@ -139,7 +144,8 @@ def report(
             in the configuration of the first model, or else its validation text. A configuration may name any
             file on this machine, so use the default only with your own models.
         output: File of the page.
-        aligner: A word aligner or its directory, needed to find dropped words.
+        aligner: A word aligner or its directory, needed to find dropped words. Default: see
+            `ReportOptions.train_missing`.
         options: The content of the page.
         progress: Progress display.
         settings: Arguments of `regard.load`, such as `device` and `beam_size`.
@@ -160,7 +166,10 @@ def report(
     # The file is opened first: an error after hours of translation would be a waste.
     with open_atomic(path) as file, lock_models(named.values()):
         num_threads = settings.get("num_threads")
-        detection = options.check and options.check.load(num_threads or 0)
+        companions = Companions.of(named.values(), num_threads or 0) if options.train_missing else None
+        if aligner is None and companions is not None:
+            aligner = companions.aligner()
+        detection = _detection(options.check, companions, num_threads or 0)
         systems = {
             system.name: collect_system(
                 system, pairs, progress, options.attention_maps == "all", options.lowercase
@@ -178,6 +187,16 @@ def report(
             page = replace(page, check=_check_systems(found, pairs, detection, num_threads or 0))
         file.write(render(page).encode())
     return path
+
+
+def _detection(
+    given: ReportCheck | None, companions: Companions | None, num_threads: int
+) -> ReportCheck | None:
+    """Return the check of a report with its loaded models; None if there is none."""
+    needs_model = given is None or (given.detector == "combined" and given.model is given.training is None)
+    if needs_model and companions is not None and (model := companions.checker()) is not None:
+        given = replace(given or ReportCheck(), model=CoverageModel(model, num_threads))
+    return given and given.load(num_threads)
 
 
 def _page(
@@ -303,7 +322,7 @@ def _check_gold(systems: Sequence[SystemResults], gold: Sequence[GoldLinks], giv
 
 def _add_links(
     systems: Sequence[SystemResults],
-    aligner: Aligner | Path | str,
+    aligner: Aligner | WordAligner | Path | str,
     lowercase: bool,
     num_threads: int | None,
 ) -> list[SystemResults]:

@@ -15,6 +15,7 @@ from regard.cli.options import (
     LowercaseOption,
     ModelDirsArgument,
     NamesOption,
+    NoAlignerOption,
     NumSentencesOption,
     OutputOption,
     PriorOption,
@@ -55,6 +56,7 @@ class ErrorOptions:
     """The word links, and the sentences that are shown."""
 
     aligner: AlignerOption = None
+    no_aligner: NoAlignerOption = False
     reference_links: ReferenceLinksOption = None
     num_sentences: NumSentencesOption = 10
     lowercase: LowercaseOption = False
@@ -79,6 +81,8 @@ def errors_command(
     plus 1 for each dropped word. The links of --reference-links replace those of the aligner. A word with
     little attention may still be translated: regard check finds omissions without a reference.
 
+    Example: regard analyze errors runs/first --source test.de --reference test.en
+
     Example: regard analyze errors runs/first --source test.de --reference test.en --aligner aligner
     """
     from regard import analyze as analyses
@@ -93,6 +97,7 @@ def errors_command(
             files.source,
             files.reference,
             aligner=options.aligner,
+            train_missing=not options.no_aligner,
             reference_links=options.reference_links,
             lowercase=options.lowercase,
             progress=track,

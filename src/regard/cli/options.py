@@ -27,6 +27,7 @@ __all__ = [
     "ModelDirsArgument",
     "ModelSettingsOption",
     "NamesOption",
+    "NoAlignerOption",
     "NumBootstrapSamplesOption",
     "NumSentencesOption",
     "NumThreadsOption",
@@ -127,6 +128,14 @@ AlignerOption = Annotated[
     typer.Option(
         help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words.",
         show_default=False,
+    ),
+]
+NoAlignerOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-aligner",
+        help="Without --aligner: do not train one. By default, an aligner is trained on the training text of "
+        "the model and kept in the model directory.",
     ),
 ]
 FiguresDirOption = Annotated[

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
-from regard.cli.command import expand_groups, given, require_flag
+from regard.cli.command import expand_groups, given
 from regard.cli.options import (
     AlignerOption,
     CheckerOption,
-    DetectorOption,
     GoldLinksOption,
     LinkOptions,
     LowercaseOption,
     NamesOption,
+    NoAlignerOption,
+    OptionalDetectorOption,
     ReverseTranslatorOption,
     RuntimeOptions,
     SearchOptions,
@@ -67,6 +68,7 @@ class ReportText:
         ),
     ] = None
     aligner: AlignerOption = None
+    no_aligner: NoAlignerOption = False
     gold_links: GoldLinksOption = None
 
 
@@ -76,15 +78,7 @@ class ReportCheckOptions:
 
     panel: ClassVar[str] = "Check"
 
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Mark the words that a detector finds to be omitted, added or repeated, without the "
-            "reference, and sort the sentences by the probability of an error.",
-        ),
-    ] = False
-    detector: DetectorOption = "combined"
+    detector: OptionalDetectorOption = None
     checker: CheckerOption = None
     train_source: TrainSourceOption = None
     train_target: TrainTargetOption = None
@@ -92,16 +86,14 @@ class ReportCheckOptions:
     reverse_translator: ReverseTranslatorOption = None
 
     def read(self) -> "ReportCheck | None":
-        """Return the check; None without --check.
+        """Return the check; None if no option is given.
 
         Raises:
             UsageError: If options contradict each other.
         """
         from regard.api.report import ReportCheck
 
-        files = {name: value for name, value in vars(self).items() if name not in ("check", "detector")}
-        require_flag("--check", self.check, files)
-        if not self.check:
+        if all(value is None for value in vars(self).values()):
             return None
         if (self.train_source is None) != (self.train_target is None):
             raise UsageError("--train-source and --train-target need each other: give both files")
@@ -113,7 +105,7 @@ class ReportCheckOptions:
         if training is not None and self.checker is not None:
             raise UsageError("give either --checker or --train-source and --train-target, not both")
         translators = self.translator, self.reverse_translator
-        return ReportCheck(self.detector, self.checker, training, *translators)
+        return ReportCheck(self.detector or "combined", self.checker, training, *translators)
 
 
 @dataclass(frozen=True)
@@ -158,12 +150,13 @@ def report_command(
     intervals, scores by source length, statistics of the attention, and training curves. Sentences can be
     sorted, filtered, searched and linked to. As in `regard analyze errors`, REP and DROP use the words of
     each model's tokenizers, with subword tokens joined. As in `regard analyze attention`, the statistics of
-    the attention are computed by forced decoding of the references. With --check, a detector marks words that
-    are probably omitted, added or repeated, and the worst sentences come first.
+    the attention are computed by forced decoding of the references. A detector marks words that are probably
+    omitted, added or repeated, and the worst sentences come first. What it needs is trained on the training
+    text of the first model and kept in its directory, unless --no-aligner is given.
 
-    Example: regard report runs/first --test test.de test.en --aligner aligner -o report.html
+    Example: regard report runs/first --test test.de test.en -o report.html
 
-    Example: regard report runs/first --test test.de test.en --check --checker checker
+    Example: regard report runs/first --test test.de test.en --aligner aligner --checker checker
 
     Example: regard report runs/soft runs/constrained --test test.de test.en --names soft,bounded
     """
@@ -189,6 +182,7 @@ def report_command(
         page.lowercase,
         page.meteor,
         detection,
+        not text.no_aligner,
     )
     written = report(
         models,
