@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from regard.alignment import WordAligner
 from regard.analysis.coverage.base import DETECTORS
 from regard.analysis.coverage.result import CoverageCheck
 from regard.analysis.errors import SentenceErrors
@@ -167,9 +168,9 @@ def report(
     with open_atomic(path) as file, lock_models(named.values()):
         num_threads = settings.get("num_threads")
         companions = Companions.of(named.values(), num_threads or 0) if options.train_missing else None
+        detection = _detection(options.check, companions, num_threads or 0)
         if aligner is None and companions is not None:
             aligner = companions.aligner()
-        detection = _detection(options.check, companions, num_threads or 0)
         systems = {
             system.name: collect_system(
                 system, pairs, progress, options.attention_maps == "all", options.lowercase
