@@ -77,11 +77,11 @@ def _language(code: str) -> str:
     return "toml" if code.startswith("[") and "=" in code else "text"
 
 
-def runnable(code: str) -> str:
-    """Return the commands of a block without those that install regard."""
+def runnable(code: str, skipped: tuple[str, ...] = ()) -> str:
+    """Return the commands of a block without those that install regard, or that begin with a skipped text."""
     joined = re.sub(r"\\\n\s*", "", code).replace(".venv/bin/", "")
     kept = []
     for line in joined.split("\n"):
-        parts = [part for part in line.split(" && ") if not part.strip().startswith(INSTALLS)]
+        parts = [part for part in line.split(" && ") if not part.strip().startswith((*INSTALLS, *skipped))]
         kept.append(" && ".join(parts))
     return "\n".join(line for line in kept if line.strip())

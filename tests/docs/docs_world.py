@@ -1,10 +1,13 @@
 """A directory with the files and tiny models that the pages of the documentation name."""
 
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
+
+import doc_blocks
 
 from regard.phrasebook import write_splits
 from warm_python import warm_python
@@ -57,6 +60,7 @@ RUNS = {
 COPIES = {
     "soft": [
         "MODEL", "MODEL2", "runs/first", "runs/second", "runs/run", "quickstart/model", "tour/models/soft",
+        "stranger/model",
     ],
     "sparse": ["tour/models/sparse"],
     "constrained": ["runs/bounded", "tour/models/constrained"],
@@ -72,14 +76,16 @@ TEXTS = {
 
 def build_world(directory: Path) -> None:
     """Write the files and train the models."""
+    shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
     for corpus in (".", "corpus", "quickstart/corpus", "tour/corpus"):
         (directory / corpus).mkdir(parents=True, exist_ok=True)
-        write_splits(directory / corpus, {"train": 60, "valid": 6, "test": 6}, seed=1)
+        write_splits(directory / corpus, {"train": 120, "valid": 6, "test": 6}, seed=1)
     for name, copies in TEXTS.items():
         for copy in copies.split():
             shutil.copy(directory / name, directory / copy)
     _write_small_files(directory)
+    _write_parts(directory)
     for name, (data, model) in RUNS.items():
         cache = "prepared/run" if name == "soft" else f"prepared/{name}"
         text = TINY.format(cache=cache, corpus=".", data=data, model=model)
@@ -121,6 +127,18 @@ def _write_small_files(directory: Path) -> None:
     (directory / "labels.tsv").write_text(header + labels)
     labeled = [{"line": line, "omission": bool(line % 2)} for line in range(1, lines + 1)]
     (directory / "labels.jsonl").write_text("".join(json.dumps(one) + "\n" for one in labeled))
+
+
+def _write_parts(directory: Path) -> None:
+    """Write the plugin of the tutorial, and a Hugging Face model."""
+    extend = doc_blocks.blocks(doc_blocks.ROOT / "docs" / "extend.md")
+    plugin = next(block.code for block in extend if block.language == "python")
+    (directory / "topk.py").write_text(plugin)
+    spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "hf" / "tiny.py")
+    assert spec is not None and spec.loader is not None
+    tiny = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tiny)
+    tiny.marian(directory / "opus-mt-de-en")
 
 
 def _train_inflection(directory: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import doc_blocks
 import pytest
+import site_examples
 from docs_world import build_world
 from filelock import FileLock
 
@@ -27,6 +28,9 @@ PAGES = {path.relative_to(doc_blocks.ROOT).as_posix(): path for path in doc_bloc
 MODELS = {"docs/howto/export.md": "transformer", "docs/explanation/posterior.md": "posterior"}
 """Pages on which MODEL is a model of another kind than soft attention."""
 
+LONG = ("regard quickstart", "regard tour", "pytest")
+"""Commands that take minutes on every page."""
+
 CORPUS = {"source": "s", "target": "t"}
 TABLES = {"data", "model", "training", "generation", "seed"}
 
@@ -34,7 +38,8 @@ TABLES = {"data", "model", "training", "generation", "seed"}
 def page_blocks(name: str, *languages: str) -> list[doc_blocks.Block]:
     found = [one for one in doc_blocks.blocks(PAGES[name]) if one.language in languages and not one.mark]
     return [
-        replace(one, code=doc_blocks.runnable(one.code)) if one.language == "sh" else one for one in found
+        replace(one, code=doc_blocks.runnable(one.code, LONG)) if one.language == "sh" else one
+        for one in found
     ]
 
 
@@ -56,21 +61,32 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("name", RUN)
-def test_commands_and_python_of_a_page_run(name: str, world: Path, tmp_path: Path) -> None:
+def run_blocks(found: list[dict[str, Any]], world: Path, tmp_path: Path, model: str = "soft") -> None:
+    """Run blocks in a copy of the world, in which MODEL is a model of the given kind."""
     directory = tmp_path / "world"
     shutil.copytree(world, directory)
-    if name in MODELS:
-        shutil.rmtree(directory / "MODEL")
-        shutil.copytree(directory / "runs" / MODELS[name], directory / "MODEL")
-    given = {"python": warm_python(), "blocks": [asdict(one) for one in page_blocks(name, "sh", "python")]}
-    (tmp_path / "blocks.json").write_text(json.dumps(given))
+    shutil.rmtree(directory / "MODEL")
+    shutil.copytree(directory / "runs" / model, directory / "MODEL")
+    (tmp_path / "blocks.json").write_text(json.dumps({"python": warm_python(), "blocks": found}))
     done = subprocess.run(
         [warm_python(), "-m", "page_runner", str(tmp_path / "blocks.json")],
         cwd=directory, env=os.environ | {"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"},
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_commands_and_python_of_a_page_run(name: str, world: Path, tmp_path: Path) -> None:
+    found = [asdict(one) for one in page_blocks(name, "sh", "python")]
+    run_blocks(found, world, tmp_path, MODELS.get(name, "soft"))
+
+
+def test_examples_of_public_names_run_on_models(world: Path, tmp_path: Path) -> None:
+    common, sections = site_examples.sections(site_examples.EXAMPLES / "toolkit.py")
+    block = {"page": "toolkit.py", "line": 0, "language": "python"}
+    found = [{**block, "page": name, "code": common + code} for name, code in sections.items()]
+    run_blocks(found, world, tmp_path)
 
 
 @pytest.mark.parametrize("name", CONFIGURED)
