@@ -20,6 +20,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 CACHE = ROOT / "build" / "npm"
 PACKAGES = {
     "katex@0.16.22": r"package/dist/(katex\.min\.(?:js|css)|fonts/[\w-]+\.woff2)",
@@ -28,7 +29,6 @@ PACKAGES = {
 """npm packages that the site contains, with a pattern of the files; they are fetched once."""
 
 LINK = re.compile(r"(?<!!)\[([^]\n]+)\]\(((?:\.\./)*[\w./-]+\.(?:md|toml|py))(#[\w-]+)?\)")
-SHIM = "https://unpkg.com/iframe-worker/shim"
 RESULTS = {
     "benchmarks/RESULTS.md": "results/benchmarks.md",
     "benchmarks/coverage.md": "results/coverage.md",
@@ -42,26 +42,22 @@ RESULTS = {
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Replace the directories of generated pages in the navigation by their pages."""
+    """Replace the directories of generated pages, and patterns, in the navigation by their pages."""
     assert config.nav is not None
     generated = {
+        "notebooks": [f"notebooks/{path.stem}.md" for path in sorted((DOCS / "notebooks").glob("*.ipynb"))],
         "reference/options": sorted(site_reference.option_pages()),
         "reference/api": sorted(site_reference.api_pages()),
         "results": list(RESULTS.values()),
     }
     config.nav = _expand(config.nav, generated)
-    # Search in pages that are opened from files needs this script, which Material loads from a server.
-    config.extra_javascript = [
-        "assets/iframe-worker/index.js" if str(script) == SHIM else script
-        for script in config.extra_javascript
-    ]
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages, the executed notebooks and the files of npm packages."""
     try:
-        notebooks = site_notebooks.pages(ROOT / "docs" / "notebooks")
+        notebooks = site_notebooks.pages(DOCS / "notebooks")
     except FileNotFoundError as error:
         raise PluginError(str(error)) from None
     pages = {**site_reference.pages(), **notebooks}
@@ -103,9 +99,15 @@ def _relative(page: str, target: str) -> str:
 
 
 def _expand(nav: Any, generated: dict[str, list[str]]) -> Any:
-    """Return a navigation in which generated directories are lists of their pages."""
+    """Return a navigation in which generated directories and patterns are lists of their pages."""
+    if isinstance(nav, str) and "*" in nav:
+        return [path.relative_to(DOCS).as_posix() for path in sorted(DOCS.glob(nav))]
     if isinstance(nav, list):
-        return [_expand(one, generated) for one in nav]
+        parts = [(one, _expand(one, generated)) for one in nav]
+        # The pages of a pattern stand next to the other pages of the list.
+        return [
+            page for one, made in parts for page in (made if isinstance(one, str) and "*" in one else [made])
+        ]
     if isinstance(nav, dict):
         return {title: _expand(one, generated) for title, one in nav.items()}
     return generated.get(nav, nav)

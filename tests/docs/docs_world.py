@@ -63,7 +63,7 @@ COPIES = {
         "stranger/model",
     ],
     "sparse": ["tour/models/sparse"],
-    "constrained": ["runs/bounded", "tour/models/constrained"],
+    "constrained": ["runs/bounded", "tour/models/constrained", "quickstart/models/constrained"],
 }  # fmt: skip
 """Other names of the models."""
 

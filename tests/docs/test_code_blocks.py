@@ -28,8 +28,8 @@ PAGES = {path.relative_to(doc_blocks.ROOT).as_posix(): path for path in doc_bloc
 MODELS = {"docs/howto/export.md": "transformer", "docs/explanation/posterior.md": "posterior"}
 """Pages on which MODEL is a model of another kind than soft attention."""
 
-LONG = ("regard quickstart", "regard tour", "pytest")
-"""Commands that take minutes on every page."""
+LONG = ("regard quickstart", "regard tour", "regard download", "pytest", ".venv-test")
+"""Commands that take minutes or need a network, on every page."""
 
 CORPUS = {"source": "s", "target": "t"}
 TABLES = {"data", "model", "training", "generation", "seed"}

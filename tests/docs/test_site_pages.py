@@ -3,6 +3,7 @@
 import json
 import re
 import textwrap
+from fnmatch import fnmatch
 from pathlib import Path
 
 import doc_blocks
@@ -59,7 +60,7 @@ def test_sentences_of_get_started_have_at_most_30_words(path: Path) -> None:
 def test_every_written_page_is_in_the_navigation() -> None:
     excluded = {"guide.md", "examples/README.md"}
     written = {path.relative_to(DOCS).as_posix() for path in PAGES} - excluded
-    assert written - set(navigation()) == set()
+    assert [page for page in written if not any(fnmatch(page, listed) for listed in navigation())] == []
 
 
 def test_notebooks_are_stored_without_outputs_and_shown() -> None:
@@ -68,7 +69,7 @@ def test_notebooks_are_stored_without_outputs_and_shown() -> None:
     for path in notebooks:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells), path
-        assert f"notebooks/{path.stem}.md" in navigation()
+    assert "notebooks" in navigation()
 
 
 def test_citation_has_the_version_of_the_package() -> None:
