@@ -103,11 +103,12 @@ def _expand(nav: Any, generated: dict[str, list[str]]) -> Any:
     if isinstance(nav, str) and "*" in nav:
         return [path.relative_to(DOCS).as_posix() for path in sorted(DOCS.glob(nav))]
     if isinstance(nav, list):
-        parts = [(one, _expand(one, generated)) for one in nav]
-        # The pages of a pattern stand next to the other pages of the list.
-        return [
-            page for one, made in parts for page in (made if isinstance(one, str) and "*" in one else [made])
-        ]
+        pages: list[Any] = []
+        for one in nav:
+            made = _expand(one, generated)
+            # The pages of a pattern stand next to the other pages of the list.
+            pages += made if isinstance(one, str) and "*" in one else [made]
+        return pages
     if isinstance(nav, dict):
         return {title: _expand(one, generated) for title, one in nav.items()}
     return generated.get(nav, nav)
