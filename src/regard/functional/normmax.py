@@ -7,7 +7,7 @@ With c = alpha - 1, the optimality conditions are z - tau = (p / |p|_alpha)^c on
     q = max(0, z - tau)^(1 / c),   tau such that sum_j q_j^alpha = 1,   p = q / sum_j q_j.
 
 tau lies in [max - 1, max - S^-c] and is found by bisection. Normmax is sparser than entmax for the same
-alpha, and more uniform on its support; for alpha towards infinity its weights become equal on the support.
+alpha, and more uniform on its support; for alpha toward infinity its weights become equal on the support.
 
 Gradient: with s_j = q_j^(2 - alpha) / (c sum_i q_i) on the support and 0 elsewhere, and a = s (g - p . g),
 

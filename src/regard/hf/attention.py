@@ -68,7 +68,7 @@ def register_attention_function(name: str, normalizer: Callable[..., Tensor]) ->
 def _register(name: str, normalize: Normalize) -> None:
     """Register an attention function and its kind of mask."""
     transformers = import_transformers()
-    transformers.AttentionInterface.register(name, partial(attention_forward, normalize))
+    transformers.AttentionInterface.register(name, partial(normalized_attention, normalize))
     transformers.AttentionMaskInterface.register(name, _boolean_mask)
 
 
@@ -80,7 +80,7 @@ def _boolean_mask(*args: Any, **kwargs: Any) -> Bool[Tensor, "B 1 T S"] | None:
     return sdpa_mask(*args, **{**kwargs, "allow_is_causal_skip": False})
 
 
-def attention_forward(
+def normalized_attention(
     normalize: Normalize,
     module: nn.Module,
     query: Float[Tensor, "B H T E"],
@@ -101,7 +101,7 @@ def attention_forward(
             values (grouped queries).
         value: The values.
         attention_mask: Broadcastable to [B, H, T, S], boolean (True = may be attended), or values that are
-            added to the scores. It may be longer than the keys. None: no mask.
+            added to the scores. It may be longer than the keys. Without a mask (None), all are attended.
         scaling: Factor of the scores. Default: 1 / sqrt(E).
         dropout: Dropout probability of the weights in training.
         others: Further arguments of the library, of which `position_bias` (T5), `softcap` (Gemma), `s_aux`

@@ -158,7 +158,7 @@ def constrained_weights(
 def _spend(
     budget: _Budget, scan: object, module: nn.Module, scores: Tensor, mask: Tensor | None
 ) -> Float[Tensor, "B H T S"]:
-    """Return the weights of consecutive time steps, and record what they spend of the budget."""
+    """Return the weights of consecutive time steps, and record the attention that was received."""
     assert callable(scan)
     batch, heads, steps, size = scores.shape
     left = torch.as_tensor(budget.fertility, device=scores.device).to(
