@@ -19,6 +19,7 @@ from typing import Any
 import sentencepiece
 import torch
 import transformers
+from transformers.utils import logging
 
 import regard
 from regard.phrasebook import write_splits
@@ -48,9 +49,9 @@ def write_model(directory: Path, corpus: Path) -> None:
                 minloglevel=2,
             )
             (directory / f"{side}.spm").write_bytes(Path(made, "spm.model").read_bytes())
-        model = sentencepiece.SentencePieceProcessor(model_file=str(directory / f"{side}.spm"))
-        for i in range(3, len(model)):  # after the special tokens
-            tokens.setdefault(model.IdToPiece(i), len(tokens))
+            entries = Path(made, "spm.vocab").read_text(encoding="utf-8").split("\n")[3:-1]
+        for entry in entries:  # a subword token and its score
+            tokens.setdefault(entry.partition("\t")[0], len(tokens))
     tokens["<pad>"] = len(tokens)
     (directory / "vocab.json").write_text(json.dumps(tokens))
     settings = {"tokenizer_class": "MarianTokenizer", "source_lang": "de", "target_lang": "en"}
@@ -133,6 +134,7 @@ def main() -> None:
     options = parser.parse_args()
     directory = options.directory
     corpus = directory / "corpus"
+    logging.disable_progress_bar()
     if not corpus.exists():
         write_splits(corpus, {"train": options.pairs, "valid": 200, "test": TEST_SIZE}, SEED)
         write_model(directory / "marian", corpus)
