@@ -194,6 +194,8 @@ def test_masks_with_values_and_a_longer_mask_are_accepted() -> None:
     torch.testing.assert_close(found, sparsemax(8**0.5 * scores + bias, mask=keep))
     _, causal = forward(query, key, value, None, is_causal=True)
     torch.testing.assert_close(causal, sparsemax(scores, mask=torch.ones(4, 4).tril().bool()))
+    with pytest.raises(UsageError, match="continuous batching"):
+        forward(query, key, value, None, cache=object())
 
 
 def test_soft_cap_and_sinks_follow_the_library() -> None:

@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.data.hf import import_transformers
+from regard.errors import UsageError
 from regard.functional import entmax15, fusedmax, oscarmax, sparsemax
 from regard.hf.bounds import CONSTRAINED, constrained_weights
 from regard.kernels.dropout import fused_dropout, supports_dropout
@@ -88,7 +89,6 @@ def normalized_attention(
     value: Float[Tensor, "B G S V"],
     attention_mask: Tensor | None,
     scaling: float | None = None,
-    dropout: float = 0.0,
     **others: Any,
 ) -> tuple[Float[Tensor, "B T H V"], Float[Tensor, "B H T S"]]:
     """Compute contexts and attention weights, as an attention function of transformers.
@@ -103,13 +103,19 @@ def normalized_attention(
         attention_mask: Broadcastable to [B, H, T, S], boolean (True = may be attended), or values that are
             added to the scores. It may be longer than the keys. Without a mask (None), all are attended.
         scaling: Factor of the scores. Default: 1 / sqrt(E).
-        dropout: Dropout probability of the weights in training.
-        others: Further arguments of the library, of which `position_bias` (T5), `softcap` (Gemma), `s_aux`
-            (attention sinks) and `is_causal` are used.
+        others: Further arguments of the library, of which `dropout` (of the weights in training),
+            `position_bias` (T5), `softcap` (Gemma), `s_aux` (attention sinks) and `is_causal` are used.
 
     Returns:
         The contexts, and the weights before dropout.
+
+    Raises:
+        UsageError: The library asks for attention over a paged cache (continuous batching).
     """
+    if others.get("cache") is not None:
+        raise UsageError(
+            "continuous batching has its own attention: use `generate`, or attn_implementation = 'sdpa'"
+        )
     heads, groups = query.shape[1], key.shape[1]
     # The heads of a group are further queries of one head, so that keys and values need no copy.
     grouped = (query * (query.shape[-1] ** -0.5 if scaling is None else scaling)).unflatten(
@@ -124,7 +130,8 @@ def normalized_attention(
         weights = normalize(module, scores, mask)
     else:
         weights = _with_sinks(partial(normalize, module), scores, mask, sinks)
-    dropped = weights if not (dropout and module.training) else _dropout(weights, dropout)
+    dropout = others.get("dropout", 0.0)
+    dropped = _dropout(weights, dropout) if dropout and module.training else weights
     dropped = dropped.to(value.dtype).unflatten(1, (groups, heads // groups)).flatten(2, 3)
     contexts = (dropped @ value).view(*query.shape[:3], value.shape[-1])  # (B, H, T, V)
     return contexts.transpose(1, 2).contiguous(), weights
