@@ -1,6 +1,7 @@
 """Budgets of attention in a fine-tuned Marian-type model: REP and DROP before and after.
 
-    python benchmarks/hf_budgets.py DIRECTORY [--pairs 8000] [--steps 800] [--more-steps 300] [--json FILE]
+    python benchmarks/hf_budgets.py DIRECTORY [--pairs 8000] [--steps 800] [--more-steps 300] [--width 128]
+        [--layers 2] [--batch-size 64] [--test-size 200] [--json FILE]
 
 Makes a small model of the Marian type with random weights, trains it on the phrasebook with softmax, and
 fine-tunes it with constrained sparsemax in the cross-attention of every decoder layer, whose source words
@@ -26,7 +27,6 @@ from regard.phrasebook import write_splits
 
 VOCAB_SIZE = 700
 SEED = 1
-TEST_SIZE = 200
 FERTILITY = {"kind": "constant", "value": 1.5}
 MECHANISMS: dict[str, dict[str, Any]] = {
     "softmax": {"kind": "soft", "normalizer": "softmax"},
@@ -35,7 +35,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
 }
 
 
-def write_model(directory: Path, corpus: Path) -> None:
+def write_model(directory: Path, corpus: Path, width: int, layers: int) -> None:
     """Write a Marian-type model with random weights, and its two SentencePiece models."""
     directory.mkdir(parents=True, exist_ok=True)
     tokens = {"</s>": 0, "<unk>": 1}
@@ -59,13 +59,13 @@ def write_model(directory: Path, corpus: Path) -> None:
     torch.manual_seed(SEED)
     config = transformers.MarianConfig(
         vocab_size=len(tokens),
-        d_model=128,
-        encoder_layers=2,
-        decoder_layers=2,
+        d_model=width,
+        encoder_layers=layers,
+        decoder_layers=layers,
         encoder_attention_heads=4,
         decoder_attention_heads=4,
-        encoder_ffn_dim=256,
-        decoder_ffn_dim=256,
+        encoder_ffn_dim=2 * width,
+        decoder_ffn_dim=2 * width,
         max_position_embeddings=128,
         pad_token_id=tokens["<pad>"],
         eos_token_id=0,
@@ -78,7 +78,9 @@ def write_model(directory: Path, corpus: Path) -> None:
     model.save_pretrained(directory)
 
 
-def train(directory: Path, name: str, mechanism: str, steps: int, start: str | None = None) -> Path:
+def train(
+    directory: Path, name: str, mechanism: str, steps: int, batch_size: int, start: str | None = None
+) -> Path:
     """Train a model with a mechanism, from the weights of another run if given, and return its directory."""
     corpus, output = directory / "corpus", directory / name
     tokenizer = {"kind": "pretrained", "path": str(directory / "marian")}
@@ -96,7 +98,7 @@ def train(directory: Path, name: str, mechanism: str, steps: int, start: str | N
     if mechanism == "constrained":
         data["fertility"] = FERTILITY
     training: dict[str, Any] = {
-        "batch_size": 64,
+        "batch_size": batch_size,
         "batch_unit": "sentences",
         "optimizer": {"kind": "adam", "learning_rate": 2e-3 if start is None else 5e-4, "max_grad_norm": 1.0},
         "lr_scheduler": {"kind": "constant"},
@@ -117,8 +119,10 @@ def measure(run: Path, corpus: Path, aligner: regard.Aligner) -> dict[str, float
     errors = regard.analyze.errors(
         model, sources, references, aligner=aligner, reference_links=corpus / "test.talp"
     )
-    translations = model.translate(sources)
-    scores = regard.evaluate([one.text for one in translations], references)
+    translations = [
+        " ".join(sentence.output) for sentence in sorted(errors.sentences, key=lambda one: one.line)
+    ]
+    scores = regard.evaluate(translations, references, metrics="bleu")
     assert errors.drop is not None
     return {"bleu": scores.bleu, "rep": errors.rep, "drop": errors.drop}
 
@@ -130,17 +134,21 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=8000, help="number of training pairs")
     parser.add_argument("--steps", type=int, default=800, help="training steps with softmax")
     parser.add_argument("--more-steps", type=int, default=300, help="steps of fine-tuning")
+    parser.add_argument("--width", type=int, default=128, help="dimension of the model")
+    parser.add_argument("--layers", type=int, default=2, help="number of encoder and of decoder layers")
+    parser.add_argument("--batch-size", type=int, default=64, help="sentences per training step")
+    parser.add_argument("--test-size", type=int, default=200, help="number of test pairs")
     parser.add_argument("--json", type=Path, help="output file")
     options = parser.parse_args()
     directory = options.directory
     corpus = directory / "corpus"
     logging.disable_progress_bar()
     if not corpus.exists():
-        write_splits(corpus, {"train": options.pairs, "valid": 200, "test": TEST_SIZE}, SEED)
-        write_model(directory / "marian", corpus)
-    train(directory, "base", "softmax", options.steps)
+        write_splits(corpus, {"train": options.pairs, "valid": 100, "test": options.test_size}, SEED)
+        write_model(directory / "marian", corpus, options.width, options.layers)
+    train(directory, "base", "softmax", options.steps, options.batch_size)
     for mechanism in MECHANISMS:
-        train(directory, mechanism, mechanism, options.more_steps, start="base")
+        train(directory, mechanism, mechanism, options.more_steps, options.batch_size, start="base")
     lines = ((corpus / f"train.{side}").read_text().splitlines() for side in ("de", "en"))
     aligner = regard.Aligner.train(*lines)
     found = {name: measure(directory / name, corpus, aligner) for name in ("base", *MECHANISMS)}

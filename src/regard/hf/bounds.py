@@ -107,7 +107,7 @@ def attention_budget(
     """Return a context manager that bounds the total attention that each key receives from all queries.
 
     The queries of a call are consecutive time steps. Query t has the bounds max(0, f - beta_{t-1}), where f
-    is the fertility and beta the attention received so far (Malaviya et al. (2018), Section 3.3), separately
+    is the fertility and beta the attention received so far (Malaviya et al. (2018), Eq. 5), separately
     for each head. One block is one batch of target sequences: a second call within it continues with the
     next time steps, as greedy search and sampling with a cache do. Beam search reorders the rows of a batch
     in the cache but not here; translate with `regard.load` instead.
