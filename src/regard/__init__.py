@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         fertilities,
         train_fertility_predictor,
     )
+    from regard.api.generation import Continuations, generate_text
     from regard.api.links import DropLinks, LinkEvaluation, evaluate_links
     from regard.api.model import Model, load
     from regard.api.report import ReportCheck, ReportOptions, check_report, report
@@ -55,6 +56,7 @@ __all__ = [
     "AttentionAnalysis",
     "Callback",
     "CheckedSentence",
+    "Continuations",
     "CorruptedText",
     "CoverageCheck",
     "CoverageEvaluation",
@@ -88,6 +90,7 @@ __all__ = [
     "evaluate",
     "evaluate_links",
     "fertilities",
+    "generate_text",
     "load",
     "load_config",
     "load_model",
@@ -113,6 +116,7 @@ _HOMES = {
     "AttentionAnalysis": "regard.analysis.attention",
     "Callback": "regard.training.run_context",
     "CheckedSentence": "regard.analysis.coverage.result",
+    "Continuations": "regard.api.generation",
     "CorruptedText": "regard.api.corrupt",
     "CoverageCheck": "regard.analysis.coverage.result",
     "CoverageEvaluation": "regard.analysis.coverage.evaluation",
@@ -144,6 +148,7 @@ _HOMES = {
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.links",
     "fertilities": "regard.api.fertility",
+    "generate_text": "regard.api.generation",
     "load": "regard.api.model",
     "load_config": "regard.run_config",
     "load_model": "regard.experiment",

@@ -33,6 +33,7 @@ __all__ = ["BaseTranslator", "Capability", "Description"]
 
 Capability = Literal[
     "attention",  # translations have attention weights, from which word links are extracted
+    "continuation",  # any text can be continued
     "ensemble",  # several systems of this kind can be combined
     "fertility",  # lines may specify fertilities
     "mbr",  # minimum Bayes risk decoding
@@ -47,6 +48,7 @@ Capability = Literal[
 ]
 
 _REMEDIES: Mapping[Capability, str] = {
+    "continuation": "use a decoder-only model, such as one of `regard pretrain` with kind = 'causal'",
     "fertility": "use a model with constrained attention that was trained with data.fertility",
     "score": "use a model that computes the probability of a given translation",
     "tune": "use a model whose search has these penalties",

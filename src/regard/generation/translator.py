@@ -78,6 +78,8 @@ class Translator(BaseTranslator):
     def capabilities(self) -> frozenset[Capability]:
         """All capabilities; fertilities need a budget and constrained attention."""
         found: frozenset[Capability] = frozenset(get_args(Capability))
+        if not getattr(self.model, "continues_text", False):
+            found = found - {"continuation"}
         return found if self._has_fertilities else found - {"fertility"}
 
     @cached_property

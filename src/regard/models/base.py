@@ -160,12 +160,15 @@ class GenerationConstraints:
         suppressed: Tokens that are never generated.
         suppressed_first: Tokens that are never generated at the first time step.
         banned_sequences: Sequences of two or more tokens that are never generated.
+        max_pair_length: Maximum number of tokens of a source sentence with its sinks and of its translation
+            without the end symbol, together. None means no maximum.
     """
 
     prefix: tuple[int, ...] = (BOS,)
     suppressed: tuple[int, ...] = ()
     suppressed_first: tuple[int, ...] = ()
     banned_sequences: tuple[tuple[int, ...], ...] = ()
+    max_pair_length: int | None = None
 
 
 class TrainableSystem:
@@ -257,10 +260,12 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
     Attributes:
         objective: The training objective.
         reward: The reward of the objective `reinforce`; see `Attention`.
+        continues_text: Whether the model can continue any text, and not only translate.
     """
 
     objective: Objective = "marginal"
     reward: Reward | None = None
+    continues_text: bool = False
 
     @classmethod
     def build(cls, config: Any, text: TextProcessor, model_dir: Path | None = None) -> "TranslationModel":

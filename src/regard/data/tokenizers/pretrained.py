@@ -156,12 +156,16 @@ class PretrainedTokenizer(Tokenizer):
 
     def _special_ids_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ids before and after a line, including those of the prefix."""
+        before, after = self._added_ids()
+        return (*before, *self._encoded(self.config.prefix, False)), after
+
+    def _added_ids(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the ids that the library adds before and after a line."""
         # Compare the tokens of a short text with and without special tokens.
         bare, whole = self._encoded("a", False), self._encoded("a", True)
         for first in range(len(whole) - len(bare) + 1):
             if whole[first : first + len(bare)] == bare:
-                before, after = whole[:first], whole[first + len(bare) :]
-                return (*before, *self._encoded(self.config.prefix, False)), tuple(after)
+                return tuple(whole[:first]), tuple(whole[first + len(bare) :])
         raise DataError(
             f"{self.where}: the tokenizer is not supported: it splits text differently when it adds special "
             "tokens"

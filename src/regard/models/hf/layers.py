@@ -27,6 +27,7 @@ from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.layers.linear import Linear, matrix_entries
 from regard.models.base import OutputAttentions
 from regard.models.hf.loading import count_multiply_adds, layer_groups, max_positions
+from regard.models.hf.recording import WeightRecorder, needs_explicit_attention
 from regard.models.transformer.model import SourceEncoder
 from regard.types import Bool, Float, Int, Tensor
 
@@ -113,13 +114,13 @@ class CrossAttentionProbe:
 
 
 # A context variable, since transformers offers no way to pass objects to the attention function.
-_SESSION: ContextVar[AttentionSession | CrossAttentionProbe | None] = ContextVar(
+_SESSION: ContextVar[AttentionSession | CrossAttentionProbe | WeightRecorder | None] = ContextVar(
     "regard_session", default=None
 )
 
 
 @contextmanager
-def use_session(session: AttentionSession | CrossAttentionProbe) -> Iterator[None]:
+def use_session(session: AttentionSession | CrossAttentionProbe | WeightRecorder) -> Iterator[None]:
     """Return a context manager in which the attention function uses the given session."""
     token = _SESSION.set(session)
     try:
@@ -155,6 +156,9 @@ def attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Compute contexts [B, T, H, E] from queries, keys and values [B, H, T or S, E]."""
     session = _SESSION.get()
+    if isinstance(session, WeightRecorder) and (session.requested or needs_explicit_attention(others)):
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        return session.attend(module, query, key, value, attention_mask, scale, others)
     # Cross-attention is recognized by the length of its keys.
     if (
         isinstance(session, CrossAttentionProbe)

@@ -31,6 +31,7 @@ __all__ = [
     "copy_configs",
     "count_multiply_adds",
     "layer_groups",
+    "load_causal",
     "load_decoder",
     "load_encoder",
     "load_seq2seq",
@@ -96,6 +97,19 @@ def load_seq2seq(directory: Path, weights: bool) -> Any:
             "of model.kind = 'pretrained', or with a decoder in model.kind = 'hf'"
         )
     return _load("AutoModelForSeq2SeqLM", directory, weights, optional=("encoder.pooler",))
+
+
+def load_causal(directory: Path, weights: bool) -> Any:
+    """Open a decoder-only language model.
+
+    Args:
+        directory: The directory of the model.
+        weights: Whether to load the weights.
+
+    Raises:
+        CheckpointError: see `load_seq2seq`.
+    """
+    return _load("AutoModelForCausalLM", directory, weights)
 
 
 def load_encoder(directory: Path, weights: bool) -> Any:
