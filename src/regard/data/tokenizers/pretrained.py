@@ -136,6 +136,11 @@ class PretrainedTokenizer(Tokenizer):
         return number
 
     @property
+    def language_token(self) -> str | None:
+        """The token of the language code, or None."""
+        return None if self.language_id is None else self._names[self.language_id]
+
+    @property
     def multilingual(self) -> bool:
         """Whether the tokenizer adds a language code to each line."""
         return hasattr(self._hf, "set_src_lang_special_tokens")
@@ -183,6 +188,13 @@ class PretrainedTokenizer(Tokenizer):
         line = " ".join(line.split())
         return [self._names[number] for number in self._encoded(line, False)] if line else []
 
+    def encode_inside(self, words: str) -> list[str] | None:
+        """Return the tokens of words after other words: byte-level BPE marks the space before a word."""
+        if self._word_mark != WORD_START_MARKS[1]:
+            return None
+        first, whole = self.pretokenize("a"), self.pretokenize(f"a {words}")
+        return whole[len(first) :] if whole[: len(first)] == first else None
+
     def decode(self, tokens: Sequence[str]) -> str:
         """Convert tokens to text with the library, without special tokens."""
         # A model may generate the language code as its first token.
@@ -202,7 +214,9 @@ class PretrainedTokenizer(Tokenizer):
             # The mark is on the last token of a word, so the token after it starts a new word.
             new = [True, *(token.endswith(WORD_END_SUFFIX) for token in tokens)][: len(tokens)]
         else:
-            new = [token.startswith(self._word_mark) or token in self._specials for token in tokens]
+            # The space mark of this package stands for a space in tests of word boundaries.
+            marks = (self._word_mark, WORD_START_MARKS[0]) if self._word_mark else ("",)
+            new = [token.startswith(marks) or token in self._specials for token in tokens]
         return list(accumulate(int(one and place > 0) for place, one in enumerate(new)))
 
     @property
