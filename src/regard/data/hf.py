@@ -25,6 +25,7 @@ __all__ = [
     "convert_errors",
     "import_transformers",
     "is_hf_directory",
+    "is_hub_name",
     "load_hf_tokenizer",
     "missing_directory_message",
     "pack_tokenizer",
@@ -134,10 +135,15 @@ def is_hf_directory(directory: Path) -> bool:
         return False
 
 
+def is_hub_name(path: Path | str) -> bool:
+    """Return whether a path that does not exist may be a name on the Hugging Face Hub."""
+    return bool(_HUB_NAME.fullmatch(str(path))) and not Path(path).parent.exists()
+
+
 def missing_directory_message(path: Path | str) -> str:
     """Return the message about a missing model directory, with the download command for a name on the Hub."""
     message = f"{path}: no such model directory"
-    if not _HUB_NAME.fullmatch(str(path)) or Path(path).parent.exists():
+    if not is_hub_name(path):
         return message
     return (
         f"{message}. Models are only loaded from local directories. If this is a name on the Hugging Face "
@@ -268,6 +274,8 @@ def tokenizer_files(directory: Path) -> list[Path]:
     Raises:
         DataError: if the directory does not exist.
     """
+    if is_hub_name(directory):
+        raise DataError(missing_directory_message(directory))
     if not directory.is_dir():
         raise DataError(
             f"{directory}: no such directory; Hugging Face tokenizers are only loaded from local directories"

@@ -15,7 +15,7 @@ import transformers
 
 from hf import tiny
 
-__all__ = ["OTHER_INPUT", "SMALL", "UNCHECKED", "pickle_shards", "save_kind", "t5_like"]
+__all__ = ["BART", "OTHER_INPUT", "SMALL", "UNCHECKED", "pickle_shards", "save_kind", "t5_like"]
 
 BART: dict[str, Any] = {
     "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,

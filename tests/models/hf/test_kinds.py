@@ -2,18 +2,20 @@
 
 # pyright: basic
 
+import json
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
 
+import transformers
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import logging
 
 from hf import tiny
 from models.hf.kind_checks import PAGE, check_kind, prepare_generation, read_table
-from models.hf.kinds import OTHER_INPUT, SMALL, UNCHECKED, save_kind
+from models.hf.kinds import BART, OTHER_INPUT, SMALL, UNCHECKED, save_kind
 from regard.errors import ConfigError, UsageError
 from regard.experiment import load_model
 from regard.generation.translator import Translator
@@ -56,3 +58,28 @@ def test_terms_inside_a_line_have_the_tokens_of_byte_level_bpe(tmp_path: Path) -
     inside = tokenizer.encode_inside("dog")
     assert inside is not None and tokenizer.decode(["a", *inside]) == "a dog"
     assert tokenizer.encode("a dog") == [*tokenizer.encode("a"), *inside]
+
+
+def test_target_text_of_fsmt_has_the_ids_of_the_target_vocabulary(tmp_path: Path) -> None:
+    """The tokenizer of FSMT encodes with the source vocabulary only, although models have two."""
+    names = ["<s>", "<pad>", "</s>", "<unk>"]
+    letters = [form for letter in tiny.LETTERS for form in (letter, f"{letter}</w>")]
+    source = {token: number for number, token in enumerate([*names, *letters])}
+    target = {token: number for number, token in enumerate([*names, *reversed(letters[10:])])}
+    for name, content in (("src", json.dumps(source)), ("tgt", json.dumps(target)), ("merges", "#\n")):
+        (tmp_path / name).write_text(content)
+    tokenizer = transformers.FSMTTokenizer(
+        langs=["de", "en"],
+        src_vocab_file=str(tmp_path / "src"),
+        tgt_vocab_file=str(tmp_path / "tgt"),
+        merges_file=str(tmp_path / "merges"),
+    )
+    tokenizer.save_pretrained(tmp_path / "model")
+    sizes = {"src_vocab_size": len(source), "tgt_vocab_size": len(target)}
+    config = transformers.FSMTConfig(langs=["de", "en"], **BART, **sizes)
+    transformers.FSMTForConditionalGeneration(config).save_pretrained(tmp_path / "model")
+    text = load_model(tmp_path / "model", "cpu").text
+    for side, vocabulary in ((text.source, source), (text.target, target)):
+        tokens = side.tokenize("the cat")
+        ids = [side.tokenizer.library_ids[number] for number in side.encode("the cat")]
+        assert ids == [vocabulary[token] for token in tokens] and len(ids) == 6

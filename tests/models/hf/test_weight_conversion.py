@@ -16,10 +16,12 @@ import torch
 import transformers
 from safetensors.torch import load_file
 from transformers.utils import logging
+from typer.testing import CliRunner
 
 import regard
 from hf import tiny
 from models.hf.kinds import pickle_shards
+from regard.cli.main import app
 from regard.errors import CheckpointError, UsageError
 from regard.models.hf import conversion
 
@@ -185,5 +187,31 @@ def test_download_converts_and_names_the_reason_of_a_failure(
     with pytest.raises(CheckpointError, match=r"someone/other: cannot be downloaded .*no route to host"):
         regard.download("someone/other")
     assert not Path("other").exists()
-    with pytest.raises(CheckpointError, match="`regard download someone/other`"):
-        regard.load("someone/other")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "translate someone/opus",
+        "score someone/opus a b",
+        "serve someone/opus",
+        "report someone/opus --test a b -o page.html",
+        "convert someone/opus",
+        "export ctranslate2 someone/opus -o new",
+    ],
+)
+def test_command_with_a_name_on_the_hub_states_the_download_command(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(name).write_text("ein Satz\n")
+    result = CliRunner().invoke(app, line.split(), input="ein Satz\n")
+    assert "`regard download someone/opus`" in str(result.exception)
+
+
+def test_command_converts_a_directory_and_reports_the_sizes(published: Path, tmp_path: Path) -> None:
+    directory = copied(published, tmp_path)
+    result = CliRunner().invoke(app, ["convert", str(directory)])
+    assert result.exit_code == 0 and "wrote model.safetensors" in result.stderr
+    assert not result.stdout and (directory / "model.safetensors").is_file()

@@ -148,7 +148,14 @@ class PretrainedTokenizer(Tokenizer):
     def _vocabulary(self) -> dict[str, int]:
         """Return the library's ids by token."""
         own = getattr(self._hf, "target_encoder", None) if self.side == "target" else None
+        if self._has_target_vocabulary:
+            own = {token: number for number, token in self._hf.decoder.items()}
         return {**(self._hf.get_vocab() if own is None else own), **self._languages()}
+
+    @property
+    def _has_target_vocabulary(self) -> bool:
+        """Whether the library has a target vocabulary, but encodes with that of the source (FSMT)."""
+        return self.side == "target" and hasattr(self._hf, "get_tgt_vocab")
 
     def _languages(self) -> dict[str, int]:
         """Return the ids of language codes that are not in the library's vocabulary (M2M-100)."""
@@ -186,6 +193,8 @@ class PretrainedTokenizer(Tokenizer):
         """Return the tokens of a line, without the special tokens around it."""
         # Line breaks and tabs are tokens of some libraries, but not of this text.
         line = " ".join(line.split())
+        if self._has_target_vocabulary:
+            return list(self._hf.tokenize(line)) if line else []
         return [self._names[number] for number in self._encoded(line, False)] if line else []
 
     def encode_inside(self, words: str) -> list[str] | None:

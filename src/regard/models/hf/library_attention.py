@@ -84,7 +84,8 @@ class LibraryAttentionSeq2Seq(HfSeq2Seq):
             )
         super().__init__(probed, config, source, target, start, constraints, new)
         # Only explicitly computed attention has weights to return.
-        probed.model.set_attn_implementation("eager")
+        with quiet_transformers():
+            probed.model.set_attn_implementation("eager")
         self.has_attention_maps, self.has_self_attention = self._probe_weights()
         self.uses_cache = self._probe_cache()
 
