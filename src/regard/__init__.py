@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from regard.api.training import train, tune
     from regard.api.translation import Translation
     from regard.api.translations import Scores, Translations
+    from regard.api.weights import convert, download
     from regard.attention.registry import register_attention, register_normalizer
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
@@ -86,7 +87,9 @@ __all__ = [
     "check_report",
     "configclass",
     "configure_threads",
+    "convert",
     "corrupt",
+    "download",
     "evaluate",
     "evaluate_links",
     "fertilities",
@@ -144,7 +147,9 @@ _HOMES = {
     "check_report": "regard.api.report",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
+    "convert": "regard.api.weights",
     "corrupt": "regard.api.corrupt",
+    "download": "regard.api.weights",
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.links",
     "fertilities": "regard.api.fertility",

@@ -32,6 +32,7 @@ from regard.cli.tour import tour
 from regard.cli.train import average, config, export, prepare, pretrain_command, train_command
 from regard.cli.translate import translate
 from regard.cli.tune import tune_command
+from regard.cli.weights import convert_command, download_command
 from regard.cpu_threads import configure_threads
 from regard.errors import RegardError
 from regard.plugins import load_plugins
@@ -78,7 +79,16 @@ def load_given_plugins(
 COMMANDS = {
     "Start": (quickstart, tour, phrasebook),
     "Train": (prepare, train_command, pretrain_command, average, config),
-    "Translate": (translate, generate_command, score, tune_command, serve, export),
+    "Translate": (
+        translate,
+        generate_command,
+        score,
+        tune_command,
+        serve,
+        export,
+        convert_command,
+        download_command,
+    ),
     "Evaluate and inspect": (
         evaluate_command,
         check_command,

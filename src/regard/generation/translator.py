@@ -76,11 +76,15 @@ class Translator(BaseTranslator):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """All capabilities; fertilities need a budget and constrained attention."""
+        """All that the model supports; fertilities need a budget and constrained attention."""
         found: frozenset[Capability] = frozenset(get_args(Capability))
-        if not getattr(self.model, "continues_text", False):
-            found = found - {"continuation"}
-        return found if self._has_fertilities else found - {"fertility"}
+        missing: dict[Capability, bool] = {
+            "fertility": self._has_fertilities,
+            "attention": self.model.has_attention_maps,
+            "continuation": self.model.continues_text,
+            "self_attention": self.model.has_self_attention,
+        }
+        return found - {name for name, present in missing.items() if not present}
 
     @cached_property
     def _has_fertilities(self) -> bool:

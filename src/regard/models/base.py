@@ -261,11 +261,15 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
         objective: The training objective.
         reward: The reward of the objective `reinforce`; see `Attention`.
         continues_text: Whether the model can continue any text, and not only translate.
+        has_attention_maps: Whether the model returns the attention to the source.
+        has_self_attention: Whether the model returns self-attention, if it has any.
     """
 
     objective: Objective = "marginal"
     reward: Reward | None = None
     continues_text: bool = False
+    has_attention_maps: bool = True
+    has_self_attention: bool = True
 
     @classmethod
     def build(cls, config: Any, text: TextProcessor, model_dir: Path | None = None) -> "TranslationModel":

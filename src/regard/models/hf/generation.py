@@ -171,7 +171,9 @@ def decoder_prefix(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
         ConfigError: if the model is multilingual and the target language is not specified.
     """
     generation, config = model.generation_config, model.config
+    # Like `generate`, which prefers the start symbol of the model to that of the tokenizer.
     start = _first_of("decoder_start_token_id", generation, config)
+    start = _first_of("bos_token_id", generation, config) if start is None else start
     start = target.library_ids[BOS] if start is None else start
     starts_with_language = start not in target.library_ids[:SINK]
     forced = _first_of("forced_bos_token_id", generation)
