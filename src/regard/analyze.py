@@ -1,4 +1,6 @@
-"""Analyses of models on a text from Python, as `regard analyze` does: errors, attention and scores by length.
+"""Analyses of models on a text from Python, as `regard analyze` does.
+
+They cover errors, attention, the faithfulness of maps and scores by length:
 
 analysis = regard.analyze.errors("runs/first", "test.de", "test.en", aligner="aligner")
 analysis.rows()[0]  # the sentence with the highest number of errors
@@ -16,6 +18,7 @@ from typing import Any
 from regard.alignment import WordAligner
 from regard.analysis.attention import AttentionAnalysis, AttentionOptions, analyze_attention
 from regard.analysis.errors import ErrorAnalysis, analyze_errors
+from regard.analysis.faithfulness import MAP_METHODS, FaithfulnessAnalysis, analyze_faithfulness
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
 from regard.analysis.linking import Linker, TextLinks
@@ -24,8 +27,9 @@ from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions
 from regard.api.loading import as_paths, load_systems, lock_models, name_models
 from regard.api.model import Model
+from regard.generation.config import MapMethod
 
-__all__ = ["AttentionOptions", "LengthOptions", "attention", "errors", "length"]
+__all__ = ["AttentionOptions", "LengthOptions", "attention", "errors", "faithfulness", "length"]
 
 ModelSource = Model | Path | str
 ModelSources = ModelSource | Sequence[ModelSource]
@@ -108,6 +112,38 @@ def attention(
     text = parallel_text(sources, references)
     with lock_models(given.values()):
         return analyze_attention(_load(given, text, settings), text, options or AttentionOptions(), progress)
+
+
+def faithfulness(
+    models: ModelSources,
+    sources: TextSource,
+    references: TextSource,
+    *,
+    map: MapMethod | Sequence[MapMethod] = MAP_METHODS,
+    names: Sequence[str] | None = None,
+    progress: Progress = no_progress,
+    **settings: Any,
+) -> FaithfulnessAnalysis:
+    """Compute the fall of each probability when the source token with the largest weight is removed.
+
+    Args:
+        models: A model, or several, which are compared.
+        sources: The source lines.
+        references: Their reference translations, on which forced decoding runs.
+        map: The kind of map, or several: `attention`, `gradient`, `integrated_gradients`, `leave_one_out`.
+        names: Display names of the models. Default: the names of their directories.
+        progress: Progress display.
+        settings: Arguments of `regard.load`. `layer`, `head` and `shift` select the attention.
+
+    Raises:
+        UsageError: if an argument does not apply, or a model does not support a kind of map.
+        DataError: if a file cannot be read, the texts do not match, or no line has two source tokens.
+    """
+    given = name_models(models, names)
+    text = parallel_text(sources, references)
+    kinds = (map,) if isinstance(map, str) else tuple(map)
+    with lock_models(given.values()):
+        return analyze_faithfulness(_load(given, text, settings), text, kinds, progress)
 
 
 def length(

@@ -109,7 +109,7 @@ class RunConfig:
         own = self.generation.alignment
         supervised = (build_loss(loss).supervised_attention for loss in self.training.losses)
         taught = next((found for found in supervised if found is not None), None)
-        if taught is None or own.layer is not None:
+        if taught is None or own.layer is not None or own.map != "attention":
             return self
         found = dataclasses.replace(own, layer=taught[0], heads=own.heads or taught[1])
         return dataclasses.replace(self, generation=dataclasses.replace(self.generation, alignment=found))

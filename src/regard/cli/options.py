@@ -328,6 +328,7 @@ class LinkOptions:
 
     panel: ClassVar[str] = "Attention"
 
+    map: Annotated[str | None, setting(f"{GENERATION}:alignment.map")] = None
     layer: Annotated[int | None, setting(f"{GENERATION}:alignment.layer")] = None
     head: Annotated[
         int | None,

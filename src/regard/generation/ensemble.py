@@ -83,6 +83,11 @@ class Ensemble(TranslationModel):
         return min((one for one in found if one is not None), default=None)
 
     @property
+    def scales_embeddings(self) -> bool:
+        """Return whether all models can scale source embeddings."""
+        return all(model.scales_embeddings for model in self._members())
+
+    @property
     def constraints(self) -> GenerationConstraints:
         """Return the constraints of the first model, whose search settings the ensemble uses."""
         return self._members()[0].constraints

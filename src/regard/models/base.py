@@ -286,6 +286,11 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
         """The prefix of every translation, and the tokens that must not be generated."""
         return GenerationConstraints()
 
+    @property
+    def scales_embeddings(self) -> bool:
+        """Whether the model applies `PaddedSequences.embedding_scale` to the source embeddings."""
+        return False
+
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the names of the pre-trained parameters, grouped by layer, from the output to the input.
 

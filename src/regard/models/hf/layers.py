@@ -293,7 +293,24 @@ class InputLayout(nn.Module):
 
     def run(self, encoder: Callable[..., Any], source: PaddedSequences, **options: Any) -> Any:
         """Run the encoder, and return its output, whose states are in its own order."""
-        return encoder(input_ids=self.ids(source), attention_mask=source.mask.long(), **options)
+        with self._scaled_embeddings(encoder, source):
+            return encoder(input_ids=self.ids(source), attention_mask=source.mask.long(), **options)
+
+    @contextmanager
+    def _scaled_embeddings(self, encoder: Any, source: PaddedSequences) -> Iterator[None]:
+        """Return a context in which the encoder scales its embeddings; see `PaddedSequences`."""
+        scale = source.embedding_scale
+        if scale is None:
+            yield
+            return
+        factors = scale.gather(1, self._to_encoder_order(source)).unsqueeze(-1)
+        # A hook instead of `inputs_embeds`, which some encoders take before and others after their own scale.
+        embedding = encoder.get_input_embeddings()
+        handle = embedding.register_forward_hook(lambda _, __, output: output * factors)
+        try:
+            yield
+        finally:
+            handle.remove()
 
     def encode(self, encoder: Callable[..., Any], source: PaddedSequences) -> Float[Tensor, "B S D"]:
         """Encode sentences, and return the states in our order."""

@@ -148,6 +148,11 @@ class HfSeq2Seq(TranslationModel):
         """The constraints of the model directory; see `TranslationModel.constraints`."""
         return self._given
 
+    @property
+    def scales_embeddings(self) -> bool:
+        """Whether source embeddings can be scaled: always; see `TranslationModel.scales_embeddings`."""
+        return True
+
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the decoder's and encoder's layers, without new cross-attention; see `TranslationModel`."""
         encoder, decoder = self._parts()
