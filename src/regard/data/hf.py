@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from regard.data.reading import InvalidJsonError, checked_file, read_json, read_limited
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
+from regard.installation import install_command
 
 __all__ = [
     "HF_CONFIG",
@@ -65,7 +66,7 @@ def import_transformers() -> Any:
     except ImportError:
         raise UsageError(
             "Hugging Face models require the package transformers, which is not installed: run "
-            "pip install 'regard[hf]'"
+            f"{install_command('hf')}"
         ) from None
     return transformers
 

@@ -28,6 +28,7 @@ from regard.data.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.experiment import LoadedModel, load_model
 from regard.generation.config import GenerationConfig
+from regard.installation import install_command
 from regard.layers.linear import Linear
 from regard.layers.position_encoding import PositionEncoding
 from regard.models.transformer.config import TransformerConfig
@@ -66,7 +67,7 @@ def import_ctranslate2() -> Any:
     try:
         import ctranslate2
     except ImportError:
-        raise UsageError("ctranslate2 is not installed: pip install 'regard[ctranslate2]'") from None
+        raise UsageError(f"ctranslate2 is not installed: {install_command('ctranslate2')}") from None
     return ctranslate2
 
 

@@ -26,6 +26,7 @@ from jaxtyping import Float
 from regard.data.reading import file_digest
 from regard.data.whitespace import normalize_whitespace
 from regard.errors import UsageError
+from regard.installation import install_command
 from regard.metrics.base import CorpusScore, MetricInput, SentenceCounts, check_references, register_metric
 
 __all__ = ["count_meteor", "find_jar", "find_java", "meteor", "meteor_from_counts"]
@@ -127,7 +128,7 @@ def find_jar() -> Path:
         if jar.is_file() and _paraphrases(jar).is_file():
             _verify(jar)
             return jar
-    raise UsageError("METEOR's program comes with the package pycocoevalcap: pip install 'regard[meteor]'")
+    raise UsageError(f"METEOR's program comes with the package pycocoevalcap: {install_command('meteor')}")
 
 
 def _verify(jar: Path) -> None:

@@ -16,6 +16,7 @@ from typing import IO, Any
 from regard.data.files import write_atomic
 from regard.data.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_limited
 from regard.errors import CheckpointError, ConfigError, DataError
+from regard.installation import install_command
 
 __all__ = ["METRICS_FILE", "MetricsLogger", "read_metrics"]
 
@@ -113,7 +114,7 @@ def _open_board(directory: Path, step: int) -> Any:
     except ImportError:
         raise ConfigError(
             "training.logging.tensorboard = true needs the package tensorboard; install it with "
-            "pip install 'regard[tensorboard]'"
+            f"{install_command('tensorboard')}"
         ) from None
     # TensorBoard then hides the old events of the steps that are run again.
     return SummaryWriter(str(directory), purge_step=step + 1)
