@@ -58,7 +58,7 @@ class Companions:
             directories = model if isinstance(model, list) else getattr(model, "directories", ())
             for directory in map(Path, directories):
                 if directory.is_dir() and not is_hf_directory(directory):
-                    return cls(directory, num_threads, progress)
+                    return cls(directory, num_threads)
         return None
 
     def aligner(self) -> WordAligner | None:
