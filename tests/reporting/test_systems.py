@@ -144,7 +144,7 @@ def test_maps_of_a_bounded_model_have_a_sink_column():
     )
     received = shown.sentence.received
     assert received is not None and received.fertility == (1.0,) * 3 and received.sink is not None
-    totals = shown.own_maps.weights[0].sum(axis=0) / 255
+    totals = dequantize(shown.own_maps.weights[0]).sum(axis=0)
     assert totals == pytest.approx([*received.attention, received.sink], abs=0.05)
 
 
@@ -208,7 +208,7 @@ def test_model_card_has_the_properties_of_the_model():
     rows = {name: value for name, value, _ in card.rows()}
     parameters = sum(one.numel() for one in translator.model.parameters())
     assert rows["parameters"] == f"{parameters:,}" and rows["location"] == "nowhere"
-    assert rows["attention"] == "soft, softmax, fertility: constant"
+    assert rows["attention"] == "constrained, sparsemax, fertility: constant"
     # Five words and the special symbols.
     assert rows["tokenizer"] == " → ".join([f"words ({5 + len(SPECIAL_TOKENS)})"] * 2)
     # The size of the training text is unknown without a model directory.
@@ -229,6 +229,6 @@ def test_model_card_reads_the_size_of_the_training_text(tmp_path):
 
 def test_model_card_of_a_file_has_only_its_kind_and_path(tmp_path):
     (tmp_path / "out.txt").write_text("A\n")
-    translator = FileTranslator.read(make_translator().text, tmp_path / "out.txt", 1, tmp_path / "in.txt")
+    translator = FileTranslator.read(tmp_path / "out.txt", 1, tmp_path / "in.txt")
     rows = model_card(System("file", ("out.txt",), translator)).rows()
     assert [row[:2] for row in rows] == [("kind", "file"), ("location", "out.txt")]

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Companions:
-    """What is trained on the training text of a model.
+    """The aligner and the coverage model of a model directory.
 
     Attributes:
         directory: The model directory.

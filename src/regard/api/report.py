@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
+from regard.alignment import WordAligner
 from regard.analysis.coverage.base import DETECTORS
 from regard.analysis.coverage.result import CoverageCheck
 from regard.analysis.errors import SentenceErrors
@@ -168,13 +169,12 @@ def report(
     with open_atomic(path) as file, lock_models(named.values()):
         num_threads = settings.get("num_threads")
         companions = Companions.of(named.values(), num_threads or 0) if options.train_missing else None
+        few_pairs: list[str] = []
         if companions is not None and (aligner is None or _needs_model(options.check)):
             few_pairs = _few_pairs_notes(companions.num_pairs())
-        else:
-            few_pairs = []
+        detection = _detection(options.check, companions, num_threads or 0)
         if aligner is None and companions is not None:
             aligner = companions.aligner()
-        detection = _detection(options.check, companions, num_threads or 0)
         systems = {
             system.name: collect_system(
                 system, pairs, progress, options.attention_maps == "all", options.lowercase

@@ -154,8 +154,8 @@ def report_command(
     sorted, filtered, searched and linked to. As in `regard analyze errors`, REP and DROP use the words of
     each model's tokenizers, with subword tokens joined. As in `regard analyze attention`, the statistics of
     the attention are computed by forced decoding of the references. A detector marks words that are probably
-    omitted, added or repeated, and the worst sentences come first. What it needs is trained on the training
-    text of the first model and kept in its directory, unless --no-aligner is given.
+    omitted, added or repeated, and the worst sentences come first. Its aligner and its model are trained on
+    the training text of the first model and kept in its directory, unless --no-aligner is given.
 
     Example: regard report runs/first --test test.de test.en -o report.html
 

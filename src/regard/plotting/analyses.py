@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 __all__ = [
+    "check_chart",
     "coverage_chart",
     "entropy_chart",
     "error_chart",
@@ -39,6 +40,7 @@ __all__ = [
     "plot_entropy",
     "plot_error_counts",
     "plot_length",
+    "plot_sentence_probabilities",
 ]
 
 _MIN_STEPS_PER_BIN = 10  # time steps: the accuracy of a bin with fewer steps is too noisy to plot
@@ -76,6 +78,40 @@ def error_chart(counts: Float[np.ndarray, "N"]) -> Figure:
     summary = f"{int((counts > 0).sum())} of {len(counts)} sentences have errors."
     plot = partial(plot_error_counts, counts=counts)
     return Figure("Errors per sentence", summary, lambda: panel_figure([], [plot]))
+
+
+# Coverage
+
+
+def plot_sentence_probabilities(
+    ax: "matplotlib.axes.Axes", probabilities: Mapping[str, Float[np.ndarray, "N"]]
+) -> None:
+    """Plot for each kind of error the number of sentences whose probability reaches a threshold.
+
+    Args:
+        ax: The axes.
+        probabilities: Probability of each sentence, by kind of error.
+    """
+    thresholds = np.linspace(0, 1, 101)
+    curves = [(values[:, None] >= thresholds).sum(axis=0).astype(float) for values in probabilities.values()]
+    for number, (name, curve) in enumerate(zip(probabilities, curves, strict=True)):
+        plot_curve(ax, number, thresholds, curve, name=name)
+    set_numeric_axis(ax, 0, 1)
+    # All sentences have a probability of at least 0, so the interesting part starts after it.
+    set_value_axis(ax, [curve[1:] for curve in curves])
+    label_axes(ax, "Sentences with an error", "threshold of the probability")
+
+
+def check_chart(probabilities: Mapping[str, Float[np.ndarray, "N"]]) -> Figure:
+    """Return the figure of the sentences with a probable error, by kind and threshold.
+
+    Args:
+        probabilities: Probability of each sentence, by kind of error.
+    """
+    parts = (f"{int((values >= 0.5).sum())} {name}" for name, values in probabilities.items())
+    summary = f"Sentences with a probability of at least 0.5: {', '.join(parts)}."
+    plot = partial(plot_sentence_probabilities, probabilities=probabilities)
+    return Figure("Coverage check", summary, lambda: panel_figure(list(probabilities), [plot]))
 
 
 # Attention
