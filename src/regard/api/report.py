@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.check import CoverageModel, check
-from regard.api.companions import Companions
+from regard.api.companions import FEW_PAIRS, Companions
 from regard.api.loading import load_systems, load_translator, lock_models, name_models
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
@@ -168,6 +169,9 @@ def report(
     with open_atomic(path) as file, lock_models(named.values()):
         num_threads = settings.get("num_threads")
         companions = Companions.of(named.values(), num_threads or 0) if options.train_missing else None
+        few_pairs: list[str] = []
+        if companions is not None and (aligner is None or _needs_model(options.check)):
+            few_pairs = _few_pairs_notes(companions.num_pairs())
         detection = _detection(options.check, companions, num_threads or 0)
         if aligner is None and companions is not None:
             aligner = companions.aligner()
@@ -184,6 +188,7 @@ def report(
         if aligner is not None:
             found = _add_links(found, aligner, options.lowercase, num_threads)
         page = _page(found, whole, pairs, gold, options)
+        page = replace(page, notes=[*page.notes, *few_pairs])
         if detection is not None:
             page = replace(page, check=_check_systems(found, pairs, detection, num_threads or 0))
         file.write(render(page).encode())
@@ -194,10 +199,14 @@ def _detection(
     given: ReportCheck | None, companions: Companions | None, num_threads: int
 ) -> ReportCheck | None:
     """Return the check of a report with its loaded models; None if there is none."""
-    needs_model = given is None or (given.detector == "combined" and given.model is given.training is None)
-    if needs_model and companions is not None and (model := companions.checker()) is not None:
+    if _needs_model(given) and companions is not None and (model := companions.checker()) is not None:
         given = replace(given or ReportCheck(), model=CoverageModel(model, num_threads))
     return given and given.load(num_threads)
+
+
+def _needs_model(given: ReportCheck | None) -> bool:
+    """Return whether a check needs the coverage model of a model directory."""
+    return given is None or (given.detector == "combined" and given.model is given.training is None)
 
 
 def _page(
@@ -218,6 +227,7 @@ def _page(
         compute_scores(systems, pairs, options.tokenize, options.lowercase, options.meteor, gold),
         gold,
         _notes(systems, text, options),
+        date=date.today().isoformat(),
     )
 
 
@@ -278,6 +288,7 @@ def check_report(
         [SystemResults(name, name, tuple(sentences))],
         ScoreTable({}, {}, {}, {}, [], {}, [None], []),
         check=PageCheck(found.detector, threshold, [found.to_dict()["sentences"]]),
+        date=date.today().isoformat(),
     )
     with open_atomic(Path(output)) as file:
         file.write(render(page).encode())
@@ -359,3 +370,14 @@ def _notes(systems: Sequence[SystemResults], text: ParallelText, options: Report
                 f"{system.name}: {system.curves.num_malformed_lines} lines of record.jsonl cannot be read."
             )
     return notes
+
+
+def _few_pairs_notes(num_pairs: int) -> list[str]:
+    """Return a caveat for the reader if the aligner and the coverage model have seen little text."""
+    if not 0 < num_pairs < FEW_PAIRS:
+        return []
+    return [
+        f"The word aligner and the coverage model were trained on only {num_pairs:,} sentence pairs, so some "
+        f"marks are wrong. They become reliable with about {FEW_PAIRS:,} pairs: train both on more text "
+        "(regard align --save-aligner, regard check --save-model) and give them with --aligner and --checker."
+    ]

@@ -31,6 +31,7 @@ __all__ = [
     "NumBootstrapSamplesOption",
     "NumSentencesOption",
     "NumThreadsOption",
+    "OpenOption",
     "OptionalDetectorOption",
     "OutputDirOption",
     "OutputOption",
@@ -110,6 +111,9 @@ OutputOption = Annotated[
 JsonOption = Annotated[
     Path | None,
     typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
+]
+OpenOption = Annotated[
+    bool, typer.Option("--open", help="Open the page in the web browser when it is finished.")
 ]
 OutputDirOption = Annotated[
     Path,

@@ -15,6 +15,7 @@ from regard.cli.options import (
     LowercaseOption,
     NamesOption,
     NoAlignerOption,
+    OpenOption,
     OptionalDetectorOption,
     ReverseTranslatorOption,
     RuntimeOptions,
@@ -26,7 +27,7 @@ from regard.cli.options import (
     TranslatorOption,
     split_names,
 )
-from regard.cli.output import print_message, track
+from regard.cli.output import open_page, print_message, track
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class PageOptions:
     output: Annotated[Path, typer.Option("--output", "-o", help="Output file for the HTML page.")] = Path(
         "report.html"
     )
+    open: OpenOption = False
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None
     names: NamesOption = None
     attention_maps: Annotated[
@@ -145,7 +147,8 @@ def report_command(
 ) -> None:
     """Write an HTML page that compares the translations and the attention of one or more systems.
 
-    The page works without a network connection. For each sentence, it shows dropped and repeated words and
+    The page works without a network connection. It starts with a summary in words and a card of each model.
+    For each sentence, it shows dropped and repeated words and
     the attention of each target word, with the links of the aligner. It also shows scores with confidence
     intervals, scores by source length, statistics of the attention, and training curves. Sentences can be
     sorted, filtered, searched and linked to. As in `regard analyze errors`, REP and DROP use the words of
@@ -196,3 +199,5 @@ def report_command(
         **given(links),
     )
     print_message(f"wrote {written}")
+    if page.open:
+        open_page(written)
