@@ -22,6 +22,7 @@ __all__ = [
     "GoldLinksOption",
     "JsonOption",
     "LinkOptions",
+    "LinksOutputOption",
     "LowercaseOption",
     "ModelDirArgument",
     "ModelDirsArgument",
@@ -123,14 +124,14 @@ RunDirOption = Annotated[
     Path | None,
     typer.Option(
         "--output-dir",
-        help="Output directory. Default: `output_dir` of the configuration, or else runs/NAME.",
+        help="Output directory. Default: that of the configuration, or a directory named after the run.",
         show_default=False,
     ),
 ]
 AlignerOption = Annotated[
     Path | None,
     typer.Option(
-        help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words.",
+        help="Directory of a trained word aligner (`regard align --save-aligner`).",
         show_default=False,
     ),
 ]
@@ -159,6 +160,15 @@ GoldLinksOption = Annotated[
 ReferenceLinksOption = Annotated[
     Path | None,
     typer.Option(help="File with word links (i-j) of source and reference, to find dropped words."),
+]
+
+LinksOutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Output file for the word links of each line (0-0 1-2), derived from attention. In translation, "
+        "- appends them to the translations.",
+        show_default=False,
+    ),
 ]
 
 # Text

@@ -13,6 +13,7 @@ from regard.cli.options import (
     DeviceOption,
     JsonOption,
     OutputOption,
+    RunDirOption,
     SettingsOption,
     column_numbers,
 )
@@ -107,14 +108,7 @@ class ExperimentRuns:
     no_train: Annotated[bool, typer.Option("--no-train", help="Do not train; show the finished results.")] = (
         False
     )
-    output_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory for all files. Default: a directory in reproduce/, named after the paper, the "
-            "data and the options.",
-            show_default=False,
-        ),
-    ] = None
+    output_dir: RunDirOption = None
     device: DeviceOption = "auto"
 
 
