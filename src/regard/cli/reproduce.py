@@ -132,7 +132,8 @@ def reproduce(
 
     Finished models are reused. Run the same command again to resume after an interruption. The log of each
     run is in the directory `runs`. The output is a table in Markdown. A setting of --set applies to all runs,
-    or to the rows before a colon, as in row,row:key=value.
+    or to the rows before a colon, as in row,row:key=value. By default, all files are in a directory in
+    reproduce/, named after the paper, the data and the options.
 
     Example: regard reproduce malaviya2018-table1 --data-dir multi30k --size small --num-jobs 2
     """
