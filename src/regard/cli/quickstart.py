@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["phrasebook", "quickstart"]
 
-CORPUS = "regard.phrasebook.corpus.PhrasebookConfig"
+_CORPUS = "regard.phrasebook.corpus.PhrasebookConfig"
 
 
 def quickstart(output_dir: OutputDirOption = Path("quickstart"), json_file: JsonOption = None) -> None:
@@ -122,10 +122,10 @@ def _print_next_steps(console: Console, directory: Path, report: Path) -> None:
 
 def phrasebook(
     output_dir: DirectoryArgument,
-    num_train: Annotated[int | None, setting(f"{CORPUS}:num_train")] = None,
-    num_valid: Annotated[int | None, setting(f"{CORPUS}:num_valid")] = None,
-    num_test: Annotated[int | None, setting(f"{CORPUS}:num_test")] = None,
-    seed: Annotated[int | None, setting(f"{CORPUS}:seed")] = None,
+    num_train: Annotated[int | None, setting(f"{_CORPUS}:num_train")] = None,
+    num_valid: Annotated[int | None, setting(f"{_CORPUS}:num_valid")] = None,
+    num_test: Annotated[int | None, setting(f"{_CORPUS}:num_test")] = None,
+    seed: Annotated[int | None, setting(f"{_CORPUS}:seed")] = None,
 ) -> None:
     """Write the built-in German-English corpus to files, with gold word links and fertilities.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["tour"]
 
-CORPUS = "regard.phrasebook.corpus.PhrasebookConfig"
+_CORPUS = "regard.phrasebook.corpus.PhrasebookConfig"
 
 
 def tour(
@@ -28,7 +28,7 @@ def tour(
             show_default=False,
         ),
     ] = None,
-    num_train: Annotated[int, setting(f"{CORPUS}:num_train", min=100, max=1_000_000)] = 15_000,
+    num_train: Annotated[int, setting(f"{_CORPUS}:num_train", min=100, max=1_000_000)] = 15_000,
     settings: SettingsOption = None,
     json_file: JsonOption = None,
 ) -> None:

@@ -28,7 +28,7 @@ OVERRIDES = (
     "training.logging.every_steps=200",
 )
 QUICKSTART_SYSTEMS = tuple(system for system in SYSTEMS if system.name in ("soft", "constrained"))
-REPORT_FILE = "report.html"
+_PAGE_FILE = "report.html"
 _MAX_EXAMPLE_WORDS = 16  # an attention map of more source words does not fit a terminal
 
 
@@ -122,7 +122,7 @@ def run_quickstart(
         costs[system] = tour.train(system, progress)
     on_stage("4. Translation of the test set and comparison")
     report = collect_report(tour, costs, track, "Quickstart: soft and constrained attention")
-    path = directory / REPORT_FILE
+    path = directory / _PAGE_FILE
     write_atomic(path, render(report).encode())
     systems = tuple(
         {
