@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.data.directories import atomic_directory
-from regard.data.hf import pickled_files
 from regard.errors import CheckpointError, UsageError
 
 if TYPE_CHECKING:
@@ -74,14 +73,19 @@ def download(name: str, output_dir: Path | str | None = None) -> Path:
     try:
         with atomic_directory(directory, require_empty=True) as made:
             _fetch(hub, name, made)
-            if not any(made.glob(SAFETENSORS[0])) and pickled_files(made):
-                convert(made)
-    except CheckpointError as error:
-        # The files were checked in a temporary directory.
-        raise CheckpointError(str(error).replace(str(made), name)) from None
+            if not any(made.glob(SAFETENSORS[0])):
+                _convert_download(made, name)
     except OSError as error:
         raise CheckpointError(f"{directory}: cannot be written: {error.strerror or error}") from None
     return directory
+
+
+def _convert_download(directory: Path, name: str) -> None:
+    """Convert the weights in a temporary directory; messages contain the name of the model instead."""
+    try:
+        convert(directory)
+    except CheckpointError as error:
+        raise CheckpointError(str(error).replace(str(directory), name)) from None
 
 
 def _import_hub() -> Any:

@@ -81,8 +81,8 @@ def load_foreign(
         raise CheckpointError(f"{model_dir}: ctranslate2 cannot use this model: {error}") from None
     search = GenerationConfig()
     if (model_dir / GENERATION_CONFIG).is_file():
-        settings = read_generation_settings(model_dir)[0]
-        search = replace(search, beam_size=settings.num_beams or search.beam_size)
+        found, _ = read_generation_settings(model_dir)
+        search = replace(search, beam_size=found.num_beams or search.beam_size)
     return ForeignTranslator(engine, text, search, _read_config(model_dir), str(model_dir))
 
 

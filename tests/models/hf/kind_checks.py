@@ -71,7 +71,7 @@ def write_table(rows: Sequence[KindRow]) -> None:
     """Replace the table in the documentation."""
     before, start, rest = PAGE.read_text(encoding="utf-8").partition(START)
     _, end, after = rest.partition(END)
-    PAGE.write_text(f"{before}{start}\n{format_table(rows)}{end}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{start}\n{format_table(rows)}\n{end}{after}", encoding="utf-8")
 
 
 def format_table(rows: Sequence[KindRow]) -> str:

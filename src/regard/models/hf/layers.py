@@ -175,11 +175,10 @@ def attention_forward(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
-    softcap: float | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Compute contexts [B, T, H, E] from queries, keys and values [B, H, T or S, E]."""
-    session = _SESSION.get()
+    session, softcap = _SESSION.get(), others.get("softcap")
     # Our mechanisms use unscaled dot products here, so queries are scaled first.
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if isinstance(session, WeightRecorder):
@@ -195,12 +194,12 @@ def attention_forward(
             found = session.read(layer, query * scale, key, value)  # (B, T, H E)
             return found.unflatten(-1, (query.shape[1], -1)), None
         if session.output_attentions == "all":
-            found = _explicit_attention(query * scale, key, value, attention_mask, softcap, others)
+            found = _explicit_attention(query * scale, key, value, attention_mask, others)
             session.self_attentions.append(found[1])
             return found
     # The fused kernel has no soft cap.
     if softcap is not None:
-        return _explicit_attention(query * scale, key, value, attention_mask, softcap, others)
+        return _explicit_attention(query * scale, key, value, attention_mask, others)
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **others)
@@ -221,12 +220,11 @@ def _explicit_attention(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    softcap: float | None,
     others: dict[str, Any],
 ) -> tuple[Tensor, Tensor]:
     """Compute the contexts and weights, [B, H, T, S], of softmax attention from scaled queries."""
     key, value = (repeat_groups(x, query.shape[1]) for x in (key, value))
-    scores = query @ key.transpose(2, 3)
+    scores, softcap = query @ key.transpose(2, 3), others.get("softcap")
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     if others.get("position_bias") is not None:
