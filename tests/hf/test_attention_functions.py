@@ -91,7 +91,8 @@ def test_softmax_of_the_library_is_reproduced_in_value_and_gradient(build) -> No
         results.append([states, weights, *(p.grad for p in model.parameters() if p.grad is not None)])
     assert len(results[0]) == len(results[1]) > 10
     for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
+        # Llama computes parts in float32, also in a model of float64.
+        assert (one - other).norm() <= 1e-4 * other.norm() + 1e-8
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
