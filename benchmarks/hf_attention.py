@@ -60,9 +60,9 @@ def encoder_step(name: str, layers: int) -> Callable[[], object]:
         num_attention_heads=HEADS,
         num_hidden_layers=layers,
         intermediate_size=4 * HEADS * HEAD_SIZE,
-        attn_implementation=name,
     )
     model = transformers.BertModel(config, add_pooling_layer=False).train()
+    model.set_attn_implementation(name)
     ids = torch.randint(1000, (BATCH, LENGTH))
     mask = torch.ones_like(ids)
     mask[: BATCH // 2, LENGTH // 2 :] = 0
@@ -95,7 +95,7 @@ def measure(steps: dict[str, Callable[[], object]], rounds: int) -> dict[str, tu
 
 def main() -> None:
     """Measure, print a table and write JSON on request."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--layers", type=int, default=2, help="number of encoder layers")
     parser.add_argument("--rounds", type=int, default=15, help="number of measured rounds")
     parser.add_argument("--json", type=Path, help="output file")

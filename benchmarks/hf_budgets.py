@@ -129,7 +129,7 @@ def measure(run: Path, corpus: Path, aligner: regard.Aligner) -> dict[str, float
 
 def main() -> None:
     """Train, measure and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("directory", type=Path, help="directory of all files")
     parser.add_argument("--pairs", type=int, default=8000, help="number of training pairs")
     parser.add_argument("--steps", type=int, default=800, help="training steps with softmax")

@@ -21,10 +21,10 @@ IDS = torch.tensor([[5, 7, 9, 4, 8, 3, 2], [6, 9, 8, 3, 0, 0, 0]])
 MASK = (IDS > 0).long()
 
 
-def bert(**settings) -> transformers.BertModel:
+def bert(layers: int = 2, **settings) -> transformers.BertModel:
     torch.manual_seed(0)
     config = transformers.BertConfig(
-        vocab_size=20, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=16,
+        vocab_size=20, hidden_size=24, num_hidden_layers=layers, num_attention_heads=3, intermediate_size=16,
         max_position_embeddings=32, initializer_range=0.6, **settings,
     )  # fmt: skip
     return transformers.BertModel(config).eval()
@@ -91,7 +91,8 @@ def test_softmax_of_the_library_is_reproduced_in_value_and_gradient(build) -> No
         results.append([states, weights, *(p.grad for p in model.parameters() if p.grad is not None)])
     assert len(results[0]) == len(results[1]) > 10
     for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
+        # Llama computes parts in float32, also in a model of float64.
+        assert (one - other).norm() <= 1e-4 * other.norm() + 1e-8
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
@@ -320,9 +321,8 @@ def test_constrained_attention_without_bounds_is_refused() -> None:
         model(IDS)
 
 
-@pytest.mark.parametrize("name", ["sparsemax", "entmax15"])
-def test_compiled_model_has_one_graph_and_equal_results(name) -> None:
-    model = bert(attn_implementation=name)
+def test_compiled_model_has_one_graph_and_equal_results() -> None:
+    model = bert(attn_implementation="sparsemax", layers=1)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     results = []
     for one in (model, compiled):

@@ -37,6 +37,7 @@ p_j:
     dp_j / dalpha = (p_j - q_j) / (alpha - 1)^2 + (h_j - q_j sum_i h_i) / (alpha - 1).
 """
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -334,7 +335,7 @@ def entmax(
     if not isinstance(alpha, torch.Tensor) and alpha in (1.5, 2):
         return (entmax15 if alpha == 1.5 else sparsemax)(scores, dim, k, mask=mask)
     if k is not None and (not isinstance(alpha, torch.Tensor) or not alpha.dim()):
-        return apply_to_largest(lambda z: entmax(z, alpha), scores, k, dim, mask)
+        return apply_to_largest(partial(entmax, alpha=alpha), scores, k, dim, mask)
     if not scores.numel():
         return scores.clone()
     usable = usable_positions(scores, mask).movedim(dim, -1)

@@ -53,6 +53,13 @@ def _tsallis_entropy(alpha: float, p: Tensor) -> Tensor:
     return (1 - powers.sum(-1)) / (alpha * (alpha - 1))
 
 
+def _norm_entropy(alpha: float, p: Tensor) -> Tensor:
+    """Return H(p) of normmax."""
+    # The largest weight is factored out, because its power underflows for a large alpha.
+    top = p.amax(-1, keepdim=True).clamp_min(torch.finfo(p.dtype).tiny)
+    return 1 - top.squeeze(-1) * ((p / top) ** alpha).sum(-1) ** (1 / alpha)
+
+
 def _entmax_prediction(alpha: float, k: int | None) -> _Prediction:
     """Return alpha-entmax with its entropy."""
     if alpha in (1.5, 2.0):
@@ -74,7 +81,7 @@ def _normmax_prediction(alpha: float) -> _Prediction:
     """Return alpha-normmax with its entropy."""
     return _Prediction(
         partial(normmax, alpha=alpha),
-        lambda p: 1 - torch.linalg.vector_norm(p, alpha, -1),
+        partial(_norm_entropy, alpha),
         partial(normmax_backward, alpha - 1),
     )
 

@@ -5,7 +5,7 @@ A model of transformers passes no bounds to its attention. They are therefore gi
 (Malaviya et al., 2018).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -156,10 +156,9 @@ def constrained_weights(
 
 
 def _spend(
-    budget: _Budget, scan: object, module: nn.Module, scores: Tensor, mask: Tensor | None
+    budget: _Budget, scan: Callable[..., Tensor], module: nn.Module, scores: Tensor, mask: Tensor | None
 ) -> Float[Tensor, "B H T S"]:
     """Return the weights of consecutive time steps, and record the attention that was received."""
-    assert callable(scan)
     batch, heads, steps, size = scores.shape
     left = torch.as_tensor(budget.fertility, device=scores.device).to(
         torch.promote_types(scores.dtype, torch.float32)
