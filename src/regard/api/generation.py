@@ -111,9 +111,7 @@ def generate_text(
         DataError: if the prompt is longer than the context of the model.
         CheckpointError: if the directory is missing or damaged; names the file.
     """
-    if not isinstance(prompt, str):
-        raise UsageError(f"prompt: expected a string, got {prompt!r}")
-    config = from_dict(ContinuationConfig, options, origin="generate")
+    config = from_dict(ContinuationConfig, {"prompt": prompt, **options}, origin="generate")
     sampling = None
     # An empty dict asks for samples with the default settings.
     if sample is not False:
@@ -126,9 +124,9 @@ def generate_text(
     translator.require("continuation", "generate")
     assert isinstance(translator, Translator)
     if loaded is None:
-        return _continue(translator, prompt, config, sampling)
+        return _continue(translator, config, sampling)
     with loaded.lock:
-        return _continue(translator, prompt, config, sampling)
+        return _continue(translator, config, sampling)
 
 
 def _load(directory: Path, device: str, precision: str) -> BaseTranslator:
@@ -141,12 +139,12 @@ def _load(directory: Path, device: str, precision: str) -> BaseTranslator:
 
 
 def _continue(
-    translator: Translator, prompt: str, config: ContinuationConfig, sampling: SamplingConfig | None
+    translator: Translator, config: ContinuationConfig, sampling: SamplingConfig | None
 ) -> Continuations:
-    found = continue_text(translator.model, translator.text, translator.search, prompt, config, sampling)
+    found = continue_text(translator.model, translator.text, translator.search, config, sampling)
     vocabulary = translator.text.target.vocabulary
     return Continuations(
-        prompt,
+        config.prompt,
         tuple(
             Continuation(
                 text,

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import typer
-
 from regard.cli.command import expand_groups, given, setting
 from regard.cli.options import DeviceOption, JsonOption, ModelDirArgument, PrecisionOption
 from regard.cli.output import open_output, write_json
@@ -17,10 +15,11 @@ CONTINUATION = "regard.generation.continuation.ContinuationConfig"
 
 @dataclass(frozen=True)
 class ContinuationOptions:
-    """The number and the length of the continuations, and beam search."""
+    """The text, the number and the length of its continuations, and beam search."""
 
     panel: ClassVar[str] = "Search"
 
+    prompt: Annotated[str, setting(f"{CONTINUATION}:prompt")]
     max_new_tokens: Annotated[int | None, setting(f"{CONTINUATION}:max_new_tokens")] = None
     num_continuations: Annotated[int | None, setting(f"{CONTINUATION}:num_continuations")] = None
     beam_size: Annotated[int | None, setting(f"{CONTINUATION}:beam_size")] = None
@@ -41,7 +40,6 @@ class ContinuationSampling:
 @expand_groups
 def generate_command(
     model_dir: ModelDirArgument,
-    prompt: Annotated[str, typer.Option(help="Text that is continued.", show_default=False)],
     search: ContinuationOptions,
     sampling: ContinuationSampling,
     json_file: JsonOption = None,
@@ -61,9 +59,7 @@ def generate_command(
 
     # Flags that are not given keep the defaults, and without any of them the text is searched for.
     sample = given(sampling) or False
-    found = generate_text(
-        model_dir, prompt, sample=sample, device=device, precision=precision, **given(search)
-    )
+    found = generate_text(model_dir, sample=sample, device=device, precision=precision, **given(search))
     with open_output(None) as file:
-        file.write("\n---\n".join(f"{prompt}{one.text}" for one in found.continuations) + "\n")
+        file.write("\n---\n".join(f"{found.prompt}{one.text}" for one in found.continuations) + "\n")
     write_json(json_file, found.to_dict())

@@ -19,8 +19,9 @@ __all__ = ["ContinuationConfig", "ContinuationModel", "continue_text"]
 
 @configclass
 class ContinuationConfig:
-    """Settings of the continuation of a text."""
+    """A text to continue, and the settings of its continuation."""
 
+    prompt: str = option(help="Text that is continued, without changes.")
     max_new_tokens: int = option(
         default=50, help="Maximum number of tokens of a continuation.", ge=1, le=100_000
     )
@@ -45,7 +46,6 @@ def continue_text(
     model: TranslationModel,
     text: TextProcessor,
     search: GenerationConfig,
-    prompt: str,
     config: ContinuationConfig,
     sampling: SamplingConfig | None,
 ) -> list[tuple[str, Hypothesis]]:
@@ -55,8 +55,7 @@ def continue_text(
         model: A model whose attribute `continues_text` is true.
         text: Its text processing.
         search: Its search settings.
-        prompt: The text, which is used unchanged.
-        config: The number and length of the continuations, and the beam size.
+        config: The text, the number and length of the continuations, and the beam size.
         sampling: The settings of sampling. None means beam search.
 
     Returns:
@@ -69,7 +68,7 @@ def continue_text(
     tokenizer = text.source.tokenizer
     assert isinstance(tokenizer, PromptTokenizer)
     continuing = cast(ContinuationModel, model).without_template()
-    ids = tokenizer.text_ids(prompt) or [tokenizer.library_ids[BOS]]
+    ids = tokenizer.text_ids(config.prompt) or [tokenizer.library_ids[BOS]]
     # The first of several equal ids of the library, since they stand for the same token.
     ours = {number: place for place, number in reversed(list(enumerate(tokenizer.library_ids)))}
     if unknown := [number for number in ids if number not in ours]:

@@ -132,7 +132,8 @@ class _Prompt:
 
     Attributes:
         before: Text before the source.
-        after: Text after it, without spaces at the end: tokenizers join a space with the next word.
+        after: Text after it; without a chat template, without spaces at the end, since tokenizers join a
+            space with the next word.
         separator: The spaces between the prompt and the translation.
         chat: Whether the text contains its special tokens, so that the tokenizer adds none.
     """
@@ -180,12 +181,12 @@ class _Prompt:
                     f"{where}: the chat template of the tokenizer contains the message "
                     f"{text.count(_PLACEHOLDER)} times; set data.source_tokenizer.chat = false"
                 )
-            before, after = text.split(_PLACEHOLDER)
-        else:
-            before, after = template.split(SOURCE_FIELD)
+            # The text of a chat template is used unchanged, also a space at its end.
+            return cls(*text.split(_PLACEHOLDER), separator="", chat=True)
+        before, after = template.split(SOURCE_FIELD)
         kept = after.rstrip(" ")
         # Without any text in between, a space separates the source from the translation.
-        return cls(before, kept, after[len(kept) :] if after else " ", chat)
+        return cls(before, kept, after[len(kept) :] if after else " ", chat=False)
 
 
 @register_tokenizer("prompt", PromptTokenizerConfig)

@@ -88,6 +88,8 @@ def add_lora(model: Any, config: LoraConfig) -> None:
         UsageError: if peft is not installed.
         ConfigError: if peft supports no layers of this kind of model, or the model has no such layers.
     """
+    from transformers.pytorch_utils import Conv1D
+
     try:
         import peft
     except ImportError:
@@ -101,6 +103,8 @@ def add_lora(model: Any, config: LoraConfig) -> None:
             lora_alpha=config.alpha,  # type: ignore[arg-type]
             lora_dropout=config.dropout,
             target_modules=list(config.target_modules) or None,
+            # GPT-2 stores its matrices transposed, in layers of this class.
+            fan_in_fan_out=any(isinstance(part, Conv1D) for part in model.modules()),
             task_type=peft.TaskType.CAUSAL_LM,
         )
         peft.inject_adapter_in_model(settings, model)
