@@ -34,6 +34,12 @@ def test_entailment_with_sparse_attention_is_above_chance(monkeypatch, capsys) -
     assert share(output, "weights that are exactly zero") > 30
 
 
+def test_sentence_pairs_are_classified_with_sparse_attention(monkeypatch, capsys) -> None:
+    output = run(monkeypatch, capsys, "sentence_pairs.py", "--steps", "20")
+    assert share(output, "accuracy on 500 new pairs") > 30
+    assert share(output, "weights that are exactly zero") > 30
+
+
 def test_captions_have_sparse_attention_and_print_pictures(monkeypatch, capsys) -> None:
     output = run(monkeypatch, capsys, "captions.py", "--steps", "20")
     assert share(output, "weights that are exactly zero") > 0

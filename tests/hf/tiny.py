@@ -243,3 +243,24 @@ def _saved(model: Any, directory: Path, tokenizer: Any = None) -> Any:
             bias[0, model.config.eos_token_id] = 2.0  # makes translations end
     model.save_pretrained(directory)
     return model
+
+
+def xlnet(directory: Path) -> Any:
+    """Save and return an encoder like XLNet: relative positions, and special symbols after the sentence."""
+    tokenizer = unigram_tokenizer()
+    tokenizer.add_special_tokens({"sep_token": "<sep>", "cls_token": "<cls>"})
+    after = [(name, tokenizer.convert_tokens_to_ids(name)) for name in ("<sep>", "<cls>")]
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A <sep> <cls>", special_tokens=after
+    )
+    config = transformers.XLNetConfig(
+        vocab_size=len(tokenizer),
+        d_model=16,
+        n_layer=2,
+        n_head=2,
+        d_inner=24,
+        pad_token_id=0,
+        eos_token_id=1,
+    )
+    tokenizer.save_pretrained(directory)
+    return _saved(transformers.XLNetLMHeadModel(config), directory)

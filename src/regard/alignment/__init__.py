@@ -1,8 +1,8 @@
 """Word alignment: IBM Models 1 to 3, an HMM, a Bayesian HMM, and symmetrization of both directions.
 
 Reading order: `corpus` (text as integers), `base` (the interface of an aligner), `em` (expectation
-maximization), `ibm`, `hmm`, `ibm3`, `bayes_sampler`, `bayes`, `symmetrize`, `word_aligner`. The modules
-`*_kernels` contain the compiled loops.
+maximization), `ibm`, `hmm`, `ibm3`, `ibm4`, `bayes_sampler`, `bayes`, `symmetrize`, `word_aligner`. The
+modules `*_kernels` contain the compiled loops.
 """
 
 from regard.alignment.base import DirectionAligner, IterationStats, TrainingSetup

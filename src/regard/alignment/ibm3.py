@@ -40,7 +40,7 @@ from regard.alignment.ibm3_kernels import (
 from regard.config import configclass, option
 from regard.data.reading import MAX_COUNT, check_array, check_range
 
-__all__ = ["IBM3Aligner", "IBM3Config", "train_ibm3"]
+__all__ = ["IBM3Aligner", "IBM3Config", "count_fertile_links", "smoothed_fertilities", "train_ibm3"]
 
 
 @configclass
@@ -142,9 +142,9 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: TrainingSetup) -> IB
     hmm = train_hmm(corpus, first, setting)
     own = setting.local_part(corpus)
     totals, distances = (
-        setting.reduce(counts) for counts in _count_links(own, hmm.align(own, setting.num_threads))
+        setting.reduce(counts) for counts in count_fertile_links(own, hmm.align(own, setting.num_threads))
     )
-    fertilities = _smoothed(totals, FERTILITY_ALPHA)
+    fertilities = smoothed_fertilities(totals, FERTILITY_ALPHA)
     model = IBM3Aligner(hmm.table, hmm.jumps, fertilities, distances, config)
     totals = np.zeros((len(corpus.source.words) + 1, MAX_FERTILITY + 1))
 
@@ -156,13 +156,13 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: TrainingSetup) -> IB
 
     passes = EMTrainer(corpus, model, setting).passes("ibm3", config.iterations, config.alpha, expect)
     for _, sums in passes:
-        model.fertilities = _smoothed(setting.reduce(totals), FERTILITY_ALPHA)
+        model.fertilities = smoothed_fertilities(setting.reduce(totals), FERTILITY_ALPHA)
         model.distortions = sums[2:]
         totals[:] = 0
     return model
 
 
-def _count_links(corpus: Corpus, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def count_fertile_links(corpus: Corpus, links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Count the fertilities of each source word, and the distances from the diagonal, of given links."""
     source, target = corpus.source, corpus.target
     linked = np.zeros(int(source.lengths.sum()), dtype=np.int64)
@@ -183,7 +183,7 @@ def _count_links(corpus: Corpus, links: np.ndarray) -> tuple[np.ndarray, np.ndar
     return totals, distances.astype(np.float64)
 
 
-def _smoothed(totals: np.ndarray, alpha: float) -> np.ndarray:
+def smoothed_fertilities(totals: np.ndarray, alpha: float) -> np.ndarray:
     """Return fertility distributions, with that of the whole text as a prior and as the last row."""
     # A small count for every fertility, so that unseen ones are possible.
     text = totals.sum(0) + 0.1

@@ -17,11 +17,16 @@ from regard.alignment.hmm_kernels import emissions
 __all__ = [
     "MAX_DISTORTION",
     "MAX_FERTILITY",
+    "MIN_GAIN",
     "NUM_DISTANCES",
     "IBM3Parameters",
+    "add_share",
     "climb_links",
     "expect_neighborhood",
+    "move_gain",
+    "score_fertilities",
     "sum_fertilities",
+    "swap_gain",
 ]
 
 MAX_FERTILITY = 9
@@ -108,6 +113,15 @@ def _score(m, n, row, layout, learned, buffers):
                 else 1 / n
             )
             link_scores[i, j] = math.log(emitted[j, i]) + math.log((1 - smoothing) * share + smoothing / n)
+    for j in range(n):
+        link_scores[m, j] = math.log(null_emitted[j])
+    score_fertilities(m, n, row, layout, fertilities, null, fertility_scores)
+
+
+@njit(nogil=True, cache=True)
+def score_fertilities(m, n, row, layout, fertilities, null, fertility_scores):
+    """Compute `fertility_scores` for one pair."""
+    for i in range(m):
         word = layout.source[layout.source_starts[row] + i]
         own = fertilities[word] if word >= 0 else fertilities[-1]
         factorial = 0.0
@@ -118,9 +132,6 @@ def _score(m, n, row, layout, learned, buffers):
             fertility_scores[i, f] = (
                 math.log(own[min(f, MAX_FERTILITY)]) + factorial + EXCESS_LOG_PROB * max(0, f - MAX_FERTILITY)
             )
-    choices = 0.0
-    for j in range(n):
-        link_scores[m, j] = math.log(null_emitted[j])
     for f in range(n + 2):
         if 2 * f > n:
             # Each null word needs a word that is not null: 2 f_0 <= n.
@@ -132,7 +143,7 @@ def _score(m, n, row, layout, learned, buffers):
 
 
 @njit(nogil=True, cache=True)
-def _move_gain(j, i, links, counts, link_scores, fertility_scores):
+def move_gain(j, i, links, counts, link_scores, fertility_scores):
     """Return the gain in log-probability if word j is moved to another source word i."""
     old = links[j]
     change = fertility_scores[old, counts[old] - 1] - fertility_scores[old, counts[old]]
@@ -146,7 +157,7 @@ def _move_gain(j, i, links, counts, link_scores, fertility_scores):
 
 
 @njit(nogil=True, cache=True)
-def _swap_gain(j, k, links, link_scores):
+def swap_gain(j, k, links, link_scores):
     """Return the gain in log-probability if words j and k swap their source words."""
     return (
         link_scores[links[k], j]
@@ -168,12 +179,12 @@ def _hill_climb(m, n, links, counts, link_scores, fertility_scores):
         for j in range(n):
             for i in range(m + 1):
                 if i != links[j]:
-                    gain = _move_gain(j, i, links, counts, link_scores, fertility_scores)
+                    gain = move_gain(j, i, links, counts, link_scores, fertility_scores)
                     if gain > most:
                         most, first, second, swap = gain, j, i, False
             for k in range(j):
                 if links[k] != links[j]:
-                    gain = _swap_gain(j, k, links, link_scores)
+                    gain = swap_gain(j, k, links, link_scores)
                     if gain > most:
                         most, first, second, swap = gain, j, k, True
         if first < 0:
@@ -259,10 +270,10 @@ def expect_neighborhood(
         for j in range(n):
             for i in range(m + 1):
                 if i != own[j]:
-                    total += math.exp(_move_gain(j, i, own, counts, link_scores, fertility_scores))
+                    total += math.exp(move_gain(j, i, own, counts, link_scores, fertility_scores))
             for k in range(j):
                 if own[k] != own[j]:
-                    total += math.exp(_swap_gain(j, k, own, link_scores))
+                    total += math.exp(swap_gain(j, k, own, link_scores))
         sums[0] += top + math.log(total)
         cell = layout.cells[row]
         for i in range(m):
@@ -272,14 +283,14 @@ def expect_neighborhood(
         none[:] = 0
         for j in range(n):
             # Start from the best alignment, then subtract its link and add the new one for each neighbor.
-            _add(own[j], j, 1.0, m, n, cell, posteriors, none)
+            add_share(own[j], j, 1.0, m, n, cell, posteriors, none)
         for j in range(n):
             for i in range(m + 1):
                 if i == own[j]:
                     continue
-                share = math.exp(_move_gain(j, i, own, counts, link_scores, fertility_scores)) / total
-                _add(own[j], j, -share, m, n, cell, posteriors, none)
-                _add(i, j, share, m, n, cell, posteriors, none)
+                share = math.exp(move_gain(j, i, own, counts, link_scores, fertility_scores)) / total
+                add_share(own[j], j, -share, m, n, cell, posteriors, none)
+                add_share(i, j, share, m, n, cell, posteriors, none)
                 for place, step in ((own[j], -1), (i, 1)):
                     if place < m:
                         fertility_posteriors[place, min(counts[place], MAX_FERTILITY)] -= share
@@ -287,11 +298,11 @@ def expect_neighborhood(
             for k in range(j):
                 if own[k] == own[j]:
                     continue
-                share = math.exp(_swap_gain(j, k, own, link_scores)) / total
+                share = math.exp(swap_gain(j, k, own, link_scores)) / total
                 # A swap changes no fertility.
                 for here, there in ((j, k), (k, j)):
-                    _add(own[here], here, -share, m, n, cell, posteriors, none)
-                    _add(own[there], here, share, m, n, cell, posteriors, none)
+                    add_share(own[here], here, -share, m, n, cell, posteriors, none)
+                    add_share(own[there], here, share, m, n, cell, posteriors, none)
         for j in range(n):
             out[j] = own[j] if own[j] < m else -1
             # The differences may be slightly negative due to rounding.
@@ -312,7 +323,8 @@ def expect_neighborhood(
 
 
 @njit(nogil=True, cache=True)
-def _add(i, j, share, m, n, cell, posteriors, none):
+def add_share(i, j, share, m, n, cell, posteriors, none):
+    """Add a probability to the link between i and j, where m is the null word."""
     if i < m:
         posteriors[cell + i * n + j] += share
     else:

@@ -22,6 +22,7 @@ from regard.alignment.corpus import UNKNOWN, Corpus, WordList
 from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
 from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner, train_ibm1, train_ibm2
 from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
+from regard.alignment.ibm4 import IBM4Aligner, IBM4Config, train_ibm4
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
 from regard.config import TaggedUnion, configclass, option
 from regard.data.directories import atomic_directory, check_replaceable
@@ -56,19 +57,21 @@ _MAX_LEXICAL_LINKS = 50
 DEFAULT_ALIGNER = "bayes"
 
 AlignerConfig = Annotated[
-    IBM1Config | IBM2Config | IBM3Config | HMMConfig | BayesConfig, TaggedUnion(DEFAULT_ALIGNER)
+    IBM1Config | IBM2Config | IBM3Config | IBM4Config | HMMConfig | BayesConfig,
+    TaggedUnion(DEFAULT_ALIGNER),
 ]
 
 TRAINERS: dict[type[Any], Callable[[Corpus, Any, TrainingSetup], DirectionAligner]] = {
     IBM1Config: train_ibm1,
     IBM2Config: train_ibm2,
     IBM3Config: train_ibm3,
+    IBM4Config: train_ibm4,
     HMMConfig: train_hmm,
     BayesConfig: train_bayes,
 }
 
 ALIGNER_CLASSES: dict[str, type[DirectionAligner]] = {
-    aligner.kind: aligner for aligner in (IBMAligner, IBM3Aligner, HMMAligner, BayesAligner)
+    aligner.kind: aligner for aligner in (IBMAligner, IBM3Aligner, IBM4Aligner, HMMAligner, BayesAligner)
 }
 """The aligner classes by their names in files."""
 
@@ -272,7 +275,7 @@ class WordAligner:
 class _DirectionDescription:
     """The description of one direction in `aligner.json`."""
 
-    kind: Literal["ibm", "ibm3", "hmm", "bayes"] = option(help="Kind of the aligner.")
+    kind: Literal["ibm", "ibm3", "ibm4", "hmm", "bayes"] = option(help="Kind of the aligner.")
     settings: dict[str, bool | int | float | str] = option(help="Settings of the aligner.")
 
 

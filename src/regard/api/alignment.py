@@ -170,7 +170,7 @@ class Aligner:
         Args:
             sources: The source sentences.
             targets: Their translations.
-            kind: The aligner: `ibm1`, `ibm2`, `ibm3`, `hmm` or `bayes`.
+            kind: The aligner: `ibm1`, `ibm2`, `ibm3`, `ibm4`, `hmm` or `bayes`.
             lowercase: Whether to ignore case.
             seed: Random seed.
             num_threads: Number of threads. 0 uses all processors.
@@ -305,7 +305,7 @@ def aligner_config(
     """Return the configuration of an aligner.
 
     Args:
-        kind: The aligner: `ibm1`, `ibm2`, `ibm3`, `hmm` or `bayes`.
+        kind: The aligner: `ibm1`, `ibm2`, `ibm3`, `ibm4`, `hmm` or `bayes`.
         options: Its options by name.
         argument: Name of the argument `kind`, for messages.
         origin: Name of the options, for messages.

@@ -95,7 +95,7 @@ class AlignerOptions:
     model: Annotated[
         str | None,
         typer.Option(
-            help="Alignment model: ibm1, ibm2, ibm3, hmm or bayes. Default: bayes.", show_default=False
+            help="Alignment model: ibm1, ibm2, ibm3, ibm4, hmm or bayes. Default: bayes.", show_default=False
         ),
     ] = None
     settings: SettingsOption = None

@@ -20,6 +20,7 @@ from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 
 __all__ = [
+    "AlignerName",
     "Budget",
     "ConstantFertilityConfig",
     "Fertilities",
@@ -31,6 +32,9 @@ __all__ = [
     "parse_fertilities",
 ]
 
+
+AlignerName = Literal["ibm1", "ibm2", "ibm3", "ibm4", "hmm", "bayes"]
+"""Kinds of `regard.alignment.word_aligner.AlignerConfig`, on which data does not depend."""
 
 FEASIBILITY_TOLERANCE = 1e-6  # rounding of bounds that sum to one
 
@@ -61,12 +65,27 @@ class GuidedFertilityConfig:
 
     kind: Literal["guided"] = option(
         default="guided",
-        help="The maximum number of links that each vocabulary entry has in the training text, aligned with "
-        "the aligner `bayes`; at least 1.",
+        help="The maximum number of links that each vocabulary entry has in the word-aligned training text; "
+        "at least 1.",
+    )
+    aligner: AlignerName = option(
+        default="bayes",
+        help="Word aligner, trained on the training text, whose links are counted: ibm1, ibm2 (the model of "
+        "Malaviya et al., 2018), ibm3, ibm4, hmm or bayes.",
+    )
+    file: str | None = option(
+        default=None,
+        help="File with fertilities that replace the links of the aligner: one line per pair of all training "
+        "corpora in their order, with one integer per source word or per source token. Default: none.",
     )
     sink: bool = option(
         default=True, help="Append a sink token, whose attention is unlimited, to each source sentence."
     )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file of fertilities of the training text; empty with an aligner."""
+        return () if self.file is None else (self.file,)
 
 
 @configclass
@@ -80,8 +99,22 @@ class PredictedFertilityConfig:
 
     kind: Literal["predicted"] = option(
         default="predicted",
-        help="In training, the number of links of each token (at least 1), aligned with the aligner "
-        "`bayes`; in validation and translation, the prediction of a tagger trained on them.",
+        help="In training, the number of links of each token in the word-aligned text (at least 1); in "
+        "validation and translation, the prediction of a tagger trained on them.",
+    )
+    aligner: AlignerName = option(
+        default="bayes",
+        help="Word aligner, trained on the training text, whose links are counted: ibm1, ibm2 (the model of "
+        "Malaviya et al., 2018), ibm3, ibm4, hmm or bayes.",
+    )
+    file: str | None = option(
+        default=None,
+        help="File with fertilities that replace the links of the aligner: one line per pair of all training "
+        "corpora in their order, with one integer per source word or per source token. Default: none.",
+    )
+    valid_file: str | None = option(
+        default=None,
+        help="The file of data.valid in the same form, with which the tagger is evaluated. Needed with file.",
     )
     slack: float = option(
         default=1.0,
@@ -109,6 +142,16 @@ class PredictedFertilityConfig:
     sink: bool = option(
         default=True, help="Append a sink token, whose attention is unlimited, to each source sentence."
     )
+
+    def __post_init__(self) -> None:
+        """Reject a file of only one of the two splits."""
+        if (self.file is None) != (self.valid_file is None):
+            raise ValueError("file and valid_file need each other: one for data.train, one for data.valid")
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of fertilities of the training and the validation text; empty with an aligner."""
+        return () if self.file is None or self.valid_file is None else (self.file, self.valid_file)
 
 
 FertilityConfig = Annotated[

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, PaddedSequences
+from regard.data.vocabulary import PAD
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.generation.config import AlignmentConfig
 from regard.kernels.matmul import Int8Weight
@@ -33,6 +34,7 @@ from regard.types import Float, Int, Tensor
 __all__ = ["Attribution", "attribute", "attribute_pairs", "has_gradient", "to_map"]
 
 _MAX_TOKENS = 4096  # maximum number of padded tokens of a forward pass that keeps its activations
+_MAX_PREFIXES = 8  # maximum number of prefixes of a target in a forward pass
 _NUM_NODES = 16
 """Number of nodes of the quadrature. Each has the cost of `gradient`."""
 
@@ -131,35 +133,49 @@ def _frozen(model: TranslationModel) -> Iterator[None]:
 def _integrate(
     model: TranslationModel, batch: Batch, nodes: list[tuple[float, float]]
 ) -> Float[Tensor, "B T S"]:
-    """Return the weighted sum, over scales of the embeddings, of the gradients with respect to the scales."""
+    """Return the weighted sum, over scales of the embeddings, of the gradients with respect to the scales.
+
+    Each time step needs a gradient of its own. A forward and a backward pass of many rows, one for each
+    prefix of each target, take less time than a backward pass for each step.
+    """
     assert batch.target is not None
     places, factors = (torch.tensor(x, device=batch.source.tokens.device) for x in zip(*nodes, strict=True))
-    owners = torch.arange(len(batch), device=places.device).repeat_interleave(len(nodes))
-    places, factors = places.repeat(len(batch)), factors.repeat(len(batch)).double()
     shape = len(batch), batch.target.tokens.shape[1], batch.source.tokens.shape[1]
     found = torch.zeros(shape, dtype=torch.float64, device=places.device)
-    for rows in torch.arange(len(owners), device=places.device).split(max(1, _MAX_TOKENS // max(shape[1:]))):
-        gradients = _scale_gradients(model, _select(batch, owners[rows]), places[rows])
-        found.index_add_(0, owners[rows], gradients * factors[rows, None, None])
+    steps, rows = batch.target.mask.T.nonzero(as_tuple=True)  # sorted by step, so that padding is short
+    steps, rows = (one.repeat_interleave(len(nodes)) for one in (steps, rows))
+    node = torch.arange(len(nodes), device=places.device).repeat(len(steps) // len(nodes))
+    size = max(1, _MAX_TOKENS // max(shape[1:]))
+    # A few steps at a time: the prefixes of a part are padded to its longest one.
+    size = min(size, _MAX_PREFIXES * len(nodes) * len(batch))
+    for part in torch.arange(len(steps), device=places.device).split(size):
+        prefixes = _select(batch, rows[part])
+        assert prefixes.target is not None
+        width = int(steps[part].max()) + 1
+        target = PaddedSequences(prefixes.target.tokens[:, :width], steps[part] + 1)
+        target = replace(target, tokens=target.tokens.masked_fill(~target.mask, PAD))
+        gradients = _scale_gradients(model, replace(prefixes, target=target), places[node[part]])
+        weighted = gradients * factors[node[part], None].double()
+        found.index_put_((rows[part], steps[part]), weighted, accumulate=True)
     return found
 
 
-def _scale_gradients(model: TranslationModel, batch: Batch, places: Float[Tensor, "B"]) -> Tensor:
-    """Return the gradient of each log-probability with respect to the scale of each token, [B, T, S]."""
+def _scale_gradients(
+    model: TranslationModel, batch: Batch, places: Float[Tensor, "B"]
+) -> Float[Tensor, "B S"]:
+    """Return the gradient of the log-probability of each last token with respect to the scales."""
+    assert batch.target is not None
     words = batch.source.word_mask
     dtype = next(one.dtype for one in model.parameters() if one.is_floating_point())
     scale = torch.where(words, places.unsqueeze(1), 1.0).to(dtype).requires_grad_()
     source = replace(batch.source, embedding_scale=scale)
     with torch.enable_grad():
         log_probs = model(replace(batch, source=source), output_attentions="nothing").log_likelihood
-    if not log_probs.requires_grad:  # a model without attention to the source
-        return torch.zeros(*log_probs.shape, words.shape[1], dtype=torch.float64, device=words.device)
-    steps = log_probs.shape[1]
-    gradients = [
-        torch.autograd.grad(log_probs[:, step].sum(), scale, retain_graph=step < steps - 1)[0]
-        for step in range(steps)
-    ]
-    return torch.stack(gradients, dim=1).double().masked_fill(~words.unsqueeze(1), 0.0)
+        last = log_probs.gather(1, batch.target.lengths.unsqueeze(1) - 1).sum()
+    if not last.requires_grad:  # a model without attention to the source
+        return torch.zeros(words.shape, dtype=torch.float64, device=words.device)
+    (gradients,) = torch.autograd.grad(last, scale)
+    return gradients.double().masked_fill(~words, 0.0)
 
 
 def _leave_one_out(model: TranslationModel, batch: Batch) -> Float[Tensor, "B T S"]:

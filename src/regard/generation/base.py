@@ -51,6 +51,8 @@ Capability = Literal[
 
 _REMEDIES: Mapping[Capability, str] = {
     "continuation": "use a decoder-only model, such as one of `regard pretrain` with kind = 'causal'",
+    "attribution": "use a neural model, or map attention",
+    "gradient": "use a neural model in float32 or bfloat16, or another map",
     "fertility": "use a model with constrained attention that was trained with data.fertility",
     "score": "use a model that computes the probability of a given translation",
     "tune": "use a model whose search has these penalties",

@@ -1,15 +1,17 @@
 """The fertilities of a run (Malaviya et al. 2018), computed once and cached in the prepared-text directory.
 
-    PREPARED/guided-ALIGNER-TEXT.fertilities   GUIDED: the fertility of each vocabulary entry, float32
-    PREPARED/ALIGNER-TEXT.SPLIT.fertilities    the number of links of each source token, int32
-    PREPARED/predictor-ALIGNER-TEXT-SETTINGS/  PREDICTED: a tagger; see `regard.training.fertility_predictor`
-    MODEL/predictor/                           a copy of the tagger with the model
+    PREPARED/guided-ORIGIN-TEXT.fertilities   GUIDED: the fertility of each vocabulary entry, float32
+    PREPARED/ORIGIN-TEXT.SPLIT.fertilities    the number of links of each source token, int32
+    PREPARED/predictor-ORIGIN-TEXT-SETTINGS/  PREDICTED: a tagger; see `regard.training.fertility_predictor`
+    MODEL/predictor/                          a copy of the tagger with the model
 
-TEXT is the fingerprint of the text, so that different texts use different files. SETTINGS has the form
+ORIGIN is the aligner, or `file-` and the checksum of the files from which the numbers are read. TEXT is the
+fingerprint of the text, so that different texts use different files. SETTINGS has the form
 HIDDEN_SIZExMAX_EPOCHS-PATIENCE. The files carry checksums; see `regard.training.serialization`.
 """
 
 import dataclasses
+import hashlib
 import itertools
 import logging
 import signal
@@ -19,17 +21,20 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.dataset import PreparedData
+from regard.data.corpus import read_lines
+from regard.data.dataset import DatasetSplit, PreparedData
 from regard.data.fertility import (
     Budget,
     ConstantFertilityConfig,
     FertilityConfig,
     GuidedFertilityConfig,
     PredictedFertilityConfig,
+    parse_fertilities,
 )
-from regard.data.reading import check_range
+from regard.data.reading import check_range, file_digest
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import TokenIds, Vocabulary
+from regard.errors import DataError
 from regard.models.rnn.tagger import TaggerConfig
 from regard.training.config import ValidationConfig
 from regard.training.fertility_predictor import (
@@ -40,7 +45,7 @@ from regard.training.fertility_predictor import (
 )
 from regard.training.serialization import read_array, write_array
 
-__all__ = ["add_fertilities", "load_text_processing", "save_text_processing"]
+__all__ = ["add_fertilities", "load_text_processing", "read_fertilities", "save_text_processing"]
 
 PREDICTOR_DIR = "predictor"
 FERTILITY_SPLITS = ("train", "valid")
@@ -107,15 +112,14 @@ def add_fertilities(prepared: PreparedData, config: FertilityConfig | None, fing
 
 def _guided_budget(prepared: PreparedData, config: GuidedFertilityConfig, fingerprint: str) -> Budget:
     """Return the GUIDED budget: the largest fertility of each token in the training text."""
-    from regard.alignment import Corpus, TrainingSetup
-    from regard.alignment.fertility import guided_fertilities
-    from regard.alignment.word_aligner import DEFAULT_ALIGNER
+    from regard.alignment import Corpus
+    from regard.alignment.fertility import max_fertilities
 
-    # The name contains the aligner and the fingerprint, so another text never uses this table.
-    path = prepared.directory / f"guided-{DEFAULT_ALIGNER}-{fingerprint[:16]}.fertilities"
+    # The name contains the origin and the fingerprint, so another text never uses this table.
+    path = prepared.directory / f"guided-{_origin(config, fingerprint)}.fertilities"
     if not path.exists():
-        _log.info("aligning %s to count fertilities", prepared.directory)
-        table = guided_fertilities(Corpus.from_prepared(prepared), TrainingSetup(seed=1))
+        (counts,) = _make_counts(prepared, config, FERTILITY_SPLITS[:1])
+        table = max_fertilities(Corpus.from_prepared(prepared), counts)
         write_array(path, table.astype(np.float32))
     # The table is read even when it was just written, so that cached values are always checked.
     table = read_array(path, "float32", len(prepared.text.source.vocabulary))
@@ -127,10 +131,8 @@ def _add_predicted(
     prepared: PreparedData, config: PredictedFertilityConfig, fingerprint: str
 ) -> PreparedData:
     """Return the text with fertilities of the alignment for training, and predicted ones elsewhere."""
-    from regard.alignment.word_aligner import DEFAULT_ALIGNER
-
-    name = f"{DEFAULT_ALIGNER}-{fingerprint[:16]}"
-    counts = _count_links(prepared, name)
+    name = _origin(config, fingerprint)
+    counts = _count_links(prepared, config, name)
     directory = (
         prepared.directory
         / f"{PREDICTOR_DIR}-{name}-{config.hidden_size}x{config.max_epochs}-{config.patience}"
@@ -144,17 +146,77 @@ def _add_predicted(
     return prepared.with_budget(budget, {"train": np.maximum(counts[0], 1).astype(np.float32) + config.slack})
 
 
-def _count_links(prepared: PreparedData, name: str) -> list[np.ndarray]:
-    """Return the number of links of each source token, by split; the aligner uses the training text."""
+def _origin(config: GuidedFertilityConfig | PredictedFertilityConfig, fingerprint: str) -> str:
+    """Return the part of file names that identifies the text and the origin of its fertilities."""
+    digests = "".join(file_digest(Path(file)) for file in config.files)
+    origin = f"file-{hashlib.sha256(digests.encode()).hexdigest()[:16]}" if digests else config.aligner
+    return f"{origin}-{fingerprint[:16]}"
+
+
+def _make_counts(
+    prepared: PreparedData,
+    config: GuidedFertilityConfig | PredictedFertilityConfig,
+    splits: Sequence[str],
+) -> list[np.ndarray]:
+    """Read or count the number of links of each source token; an aligner is trained on the first split."""
     from regard.alignment import Corpus, TrainingSetup
     from regard.alignment.fertility import align_fertilities
+    from regard.alignment.word_aligner import default_config
 
+    if config.files:
+        return [
+            read_fertilities(Path(file), prepared.split(split))
+            for file, split in zip(config.files, splits, strict=True)
+        ]
+    _log.info("aligning %s to count fertilities", prepared.directory)
+    corpora = [Corpus.from_prepared(prepared, split) for split in splits]
+    return align_fertilities(corpora, TrainingSetup(seed=1), default_config(config.aligner))
+
+
+def read_fertilities(path: Path, split: DatasetSplit) -> np.ndarray:
+    """Read the number of target words of each source token of a split.
+
+    A number given for a word applies to each of its tokens. A source prefix, which is not counted in the
+    file, has the fertility 1.
+
+    Args:
+        path: A file with one line per pair of the corpora, with one integer per source word or per token.
+        split: The split.
+
+    Returns:
+        int64 [source tokens], of all rows.
+
+    Raises:
+        DataError: if the number of lines differs from the number of pairs of the corpora, or a line has
+            another number of fields or a field that is no integer; the message gives the line.
+    """
+    side, found, row = split.text.source, list[int](), 0
+    lines = iter([*split.lines.tolist(), -1])
+    coming, number = next(lines), 0
+    for number, line in enumerate(read_lines(path), 1):
+        if number - 1 != coming:
+            continue  # a pair that was dropped for its length
+        tokens = side.vocabulary.to_tokens(split.example(row)[0].tolist())
+        num_prefixes = int(bool(tokens) and tokens[0] in side.source_prefixes)
+        where = f"{path}, line {number} ({split.location(row)})"
+        bounds = parse_fertilities(line, side.word_ids(tokens[num_prefixes:]), where)
+        if not all(low == 0 and high.is_integer() for low, high in bounds):
+            raise DataError(f"{where}: expected integers, separated by spaces")
+        found += [1] * num_prefixes + [int(high) for _, high in bounds]
+        row, coming = row + 1, next(lines)
+    expected = sum(int(corpus["pairs"]) for corpus in split.corpora)
+    if number != expected:
+        raise DataError(f"{path}: {number} lines, expected {expected}: one per pair")
+    return np.array(found, dtype=np.int64)
+
+
+def _count_links(prepared: PreparedData, config: PredictedFertilityConfig, name: str) -> list[np.ndarray]:
+    """Return the number of links of each source token, by split."""
     paths = [prepared.directory / f"{name}.{split}.fertilities" for split in FERTILITY_SPLITS]
     # One call aligns all splits, so that all counts are made again if one file is missing.
     if not all(path.exists() for path in paths):
-        _log.info("aligning %s to count fertilities", prepared.directory)
-        corpora = [Corpus.from_prepared(prepared, split) for split in FERTILITY_SPLITS]
-        for path, counts in zip(paths, align_fertilities(corpora, TrainingSetup(seed=1)), strict=True):
+        made = _make_counts(prepared, config, FERTILITY_SPLITS)
+        for path, counts in zip(paths, made, strict=True):
             write_array(path, counts.astype(np.int32))
     tokens = (int(prepared.split(split).source_lengths.sum()) for split in FERTILITY_SPLITS)
     found = [read_array(path, "int32", size) for path, size in zip(paths, tokens, strict=True)]

@@ -302,9 +302,14 @@ class InputLayout(nn.Module):
             yield
             return
         factors = scale.gather(1, self._to_encoder_order(source)).unsqueeze(-1)
+        ids = self.ids(source)
+
+        def scaled(_: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:
+            # XLNet looks up the transposed ids.
+            return output * (factors if torch.equal(given[0], ids) else factors.transpose(0, 1))
+
         # A hook instead of `inputs_embeds`, which some encoders take before and others after their own scale.
-        embedding = encoder.get_input_embeddings()
-        handle = embedding.register_forward_hook(lambda _, __, output: output * factors)
+        handle = encoder.get_input_embeddings().register_forward_hook(scaled)
         try:
             yield
         finally:

@@ -1,0 +1,133 @@
+"""Tests of WordPiece: the algorithm of BERT, round trips, and deterministic training."""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("tokenizers", reason="needs tokenizers: pip install 'regard[hf]'")
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.config import from_dict
+from regard.data.tokenizers.base import create_tokenizers, learn_tokenizers, load_tokenizer
+from regard.data.tokenizers.wordpiece import WordPieceConfig, WordPieceTokenizer, train_wordpiece
+from regard.data.whitespace import normalize_whitespace
+from regard.errors import DataError
+
+TEXT = ["lower lowest newer newest wider widest", "Das ist's ! Er ging und lief ."] * 3
+CONFIG = WordPieceConfig(vocab_size=60, tokenized=True)
+
+
+def learned(config=CONFIG, text=TEXT):
+    start = create_tokenizers(config, config, (text, text))
+    counts = Counter(unit for line in text for unit in start[0].pretokenize(line))
+    return learn_tokenizers(start, (counts, counts))[0]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return learned()
+
+
+def test_words_are_split_into_the_longest_tokens_from_the_left():
+    """The example of the maximum matching algorithm of Devlin et al. (2019) in BERT's code: unaffable."""
+    tokens = ["un", "##aff", "##able", "u", "##n", "##a", "##f", "##b", "##l", "##e", "##affx"]
+    tokenizer = WordPieceTokenizer(CONFIG, tokens)
+    assert tokenizer.encode("unaffable") == ["un", "##aff", "##able"]
+    assert tokenizer.encode("unaffableX un") == ["unaffableX", "un"]
+    assert tokenizer.word_ids(["un", "##aff", "##able", "un", "u", "##n"]) == [0, 0, 0, 1, 2, 2]
+    assert tokenizer.decode(["un", "##aff", "##able", "un"]) == "unaffable un"
+
+
+def test_result_equals_the_tokenizer_of_bert(tokenizer, tmp_path):
+    transformers = pytest.importorskip("transformers", reason="needs transformers")
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    (tmp_path / "vocab.txt").write_text("\n".join([*names, *tokenizer.tokens]) + "\n", encoding="utf-8")
+    bert = transformers.BertTokenizer(
+        str(tmp_path / "vocab.txt"), do_lower_case=False, strip_accents=False, tokenize_chinese_chars=False
+    )
+    for line in ("lower slower widest", "Er lief , newer und lowest ."):
+        found = tokenizer.encode(line)
+        assert bert.tokenize(line) == [token if token in tokenizer.tokens else "[UNK]" for token in found]
+
+
+@given(line=st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40))
+def test_decoding_restores_words_of_known_characters(line):
+    tokenizer = _made()
+    words = [word for word in normalize_whitespace(line).split(" ") if word]
+    known = [word for word in words if all(one in tokenizer.tokens for one in word) and "#" not in word]
+    assert tokenizer.decode(tokenizer.encode(" ".join(known))) == " ".join(known)
+    tokens = tokenizer.encode(line)
+    assert all(tokens) and len(tokenizer.word_ids(tokens)) == len(tokens)
+
+
+_cache: list[WordPieceTokenizer] = []
+
+
+def _made() -> WordPieceTokenizer:
+    if not _cache:
+        _cache.append(learned())
+    return _cache[0]
+
+
+def test_frequent_words_become_tokens_up_to_the_size(tokenizer):
+    assert len(tokenizer.tokens) <= 60 and len(set(tokenizer.tokens)) == len(tokenizer.tokens)
+    assert {"l", "##o", "##r", "D"} < set(tokenizer.tokens)
+    large = learned(WordPieceConfig(vocab_size=500, tokenized=True))
+    assert {"lowest", "newer", "ging"} <= set(large.tokens)
+    # All characters are kept.
+    small = learned(WordPieceConfig(vocab_size=1, tokenized=True))
+    assert small.encode("new") == ["n", "##e", "##w"]
+    assert learned(text=[""]).tokens == ()
+
+
+def test_training_does_not_depend_on_hash_tables():
+    counts = Counter(word for line in TEXT for word in line.split())
+    expected = train_wordpiece(counts, 60)
+    code = f"from regard.data.tokenizers.wordpiece import *; print(train_wordpiece({dict(counts)!r}, 60))"
+    for seed in ("1", "2"):
+        found = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "RAYON_NUM_THREADS": seed},
+        )  # fmt: skip
+        assert found.stdout.strip() == str(expected)
+
+
+def test_saving_pickling_and_loading_change_nothing(tokenizer, tmp_path):
+    tokenizer.save(tmp_path, "source")
+    again = load_tokenizer(CONFIG, tmp_path, "source"), pickle.loads(pickle.dumps(tokenizer))
+    for other in again:
+        assert other.tokens == tokenizer.tokens
+        assert [other.encode(line) for line in TEXT] == [tokenizer.encode(line) for line in TEXT]
+
+
+def test_moses_separates_and_joins_punctuation():
+    tokenizer = learned(WordPieceConfig(language="de", vocab_size=200), ["Er ging, und lief."] * 3)
+    line = "Er ging, und lief."
+    assert tokenizer.pretokenize(line) == ["Er", "ging", ",", "und", "lief", "."]
+    assert tokenizer.decode(tokenizer.encode(line)) == line
+
+
+@pytest.mark.parametrize("content", [b"a\n\nb\n", b"a\na\n", b"\xff\n", None])
+def test_damaged_files_are_reported(tmp_path, content):
+    if content is not None:
+        (tmp_path / "source.wordpiece").write_bytes(content)
+    with pytest.raises(DataError, match=r"source\.wordpiece"):
+        load_tokenizer(CONFIG, tmp_path, "source")
+
+
+def test_kind_selects_the_configuration_and_missing_package_is_named(monkeypatch):
+    from regard.data.corpus import DataConfig
+    from regard.errors import UsageError
+
+    data = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}
+    both = {name: {"kind": "wordpiece", "vocab_size": 9} for name in ("source_tokenizer", "target_tokenizer")}
+    assert from_dict(DataConfig, data | both).source_tokenizer == WordPieceConfig(vocab_size=9)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(UsageError, match=r"pip install 'regard\[hf\]'"):
+        learned()
