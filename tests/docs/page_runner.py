@@ -47,8 +47,8 @@ def texts() -> dict[str, list[str]]:
     """Return the names of texts that pages use without defining them."""
     read = {name: Path(name).read_text(encoding="utf-8").splitlines() for name in FILES}
     sources, references, train_sources, train_targets = read.values()
-    given = {"sources": sources, "references": references, "outputs": references, "translations": references}
-    return {**given, "train_sources": train_sources, "train_targets": train_targets}
+    given = dict.fromkeys(("references", "targets", "outputs", "translations"), references)
+    return {"sources": sources, **given, "train_sources": train_sources, "train_targets": train_targets}
 
 
 def run_commands(code: str, where: str, python: str) -> None:
