@@ -1,6 +1,6 @@
 """Run the code blocks of one page in the current directory: `python -m page_runner blocks.json`.
 
-Python blocks share one namespace. Commands run in a shell in which `regard` is a function. A server
+Python blocks share one namespace, which has `regard` and the texts. Commands run in a shell in which `regard` is a function. A server
 is started, asked for its health and stopped; requests to `localhost:8000` go to one of `runs/first`.
 """
 
@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import regard
+
 FILES = ("test.de", "test.en", "train.de", "train.en")
 SERVED = ["runs/first", "--checker", "checker"]
 
@@ -21,7 +23,7 @@ SERVED = ["runs/first", "--checker", "checker"]
 def main() -> None:
     """Run the blocks of the file named by the argument; the error of a block names its line."""
     given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    names: dict[str, object] = {"__name__": "__main__", **texts()}
+    names: dict[str, object] = {"__name__": "__main__", "regard": regard, **texts()}
     sys.path.insert(0, "")
     for one in given["blocks"]:
         where = f"{one['page']}, line {one['line']}"
