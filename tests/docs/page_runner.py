@@ -1,8 +1,8 @@
 """Run the code blocks of one page in the current directory: `python -m page_runner blocks.json`.
 
 Python blocks share one namespace, which has `regard` and the texts. Commands run in a shell in which `regard`
-is a function. A server is started, asked for its health and stopped; requests to `localhost:8000` go to one of
-`runs/first`.
+is a function. A server is started, asked for its health and stopped; requests to `localhost:8000` go to
+a server of `runs/first`.
 """
 
 import json
