@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def run_python(code: str, where: str, names: dict[str, object]) -> None:
-    """Execute a block. A block that is the content of `topk.py` is imported, as the page says."""
+    """Execute a block. A block that is the content of `topk.py` is imported, as the page states."""
     if Path("topk.py").read_text(encoding="utf-8") == code:
         exec("from topk import *\nfrom topk import Literal, regard, softmax", names)
     else:
