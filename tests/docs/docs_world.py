@@ -59,7 +59,7 @@ RUNS = {
 
 COPIES = {
     "soft": [
-        "MODEL", "MODEL2", "runs/first", "runs/second", "runs/run", "quickstart/model", "tour/models/soft",
+        "MODEL", "MODEL2", "runs/first", "runs/second", "quickstart/model", "tour/models/soft",
         "stranger/model",
     ],
     "sparse": ["tour/models/sparse"],
@@ -125,6 +125,7 @@ def _write_small_files(directory: Path) -> None:
     header = "line\tomission\taddition\trepetition\n"
     labels = "".join(f"{line}\t{line % 2}\t{(line + 1) % 2}\t{line % 2}\n" for line in range(1, lines + 1))
     (directory / "labels.tsv").write_text(header + labels)
+    shutil.copy(directory / "test.talp", directory / "out.links")
     labeled = [{"line": line, "omission": bool(line % 2)} for line in range(1, lines + 1)]
     (directory / "labels.jsonl").write_text("".join(json.dumps(one) + "\n" for one in labeled))
 

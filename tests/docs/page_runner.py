@@ -1,7 +1,8 @@
 """Run the code blocks of one page in the current directory: `python -m page_runner blocks.json`.
 
-Python blocks share one namespace. Commands run in a shell in which `regard` is a function. A server
-is started, asked for its health and stopped; requests to `localhost:8000` go to one of `runs/first`.
+Python blocks share one namespace, which has `regard` and the texts. Commands run in a shell in which `regard`
+is a function. A server is started, asked for its health and stopped; requests to `localhost:8000` go to
+a server of `runs/first`.
 """
 
 import json
@@ -14,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import regard
+
 FILES = ("test.de", "test.en", "train.de", "train.en")
 SERVED = ["runs/first", "--checker", "checker"]
 
@@ -21,13 +24,13 @@ SERVED = ["runs/first", "--checker", "checker"]
 def main() -> None:
     """Run the blocks of the file named by the argument; the error of a block names its line."""
     given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    names: dict[str, object] = {"__name__": "__main__", **texts()}
+    names: dict[str, object] = {"__name__": "__main__", "regard": regard, **texts()}
     sys.path.insert(0, "")
     for one in given["blocks"]:
         where = f"{one['page']}, line {one['line']}"
         if one["language"] == "python":
             try:
-                exec(compile(one["code"], where, "exec"), names)
+                run_python(one["code"], where, names)
             except Exception as error:
                 error.add_note(f"in {where}")
                 raise
@@ -35,12 +38,20 @@ def main() -> None:
             run_commands(one["code"], where, given["python"])
 
 
+def run_python(code: str, where: str, names: dict[str, object]) -> None:
+    """Execute a block. A block that is the content of `topk.py` is imported, as the page states."""
+    if Path("topk.py").read_text(encoding="utf-8") == code:
+        exec("from topk import *\nfrom topk import Literal, regard, softmax", names)
+    else:
+        exec(compile(code, where, "exec"), names)
+
+
 def texts() -> dict[str, list[str]]:
     """Return the names of texts that pages use without defining them."""
     read = {name: Path(name).read_text(encoding="utf-8").splitlines() for name in FILES}
     sources, references, train_sources, train_targets = read.values()
-    given = {"sources": sources, "references": references, "outputs": references, "translations": references}
-    return {**given, "train_sources": train_sources, "train_targets": train_targets}
+    given = dict.fromkeys(("references", "targets", "outputs", "translations"), references)
+    return {"sources": sources, **given, "train_sources": train_sources, "train_targets": train_targets}
 
 
 def run_commands(code: str, where: str, python: str) -> None:

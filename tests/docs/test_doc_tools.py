@@ -52,7 +52,7 @@ def test_fenced_and_indented_blocks_have_a_language_and_a_mark(tmp_path: Path, m
     ] == [
         (4, "python", "x = 1", ""),
         (9, "sh", "regard tour", "long"),
-        (12, "sh", "regard config", ""),
+        (14, "sh", "regard config", ""),
     ]
 
 

@@ -197,3 +197,11 @@ class Entropy(LossTerm):
         weights = outcome.cross_attentions[-1].mean(2)  # [B, T, S]
         entropy = -(weights * weights.clamp_min(1e-9).log()).sum(-1)
         return total + self.config.weight * entropy.masked_fill(~outcome.mask, 0.0).sum()
+
+
+# --- regard.analyze.AttentionOptions
+options = regard.analyze.AttentionOptions(bin_width=0.5)
+regard.analyze.attention(["runs/first"], "test.de", "test.en", options=options).to_pandas()
+# --- regard.analyze.LengthOptions
+options = regard.analyze.LengthOptions(bucket_width=5)
+regard.analyze.length(["runs/first"], "test.de", "test.en", options=options).to_pandas()
