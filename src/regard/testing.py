@@ -9,7 +9,7 @@
 A law that does not hold raises an `AssertionError` that names it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -293,8 +293,5 @@ def _check_equal_scores(law: str, one: PairScores, other: PairScores) -> None:
     for error, value in one.sentence.items():
         _check_close(f"{law}: {error}", other.sentence[error], value, rtol=1e-4, atol=1e-4)
     for error, values in one.words.items():
-        _check_close(f"{law}: {error}", *map(_tensor, (other.words[error], values)), rtol=1e-4, atol=1e-4)
-
-
-def _tensor(values: Sequence[float]) -> torch.Tensor:
-    return torch.as_tensor(np.asarray(values, dtype=np.float64))
+        found, expected = (torch.as_tensor(np.asarray(one)) for one in (other.words[error], values))
+        _check_close(f"{law}: {error}", found, expected, rtol=1e-4, atol=1e-4)
