@@ -11,11 +11,11 @@ that translate another sentence. With sparsemax, most weights are exactly zero.
 import argparse
 import random
 
-import regard.hf
 import torch
 from torch.nn import functional as F
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 
+import regard.hf
 from regard.phrasebook import CorpusPair, generate_split
 
 PAD, CLS, SEP, MASK, UNK = range(5)
