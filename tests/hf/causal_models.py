@@ -25,9 +25,9 @@ SHAPE: dict[str, Any] = {
 def spaced_tokenizer() -> Any:
     """Return a tokenizer like that of Llama 2: a start symbol, spaces as parts of words, single bytes."""
     names = ["<unk>", "<s>", "</s>"]
-    pieces = [f"<0x{byte:02X}>" for byte in range(256)]
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
     letters = sorted({*tiny.LETTERS, *"TranslateGermanEnglishfto:"})
-    tokens = [*names, *pieces, "▁", *letters, *(f"▁{letter}" for letter in letters)]
+    tokens = [*names, *byte_tokens, "▁", *letters, *(f"▁{letter}" for letter in letters)]
     merges = [("▁", letter) for letter in letters]
     model = models.BPE(
         {token: i for i, token in enumerate(tokens)}, merges, unk_token="<unk>", byte_fallback=True
