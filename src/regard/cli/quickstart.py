@@ -9,7 +9,7 @@ from rich.table import Table
 
 from regard.cli.command import setting
 from regard.cli.options import DirectoryArgument, JsonOption, OutputDirOption
-from regard.cli.output import preparation_progress, print_message, write_json
+from regard.cli.output import print_message, write_json
 
 if TYPE_CHECKING:
     from regard.tour.quickstart import QuickstartResult
@@ -32,6 +32,7 @@ def quickstart(output_dir: OutputDirOption = Path("quickstart"), json_file: Json
     """
     from regard.tour.quickstart import run_quickstart
     from regard.tour.runner import TrainingInterruptedError
+    from regard.training.display import preparation_progress
 
     console = Console(stderr=True, highlight=False)
     try:
