@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         fertilities,
         train_fertility_predictor,
     )
+    from regard.api.init_run import InitializedRun, init_run
     from regard.api.links import DropLinks, LinkEvaluation, evaluate_links
     from regard.api.model import Model, load
     from regard.api.report import ReportCheck, ReportOptions, check_report, report
@@ -63,6 +64,7 @@ __all__ = [
     "ErrorAnalysis",
     "Evaluation",
     "EvaluationOptions",
+    "InitializedRun",
     "LengthAnalysis",
     "LinkEvaluation",
     "Model",
@@ -88,6 +90,7 @@ __all__ = [
     "evaluate",
     "evaluate_links",
     "fertilities",
+    "init_run",
     "load",
     "load_config",
     "load_model",
@@ -121,6 +124,7 @@ _HOMES = {
     "ErrorAnalysis": "regard.analysis.errors",
     "Evaluation": "regard.api.evaluation",
     "EvaluationOptions": "regard.api.evaluation",
+    "InitializedRun": "regard.api.init_run",
     "LengthAnalysis": "regard.analysis.length",
     "LinkEvaluation": "regard.api.links",
     "Model": "regard.api.model",
@@ -144,6 +148,7 @@ _HOMES = {
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.links",
     "fertilities": "regard.api.fertility",
+    "init_run": "regard.api.init_run",
     "load": "regard.api.model",
     "load_config": "regard.run_config",
     "load_model": "regard.experiment",

@@ -21,6 +21,7 @@ from regard.cli.corrupt import corrupt_command
 from regard.cli.evaluate import evaluate_command
 from regard.cli.fertility import fertility
 from regard.cli.figures import figures
+from regard.cli.init import init_command
 from regard.cli.lm import lm
 from regard.cli.quickstart import phrasebook, quickstart
 from regard.cli.report import report_command
@@ -76,7 +77,7 @@ def load_given_plugins(
 
 COMMANDS = {
     "Start": (quickstart, tour, phrasebook),
-    "Train": (prepare, train_command, pretrain_command, average, config),
+    "Train": (init_command, prepare, train_command, pretrain_command, average, config),
     "Translate": (translate, score, tune_command, serve, export),
     "Evaluate and inspect": (
         evaluate_command,
