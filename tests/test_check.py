@@ -221,10 +221,19 @@ def test_corrupted_text_and_labels_are_written(damaged, tmp_path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"kinds": "typo"}, "'typo' is unknown"), ({"rate": 2.0}, "a rate from 0 to 1")],
+    [({"kinds": "typo"}, "got 'typo'"), ({"rate": 2.0}, "rate")],
 )  # fmt: skip
 def test_wrong_arguments_of_corruption_are_refused(arguments, message) -> None:
     with pytest.raises(UsageError, match=message):
         regard.corrupt(["a"], ["b"], **arguments)
     with pytest.raises(DataError, match="sources has 1 lines but translations has 2"):
         regard.corrupt(["a"], ["b", "c"])
+
+
+def test_figure_counts_the_sentences_with_a_probable_error() -> None:
+    found = regard.check(["a b", "c d e"], ["x y x y x y", "z"], "repetition")
+    figure = found.plot()
+    assert figure.description == "Sentences with a probability of at least 0.5: 1 repetition."
+    (curve,) = (line for line in figure.matplotlib.axes[0].lines if len(line.get_xdata()) == 101)
+    values = [one.probabilities["repetition"] for one in found.sentences]
+    assert curve.get_ydata()[[0, 50, 100]].tolist() == [sum(v >= p for v in values) for p in (0, 0.5, 1)]

@@ -43,12 +43,14 @@ def plain(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
-@pytest.mark.parametrize("page", ["maps.md"])
+@pytest.mark.parametrize("page", ["maps.md", "coming_from_entmax.md", "hugging_face_attention.md"])
 def test_documented_values_are_correct(page) -> None:
+    if page.startswith("hugging_face"):
+        pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
     text = (DOCS / page).read_text(encoding="utf-8")
     names: dict[str, object] = {"torch": torch}
     pairs = [pair for block in BLOCK.findall(text) for pair in run(block, names)]
-    assert len(pairs) > 10
+    assert len(pairs) > 3
     assert [plain(found) for _, found in pairs] == [plain(documented) for documented, _ in pairs]
 
 

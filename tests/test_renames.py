@@ -136,9 +136,7 @@ def test_model_of_an_old_version_must_be_trained_again(tmp_path) -> None:
 
 def test_hub_name_as_a_directory_is_answered_with_the_download_command(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        CheckpointError, match="hf download Helsinki-NLP/opus-mt-de-en --local-dir opus-mt-de-en"
-    ):
+    with pytest.raises(CheckpointError, match="`regard download Helsinki-NLP/opus-mt-de-en`"):
         load_config("Helsinki-NLP/opus-mt-de-en")
     (tmp_path / "runs").mkdir()
     with pytest.raises(CheckpointError) as caught:

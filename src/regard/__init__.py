@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         fertilities,
         train_fertility_predictor,
     )
+    from regard.api.generation import Continuations, generate_text
     from regard.api.init_run import InitializedRun, init_run
     from regard.api.links import DropLinks, LinkEvaluation, evaluate_links
     from regard.api.model import Model, load
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from regard.api.training import train, tune
     from regard.api.translation import Translation
     from regard.api.translations import Scores, Translations
+    from regard.api.weights import convert, download
     from regard.attention.registry import register_attention, register_normalizer
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
@@ -56,6 +58,7 @@ __all__ = [
     "AttentionAnalysis",
     "Callback",
     "CheckedSentence",
+    "Continuations",
     "CorruptedText",
     "CoverageCheck",
     "CoverageEvaluation",
@@ -86,10 +89,13 @@ __all__ = [
     "check_report",
     "configclass",
     "configure_threads",
+    "convert",
     "corrupt",
+    "download",
     "evaluate",
     "evaluate_links",
     "fertilities",
+    "generate_text",
     "init_run",
     "load",
     "load_config",
@@ -116,6 +122,7 @@ _HOMES = {
     "AttentionAnalysis": "regard.analysis.attention",
     "Callback": "regard.training.run_context",
     "CheckedSentence": "regard.analysis.coverage.result",
+    "Continuations": "regard.api.generation",
     "CorruptedText": "regard.api.corrupt",
     "CoverageCheck": "regard.analysis.coverage.result",
     "CoverageEvaluation": "regard.analysis.coverage.evaluation",
@@ -144,10 +151,13 @@ _HOMES = {
     "check_report": "regard.api.report",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
+    "convert": "regard.api.weights",
     "corrupt": "regard.api.corrupt",
+    "download": "regard.api.weights",
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.links",
     "fertilities": "regard.api.fertility",
+    "generate_text": "regard.api.generation",
     "init_run": "regard.api.init_run",
     "load": "regard.api.model",
     "load_config": "regard.run_config",

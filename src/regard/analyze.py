@@ -1,4 +1,6 @@
-"""Analyses of models on a text from Python, as `regard analyze` does: errors, attention and scores by length.
+"""Analyses of models on a text from Python, as `regard analyze` does.
+
+They cover errors, attention, the faithfulness of maps and scores by length:
 
 analysis = regard.analyze.errors("runs/first", "test.de", "test.en", aligner="aligner")
 analysis.rows()[0]  # the sentence with the highest number of errors
@@ -16,15 +18,18 @@ from typing import Any
 from regard.alignment import WordAligner
 from regard.analysis.attention import AttentionAnalysis, AttentionOptions, analyze_attention
 from regard.analysis.errors import ErrorAnalysis, analyze_errors
+from regard.analysis.faithfulness import MAP_METHODS, FaithfulnessAnalysis, analyze_faithfulness
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
 from regard.analysis.linking import Linker, TextLinks
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
+from regard.api.companions import Companions
 from regard.api.loading import as_paths, load_systems, lock_models, name_models
 from regard.api.model import Model
+from regard.generation.config import MapMethod
 
-__all__ = ["AttentionOptions", "LengthOptions", "attention", "errors", "length"]
+__all__ = ["AttentionOptions", "LengthOptions", "attention", "errors", "faithfulness", "length"]
 
 ModelSource = Model | Path | str
 ModelSources = ModelSource | Sequence[ModelSource]
@@ -35,7 +40,8 @@ def errors(
     sources: TextSource,
     references: TextSource,
     *,
-    aligner: Aligner | Path | str | None = None,
+    aligner: Aligner | WordAligner | Path | str | None = None,
+    train_missing: bool = True,
     reference_links: Path | str | Iterable[Any] | None = None,
     lowercase: bool = False,
     progress: Progress = no_progress,
@@ -48,6 +54,8 @@ def errors(
         sources: The source lines.
         references: Their reference translations.
         aligner: A word aligner or its directory, needed to find dropped words.
+        train_missing: Whether to train an aligner that is not given on the training text of the model, and to
+            keep it in its directory.
         reference_links: Word links of source and reference, used instead of the aligner's: a file in the
             Pharaoh format, or pairs of positions for each line.
         lowercase: Whether to ignore case in repetitions and word links.
@@ -58,14 +66,15 @@ def errors(
         UsageError: if an argument does not apply.
         DataError: if a file cannot be read, the texts or links do not match, or all lines are too long.
     """
-    linker = None
-    if aligner is not None:
-        linker = Linker.load(_word_aligner(aligner), lowercase, settings.get("num_threads"))
     text = parallel_text(sources, references)
-    links = TextLinks.load(linker, reference_links, text)
     # A string is a sequence, too, so a single path must be recognized by its type.
     single = isinstance(model, Model | Path | str)
     chosen = model if isinstance(model, Model) else as_paths([model] if single else model)
+    threads = settings.get("num_threads")
+    if aligner is None and train_missing and (companions := Companions.of([chosen], threads or 0)):
+        aligner = companions.aligner()
+    linker = None if aligner is None else Linker.load(_word_aligner(aligner), lowercase, threads)
+    links = TextLinks.load(linker, reference_links, text)
     given = {"the model": chosen}
     with lock_models(given.values()):
         (system,) = _load(given, text, settings)
@@ -103,6 +112,38 @@ def attention(
     text = parallel_text(sources, references)
     with lock_models(given.values()):
         return analyze_attention(_load(given, text, settings), text, options or AttentionOptions(), progress)
+
+
+def faithfulness(
+    models: ModelSources,
+    sources: TextSource,
+    references: TextSource,
+    *,
+    map: MapMethod | Sequence[MapMethod] = MAP_METHODS,
+    names: Sequence[str] | None = None,
+    progress: Progress = no_progress,
+    **settings: Any,
+) -> FaithfulnessAnalysis:
+    """Compute the fall of each probability when the source token with the largest weight is removed.
+
+    Args:
+        models: A model, or several, which are compared.
+        sources: The source lines.
+        references: Their reference translations, on which forced decoding runs.
+        map: The kind of map, or several: `attention`, `gradient`, `integrated_gradients`, `leave_one_out`.
+        names: Display names of the models. Default: the names of their directories.
+        progress: Progress display.
+        settings: Arguments of `regard.load`. `layer`, `head` and `shift` select the attention.
+
+    Raises:
+        UsageError: if an argument does not apply, or a model does not support a kind of map.
+        DataError: if a file cannot be read, the texts do not match, or no line has two source tokens.
+    """
+    given = name_models(models, names)
+    text = parallel_text(sources, references)
+    kinds = (map,) if isinstance(map, str) else tuple(map)
+    with lock_models(given.values()):
+        return analyze_faithfulness(_load(given, text, settings), text, kinds, progress)
 
 
 def length(

@@ -1,4 +1,4 @@
-"""The reference of options (`regard.config_reference`) as text, and as a commented TOML template."""
+"""The reference of options (`regard.config_reference`) as text, as Markdown and as a TOML template."""
 
 import json
 import textwrap
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from regard.config_reference import Option, OptionTable
 
-__all__ = ["render_text", "render_toml"]
+__all__ = ["render_markdown", "render_text", "render_toml"]
 
 
 def _groups(texts: dict[str, str]) -> dict[str, str]:
@@ -109,6 +109,37 @@ def render_text(tables: Iterable[OptionTable], width: int | None = None) -> list
             kind_of_value = _listed(option.types, "; ")
             add(f"  {option.name} = {default}  ({kind_of_value})  {_described(option, table)}")
     return lines
+
+
+def render_markdown(tables: Iterable[OptionTable]) -> str:
+    """Return the reference as Markdown: a section for each table, with its kinds and options as tables."""
+    parts: list[str] = []
+
+    def cell(text: str) -> str:
+        return text.replace("|", "\\|").replace("<", "&lt;")
+
+    for table in tables:
+        if not table.options and table.same_as is None and len(table.kinds) < 2:
+            continue
+        if table.path:
+            name = table.path.replace("[]", "")
+            title = f"[[{name}]]" if table.path.endswith("[]") else f"[{name}]"
+            parts += [f"## `{title}` {{ #{name} }}", cell(_heading(table))]
+        if table.same_as is None and len(table.kinds) > 1:
+            rows = ["| `kind` | |", "|---|---|"]
+            for kind, help in table.kinds.items():
+                notes = " ".join(filter(None, [_tag(table.kinds_only_for.get(kind, ())).strip(), help]))
+                rows.append(f"| `{kind}` {_default_mark(kind, table)} | {cell(notes)} |")
+            parts.append("\n".join(rows))
+        if table.options:
+            rows = ["| option | default | type and range | |", "|---|---|---|---|"]
+            for option in table.options:
+                default = cell(_listed(_shown_defaults(option), ", "))
+                kind_of_value = cell(_listed(option.types, "; "))
+                described = cell(_described(option, table))
+                rows.append(f"| `{option.name}` | {default} | {kind_of_value} | {described} |")
+            parts.append("\n".join(rows))
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def render_toml(tables: Iterable[OptionTable]) -> str:

@@ -340,6 +340,7 @@ def _check_max_lengths(model: TranslationModel, prepared: PreparedData) -> None:
     """
     if model.max_length is None:
         return
+    _check_pair_lengths(model, prepared)
     for split in ("train", "valid"):
         examples = prepared.split(split)
         num_sinks = len(prepared.text.sink_tokens)
@@ -355,3 +356,25 @@ def _check_max_lengths(model: TranslationModel, prepared: PreparedData) -> None:
                     f"learned positions: set model.position_encoding.max_length = {tokens} or more, or "
                     f"{remedy}"
                 )
+
+
+def _check_pair_lengths(model: TranslationModel, prepared: PreparedData) -> None:
+    """Check that no sentence and its translation are together longer than the context of the model.
+
+    Raises:
+        ConfigError: if a pair is too long; the message gives its file and line.
+    """
+    if (most := model.constraints.max_pair_length) is None:
+        return
+    limit = most - len(prepared.text.sink_tokens)
+    for split in ("train", "valid"):
+        examples = prepared.split(split)
+        # The end symbol is part of the targets here, but never an input of the model.
+        totals = examples.source_lengths + examples.target_lengths - 1
+        row = int(totals.argmax())
+        if totals[row] > limit:
+            raise ConfigError(
+                f"{examples.location(row)} has {totals[row]} tokens in source and target together, but the "
+                f"context of the model has room for {limit} in addition to the prompt template: set "
+                f"data.max_length = {limit // 2}"
+            )

@@ -25,9 +25,12 @@ from regard.data.files import write_atomic
 from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
 from regard.data.reading import checked_file, read_bytes
 from regard.data.text import TextProcessor, TextSide
+from regard.data.tokenizers.base import TOKENIZERS
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
+from regard.data.tokenizers.prompt import PromptTokenizerConfig
 from regard.errors import CheckpointError, ConfigError, DataError, RenamedOptionError
 from regard.generation.config import GenerationConfig
+from regard.models.hf.causal_config import CausalConfig, is_causal
 from regard.models.hf.config import HfConfig
 from regard.models.hf.generation import read_generation_settings
 from regard.models.registry import MODELS, ModelConfig
@@ -106,7 +109,7 @@ class RunConfig:
         own = self.generation.alignment
         supervised = (build_loss(loss).supervised_attention for loss in self.training.losses)
         taught = next((found for found in supervised if found is not None), None)
-        if taught is None or own.layer is not None:
+        if taught is None or own.layer is not None or own.map != "attention":
             return self
         found = dataclasses.replace(own, layer=taught[0], heads=own.heads or taught[1])
         return dataclasses.replace(self, generation=dataclasses.replace(self.generation, alignment=found))
@@ -249,15 +252,16 @@ def write_config(config: RunConfig | Mapping[str, Any], model_dir: Path) -> None
 
 def _hf_run_config(directory: Path) -> RunConfig:
     """Return the config that stands for a Hugging Face directory: its tokenizers and its search settings."""
-    model = HfConfig(path=str(directory))
-    return RunConfig(data=_data_config(directory), model=model, generation=_search_config(directory))
+    path, causal = str(directory), is_causal(directory)
+    model = CausalConfig(path=path) if causal else HfConfig(path=path)
+    tokenizer = PromptTokenizerConfig(path=path) if causal else PretrainedTokenizerConfig(path=path)
+    return RunConfig(data=_data_config(tokenizer), model=model, generation=_search_config(directory, causal))
 
 
-def _data_config(directory: Path) -> DataConfig:
-    """Return a data config with the tokenizers of the directory and an empty corpus."""
+def _data_config(tokenizer: PromptTokenizerConfig | PretrainedTokenizerConfig) -> DataConfig:
+    """Return a data config with the tokenizer of a directory and an empty corpus."""
     # A data config requires training and validation text, which the directory does not contain.
     empty = CorpusConfig(source=os.devnull, target=os.devnull)
-    tokenizer = PretrainedTokenizerConfig(path=str(directory))
     return DataConfig(train=(empty,), valid=empty, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
 
 
@@ -279,26 +283,32 @@ def load_hf_text(data: DataConfig) -> TextProcessor:
 
 
 def _side(config: Any, name: str) -> TextSide:
-    if not isinstance(config, PretrainedTokenizerConfig):
+    if not isinstance(config, PretrainedTokenizerConfig | PromptTokenizerConfig):
         raise ConfigError(
             f"data.{name}_tokenizer.kind: a Hugging Face model uses its own tokenizer; remove this setting"
         )
-    tokenizer = PretrainedTokenizer.from_directory(config, name)
+    tokenizer = TOKENIZERS.part_of(config).create(config, (), name)
+    assert isinstance(tokenizer, PretrainedTokenizer)
     return TextSide(tokenizer, tokenizer.vocabulary)
 
 
-def _search_config(directory: Path) -> GenerationConfig:
+def _search_config(directory: Path, causal: bool) -> GenerationConfig:
     """Return the search settings that `generate` of transformers would use for this directory.
 
     If the generation config gives no number of beams or no maximum length, regard's default applies. The
     defaults of transformers are 1 beam and 20 tokens, and the latter truncates translations.
+
+    Args:
+        directory: The directory.
+        causal: Whether its model is decoder-only. Then `max_length` and `min_length` include the prompt and
+            are ignored.
 
     Raises:
         CheckpointError: if a setting is invalid or out of range; names the file and the setting.
     """
     found, path = read_generation_settings(directory)
     defaults = GenerationConfig()
-    min_length, max_length = found.min_length, found.max_length
+    min_length, max_length = (None, None) if causal else (found.min_length, found.max_length)
     # `max_new_tokens` and `min_new_tokens` do not count the start symbol.
     min_length = min_length if found.min_new_tokens is None else found.min_new_tokens + 1
     max_length = max_length if found.max_new_tokens is None else found.max_new_tokens + 1
@@ -333,5 +343,5 @@ def _search_config(directory: Path) -> GenerationConfig:
 def warn_ignored_settings(directory: Path) -> None:
     """Log a warning that lists the settings of the generation config that regard ignores."""
     settings, path = read_generation_settings(directory)
-    if names := settings.unsupported():
+    if names := settings.unsupported(several_ends=is_causal(directory)):
         _log.warning("%s: regard ignores %s", path, ", ".join(names))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
-from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
+from regard.analysis.coverage.base import DETECTORS, DetectionInput, Detector, PairScores, build_detector
 from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptionConfig, corrupt_pairs
 from regard.analysis.coverage.features import best_run
 from regard.analysis.coverage.logistic import LogisticRegression
@@ -19,6 +19,7 @@ from regard.analysis.coverage.model_files import load_coverage_model, save_cover
 from regard.analysis.coverage.text import WordPair, split_line, split_pairs
 from regard.errors import ConfigError, DataError, UsageError
 from regard.phrasebook import generate
+from regard.testing import check_detector
 
 
 def phrases(count: int, seed: int) -> tuple[list[WordPair], list[frozenset[tuple[int, int]]]]:
@@ -36,7 +37,9 @@ def area_under_curve(labels: np.ndarray, scores: np.ndarray) -> float:
 
 @pytest.fixture(scope="module")
 def model() -> ErrorModel:
-    return ErrorModel.train(phrases(1_500, 1)[0], num_threads=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 1_500)
+        return ErrorModel.train(phrases(1_500, 1)[0], num_threads=1)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +108,23 @@ def test_detectors_name_the_input_that_they_need(model) -> None:
         build_detector("magic", DetectionInput())
     (found,) = build_detector("combined", DetectionInput(model)).detect(phrases(1, 6)[0])
     assert set(found.sentence) == {"omission", "addition", "repetition", "unrelated"}
+
+
+@pytest.mark.parametrize("name", ["combined", "alignment", "length", "repetition"])
+def test_detectors_follow_their_interface(model, name) -> None:
+    check_detector(name, DetectionInput(model))
+
+
+def test_detector_whose_scores_depend_on_the_text_is_found(monkeypatch) -> None:
+    class Counting(Detector):
+        name = "counting"
+
+        def detect(self, pairs):
+            return [PairScores({"omission": float(len(pairs))}) for _ in pairs]
+
+    monkeypatch.setattr("regard.testing.build_detector", lambda name, inputs: Counting(inputs))
+    with pytest.raises(AssertionError, match="counting: a pair alone equals a pair in a text: omission"):
+        check_detector("counting")
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)

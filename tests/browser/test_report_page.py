@@ -13,6 +13,9 @@ from made_report import PAIRS, make_page, make_system
 from regard.metrics.alignment import AttentionMap, map_difference
 from regard.reporting.page import Report, render
 from regard.reporting.scores import compute_scores
+from regard.reporting.word_maps import dequantize
+
+WORST_FIRST = [1, 2, 3, 5, 6, 4]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,8 @@ def test_markup_in_text_is_displayed_as_text(page, address):
     page.goto(address)
     cards = page.locator("#list .sentence")
     expect(cards).to_have_count(len(PAIRS))
-    for card, (source, reference) in zip(cards.all(), PAIRS, strict=True):
+    for number, (source, reference) in enumerate(PAIRS, 1):
+        card = page.locator(f"#s{number}")
         assert card.locator(".source dd").text_content().split() == source.split()
         assert card.locator(".reference dd").text_content().split() == reference.split()
     assert page.locator(".sentence img, .sentence script, h1 b").count() == 0
@@ -88,7 +92,8 @@ def test_search_covers_all_texts(page, address):
         assert lines(page) == found
     expect(page.locator("#found")).to_have_text("0 of 6 sentences")
     page.locator("#clear").click()
-    assert lines(page) == [1, 2, 3, 4, 5, 6]
+    # By dropped and repeated words: the translations of these lines have 2, 2, 2, 2, 1 and 0.
+    assert lines(page) == WORST_FIRST
 
 
 def test_sentences_are_sorted_and_filtered_by_values_and_differences(page, address):
@@ -137,14 +142,14 @@ def test_heads_and_priors_can_be_selected(page, address):
     page.get_by_label("Head").select_option("1")
     expect(found).to_have_attribute("data-weight", "0")
     page.locator("#s1 .tools").get_by_label("Attention").select_option("1")
-    expect(found).to_have_attribute("data-weight", re.compile(r"^0\.20"))
+    expect(found).to_have_attribute("data-weight", re.compile(r"^0\.(20|1998)"))
 
 
 def test_selected_step_shows_its_top_source_words(page, address):
     open_line(page, address, 1)
     page.locator("#s1 .of-system.system-1").get_by_label("Step").select_option("1")
     expect(page.locator("#s1 .of-system.system-1 .value")).to_contain_text(
-        "red ← Hund 0.38, läuft 0.38, roter 0.25"
+        "red ← Hund 0.37, läuft 0.37, roter 0.25"
     )
 
 
@@ -176,7 +181,7 @@ def test_systems_with_and_without_sink_are_subtracted(page, tmp_path):
     # Equals the difference in Python, up to the 8 bits per weight that the page stores.
     words = tuple(PAIRS[0][0].split()), tuple(PAIRS[0][1].split())
     maps = [
-        AttentionMap(*words, one.sentences[0].own_maps.weights[0] / 255)
+        AttentionMap(*words, dequantize(one.sentences[0].own_maps.weights[0]))
         for one in systems
         if one.sentences[0].own_maps
     ]
@@ -198,7 +203,7 @@ def test_link_opens_its_sentence_and_keys_move_to_others(page, address):
     assert page.url.endswith("#s6") and page.locator(".detail").count() == 1
     page.keyboard.press("k")
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#s4 .detail")).to_be_visible()
+    expect(page.locator("#s3 .detail")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator(".detail")).to_have_count(0)
     page.keyboard.press("/")

@@ -238,7 +238,7 @@ def test_analysis_records_the_attention_it_examined(guided, tmp_path) -> None:
         entropy = -(rows * np.log(rows)).sum(-1).mean(1)
         np.testing.assert_allclose(found["lines"][0]["entropy"], entropy, atol=1e-4)
         assert found["lines"][0]["links"] == best(rows[:-1].mean(1))
-    assert found["alignment"] == {"layer": 1, "heads": [], "shift": False}
+    assert found["alignment"] == {"map": "attention", "layer": 1, "heads": [], "shift": False}
 
 
 def test_hard_attention_has_columns_for_its_selections(tmp_path) -> None:

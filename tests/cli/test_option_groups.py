@@ -21,8 +21,8 @@ from regard.errors import UsageError
 
 MAX_DECLARATIONS = 120
 DIFFERENT_BY_COMMAND = {
-    "--aligner", "--check", "--format", "--input", "--line", "--links-output",
-    "--model", "--num-threads", "--output", "--output-dir", "--seed", "--set",
+    "--format", "--input", "--line", "--model", "--num-threads", "--output", "--output-dir",
+    "--seed", "--set",
 }  # fmt: skip
 """Flags that do not mean quite the same in all commands."""
 SETTINGS = "regard.generation.config.SamplingConfig"

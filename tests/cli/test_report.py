@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from itertools import islice
 
 import pytest
 from test_translate import run, save_model
@@ -10,6 +12,7 @@ import regard
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.ibm import IBM1Config
 from regard.errors import DataError, UsageError
+from regard.phrasebook import generate
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]
@@ -105,7 +108,7 @@ def test_translation_files_are_compared_with_models(models, files):
 
 def test_translations_are_checked_by_a_detector(models, files):
     (files / "given.txt").write_text("A B C\nD E D E D E\n\nF G A\nC\nB\n")
-    data = report([files / "given.txt", models[0]], files, "--check", "--detector", "repetition")
+    data = report([files / "given.txt", models[0]], files, "--detector", "repetition")
     expected = regard.check(files / "in.txt", files / "given.txt", "repetition").to_dict()["sentences"]
     assert [sentence["systems"][0]["check"] for sentence in data["sentences"]] == expected
     assert (data["check"]["detector"], data["check"]["threshold"]) == ("repetition", 0.5)
@@ -129,6 +132,25 @@ def test_a_check_without_reference_is_written_as_a_page(files):
     with pytest.raises(UsageError, match="threshold=2"):
         regard.check_report(regard.check(["a"], ["b"], "length"), files / "none.html", threshold=2.0)
     assert not (files / "none.html").exists()
+
+
+def test_aligner_and_detector_are_trained_on_the_text_of_the_model(models, files, monkeypatch, tmp_path):
+    monkeypatch.chdir(files)
+    monkeypatch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 600)
+    model = shutil.copytree(models[0], tmp_path / "model")
+    for name, side in (("s", "source"), ("t", "target")):
+        lines = (" ".join(getattr(pair, side)) for pair in islice(generate(1), 150))
+        (files / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    plain = report([model], files, "--no-aligner")
+    assert "check" not in plain["sentences"][0]["systems"][0] and not (model / "aligner").exists()
+    data = report([model], files)
+    assert data["check"]["detector"] == "combined"
+    kept = {
+        path: path.stat().st_mtime_ns for part in ("aligner", "checker") for path in (model / part).iterdir()
+    }
+    assert len(kept) >= 4 and "dropped" in data["sentences"][0]["systems"][0]
+    assert report([model], files)["sentences"] == data["sentences"]
+    assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
 
 
 def test_line_limit_and_omissions_are_noted(models, files):
@@ -162,17 +184,16 @@ def test_configured_test_set_is_read_only_on_request(models, files, monkeypatch)
         (["--aligner", "no-aligner"], DataError, "no-aligner"),
         (["--gold-links", "no.talp"], DataError, r"no\.talp"),
         (["--output", "nowhere/page.html"], DataError, "nowhere/page.html"),
-        (["--checker", "checker"], UsageError, "--checker needs --check"),
-        (["--check"], UsageError, "the detector 'combined' needs"),
-        (["--check", "--detector", "luck"], UsageError, "detector 'luck': expected one of"),
-        (["--check", "--checker", "no-checker"], DataError, "no-checker"),
-        (["--check", "--train-source", "in.txt"], UsageError, "--train-source and --train-target"),
+        (["--detector", "combined"], UsageError, "the detector 'combined' needs"),
+        (["--detector", "luck"], UsageError, "detector 'luck': expected one of"),
+        (["--checker", "no-checker"], DataError, "no-checker"),
+        (["--train-source", "in.txt"], UsageError, "--train-source and --train-target"),
         (
-            ["--check", "--checker", "a", "--train-source", "in.txt", "--train-target", "ref.txt"],
+            ["--checker", "a", "--train-source", "in.txt", "--train-target", "ref.txt"],
             UsageError,
             "either --checker or --train-source",
         ),
-        (["--check", "--train-source", "in.txt", "--train-target", "ref.txt"], DataError, "5 sentence pairs"),
+        (["--train-source", "in.txt", "--train-target", "ref.txt"], DataError, "5 sentence pairs"),
     ],
 )
 def test_invalid_arguments_write_nothing(models, files, monkeypatch, arguments, error, message):

@@ -14,10 +14,10 @@ from regard.analysis.coverage.model_files import save_coverage_model
 from regard.analysis.coverage.text import WordPair
 from regard.config import from_dict
 from regard.errors import ConfigError, DataError, UsageError
-from regard.generation.config import MbrConfig
 from regard.generation.coverage import CoverageJudgment
 from regard.generation.file_translator import FileTranslator
 from regard.generation.lines import InputLine
+from regard.generation.mbr import MbrConfig
 from regard.generation.repair import RepairingTranslator, RepairSummary, repair
 from regard.generation.repair_candidates import (
     RepairConfig,

@@ -18,6 +18,8 @@ from regard.functional import (
     entmax15,
     entmax15_loss,
     fusedmax,
+    normmax,
+    oscarmax,
     softmax,
     sparsemax,
     sparsemax_loss,
@@ -73,6 +75,8 @@ def main(version: str) -> None:
             check(name, lambda z, m, each=each: each(z, mask=m), [scores, mask])
         check("entmax", lambda z, a, m: entmax(z, a, mask=m), [scores, torch.tensor(1.3), mask])
         check("fusedmax", lambda z, m: fusedmax(z, 0.2, mask=m), [scores, mask])
+        check("oscarmax", lambda z, m: oscarmax(z, 0.05, mask=m), [scores, mask])
+        check("normmax", lambda z, m: normmax(z, 1.7, mask=m), [scores, mask])
         for name, each in bounded.items():
             check(name, lambda z, u, m, each=each: each(z, u, mask=m), [scores, upper, mask])
             check(

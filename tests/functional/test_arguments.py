@@ -21,12 +21,14 @@ from regard.functional import (
     entmax,
     entmax15,
     fusedmax,
+    normmax,
+    oscarmax,
     softmax,
     sparsemax,
 )
 from regard.kernels.backend import use_backend
 
-PLAIN = [softmax, sparsemax, entmax15, entmax, fusedmax]
+PLAIN = [softmax, sparsemax, entmax15, entmax, fusedmax, oscarmax, normmax]
 WITH_BOUNDS = [constrained_softmax, constrained_sparsemax]
 SCANS = [constrained_softmax_scan, constrained_sparsemax_scan]
 
@@ -38,7 +40,8 @@ from regard.kernels.backend import use_backend
 
 z, whole, half = torch.randn(2, 4), torch.arange(8).view(2, 4), torch.ones(3)
 calls = {}
-for f in (softmax, sparsemax, entmax15, entmax, fusedmax, constrained_softmax, constrained_sparsemax):
+plain = (softmax, sparsemax, entmax15, entmax, fusedmax, oscarmax, normmax)
+for f in (*plain, constrained_softmax, constrained_sparsemax):
     bounds = (1.0,) if f.__name__.startswith("constrained") else ()
     calls["integers", f.__name__] = lambda f=f, b=bounds: f(whole, *b)
     calls["mask", f.__name__] = lambda f=f, b=bounds: f(z, *b, mask=torch.ones(4, dtype=torch.int64))
@@ -121,7 +124,7 @@ def test_scalar_alpha_keeps_double_precision() -> None:
 @pytest.mark.parametrize("function", PLAIN)
 def test_dim_is_positional_as_in_pytorch(function) -> None:
     scores = torch.randn(3, 4, 5)
-    others = {entmax: (1.7,), fusedmax: (0.3,)}.get(function, ())
+    others = {entmax: (1.7,), fusedmax: (0.3,), oscarmax: (0.1,), normmax: (1.7,)}.get(function, ())
     for dim in (0, 1, 2, -3):
         moved = function(scores.movedim(dim, -1), *others).movedim(-1, dim)
         torch.testing.assert_close(function(scores, *others, dim), moved)
@@ -143,6 +146,8 @@ def test_modules_accept_dim_like_functions() -> None:
         modules.Entmax15(1),
         modules.Entmax(1.7, 1),
         modules.Fusedmax(0.3, 1),
+        modules.Oscarmax(0.1, 1),
+        modules.Normmax(1.7, 1),
     ):
         torch.testing.assert_close(made(scores).sum(1), torch.ones(3, 5))
     for made in (modules.ConstrainedSoftmax(1), modules.ConstrainedSparsemax(1)):

@@ -12,9 +12,9 @@ from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import UsageError
-from regard.generation.config import GenerationConfig, MbrConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.lines import enumerate_lines
-from regard.generation.mbr import expected_utilities, rank_candidates
+from regard.generation.mbr import MbrConfig, expected_utilities, rank_candidates
 from regard.generation.translator import Translator
 
 CANDIDATES = ["a cat sat on a mat", "the cat sat on the mat", "the cat is on the mat", "dogs", "the cat sat"]

@@ -15,14 +15,9 @@ import torch
 import transformers
 from tiny import ModelDir
 
-from regard.errors import CheckpointError, ConfigError
+from regard.errors import CheckpointError
 from regard.experiment import load_model
 from regard.models.hf.loading import load_encoder
-
-SMALL = {
-    "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 64,
-}  # fmt: skip
 
 
 def copied(model_dir: Path, into: Path) -> Path:
@@ -56,24 +51,6 @@ def test_encoder_saved_without_pooler_loads(tmp_path: Path) -> None:
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     assert load_model(tmp_path, "cpu").text.source.tokenize("ein Hund")
-
-
-def test_unsupported_models_are_rejected_by_name(tmp_path: Path) -> None:
-    tokenizer = tiny.unigram_tokenizer()
-    experts = transformers.SwitchTransformersConfig(
-        vocab_size=len(tokenizer) + 4, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_decoder_layers=2,
-        num_heads=2, num_experts=2, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0,
-    )  # fmt: skip
-    transformers.SwitchTransformersForConditionalGeneration(experts).save_pretrained(tmp_path / "experts")
-    tokenizer.save_pretrained(tmp_path / "experts")
-    with pytest.raises(ConfigError, match="step-by-step decoding"):
-        load_model(tmp_path / "experts", "cpu")
-    size = len(pairs := tiny.bpe_tokenizer())
-    sided = transformers.FSMTConfig(langs=["de", "en"], src_vocab_size=size, tgt_vocab_size=size, **SMALL)
-    transformers.FSMTForConditionalGeneration(sided).save_pretrained(tmp_path / "sided")
-    pairs.save_pretrained(tmp_path / "sided")
-    with pytest.raises(ConfigError, match="FSMTEncoder: regard cannot work with this kind of model"):
-        load_model(tmp_path / "sided", "cpu")
 
 
 def test_missing_or_inconsistent_file_is_named(model_dir: ModelDir, tmp_path: Path) -> None:

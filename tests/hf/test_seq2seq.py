@@ -159,7 +159,7 @@ def test_attention_equals_transformers(name: str, model_dir: ModelDir) -> None:
     labels = tokenizer(text_target=TARGETS[:1], return_tensors="pt")["input_ids"]
     made = model(**inputs, labels=labels, output_attentions=True)
     layout, skipped = one.model.layout, len(one.model.start) - 1
-    order = layout._from_encoder_order(data.source)[0]
+    order = layout.from_encoder_order(data.source)[0]
     for own, theirs in zip(outcome.cross_attentions, made.cross_attentions, strict=True):
         assert torch.allclose(own[0], theirs[0, :, skipped:][..., order].transpose(0, 1), atol=1e-5)
     for own, theirs in zip(outcome.encoder_attentions, made.encoder_attentions, strict=True):

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from made_report import PAIRS, make_report
+from regard.reporting.model_card import ModelCard
 from regard.reporting.page import render, script_json
 from regard.reporting.word_maps import (
     AttentionLayers,
     MapKind,
     MapPacker,
     WordMaps,
+    dequantize,
     drop_equal_priors,
     quantize,
     word_maps,
@@ -133,7 +135,15 @@ def test_non_finite_numbers_become_null_and_lone_surrogates_question_marks():
 def test_quantization_keeps_exact_zeros_and_has_small_error(weights):
     found = quantize(weights)
     assert ((found == 0) == (weights == 0)).all()
-    assert (abs(found / 255 - weights) <= 1 / 255).all()
+    # Half a step of the square root r changes r² by at most r / 255 + 1 / 510².
+    assert (abs(dequantize(found) - weights) <= 1 / 255 + 1 / 510**2).all()
+
+
+def test_quantized_small_weights_differ():
+    weights = np.array([0.0, 1e-5, 1e-4, 1e-3, 2e-3, 1e-2])
+    found = dequantize(quantize(weights))
+    assert (np.diff(found) > 0).all() and found[0] == 0
+    np.testing.assert_allclose(found[2:], weights[2:], rtol=0.5)
 
 
 def test_maps_in_the_page_equal_maps_of_the_systems(report, reader, data):
@@ -170,6 +180,8 @@ def test_errors_are_marked_where_they_are_counted(report, data):
     for system, shown in enumerate(report.systems):
         assert figures["rep"][system] == [one.sentence.repetition_score for one in shown.sentences]
         assert figures["drop"][system] == [len(one.sentence.dropped) for one in shown.sentences]
+        wrong = [len(one.sentence.dropped) + len(one.sentence.repeated) for one in shown.sentences]
+        assert figures["wrong"][system] == wrong
     table = {metric["key"]: metric["systems"] for metric in data["metrics"]}
     assert table["rep"][0]["value"] == pytest.approx(report.scores.table["rep"][0].value, abs=1e-4)
     assert set(table) == {"bleu", "chrf", "rep", "drop", "aer"}
@@ -177,6 +189,23 @@ def test_errors_are_marked_where_they_are_counted(report, data):
 
 def test_rendering_is_deterministic(report, page):
     assert render(report) == page
+
+
+def test_date_and_model_cards_are_in_the_page(report):
+    card = ModelCard("rnn", ("runs/a", "runs/b"), "soft, softmax", 1_234, 5_000, (60_000, 70_000))
+    systems = [replace(report.systems[0], card=card), report.systems[1]]
+    page = render(replace(report, date="2026-01-31", systems=systems))
+    data = json.loads(Reader(page).scripts["data"])
+    assert data["date"] == "2026-01-31"
+    assert {name: value for name, value, _ in data["systems"][0]["card"]} == {
+        "kind": "rnn",
+        "attention": "soft, softmax",
+        "parameters": "1,234",
+        "training text": "5,000 sentence pairs (60,000 source and 70,000 target tokens)",
+        "location": "runs/a, runs/b",
+    }
+    # A system without a card shows at least its location.
+    assert [row[:2] for row in data["systems"][1]["card"]] == [["location", "runs/<b>bounded</b>"]]
 
 
 def test_prior_is_kept_only_if_it_differs_from_the_posterior():
@@ -195,19 +224,20 @@ def test_subwords_are_joined_and_sink_is_a_column():
     weights = np.array([[0.25, 0.25, 0.0, 0.5], [0.0, 0.5, 0.5, 0.0]])
     maps = word_maps(("word",), ("long", "word"), AttentionLayers(weights), [0, 0, 1, -1], [0, 0])
     assert maps.columns == ("long", "word", "<sink>")
-    assert maps.weights.tolist() == [[[128, 64, 64]]]
+    # 255 times the square roots of 0.5, 0.25 and 0.25.
+    assert maps.weights.tolist() == [[[180, 128, 128]]]
     assert maps.kinds == (MapKind(),)
 
 
 def test_layers_and_heads_count_from_0_after_the_alignment_map():
     weights, ids = np.array([[[1.0, 0.0], [0.0, 1.0]]]), ([0, 1], [0])
     one = word_maps(("a",), ("x", "y"), AttentionLayers(np.array([[0.25, 0.75]])), *ids)
-    assert one.kinds == (MapKind(),) and one.weights.tolist() == [[[64, 191]]]
+    assert one.kinds == (MapKind(),) and one.weights.tolist() == [[[128, 221]]]
     seen = AttentionLayers(np.array([[0.25, 0.75]]), [weights, weights])
     every = word_maps(("a",), ("x", "y"), seen, *ids, seen)
     own = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]
     assert every.kinds == (*own, *(replace(kind, prior=True) for kind in own))
-    assert every.weights[:3].tolist() == [[[64, 191]], [[255, 0]], [[0, 255]]]
+    assert every.weights[:3].tolist() == [[[128, 221]], [[255, 0]], [[0, 255]]]
 
 
 def test_chunks_contain_the_packed_maps():

@@ -206,10 +206,18 @@ def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("guided", "alignment", "recorded"),
     [
-        (None, {}, {"layer": -1, "heads": [], "shift": False}),
-        ({"layer": 0, "heads": [1]}, {}, {"layer": 0, "heads": [1], "shift": False}),
-        ({"layer": 0, "heads": [1]}, {"shift": True}, {"layer": 0, "heads": [1], "shift": True}),
-        ({"layer": 0, "heads": [1]}, {"layer": -1}, {"layer": -1, "heads": [], "shift": False}),
+        (None, {}, {"map": "attention", "layer": -1, "heads": [], "shift": False}),
+        ({"layer": 0, "heads": [1]}, {}, {"map": "attention", "layer": 0, "heads": [1], "shift": False}),
+        (
+            {"layer": 0, "heads": [1]},
+            {"shift": True},
+            {"map": "attention", "layer": 0, "heads": [1], "shift": True},
+        ),
+        (
+            {"layer": 0, "heads": [1]},
+            {"layer": -1},
+            {"map": "attention", "layer": -1, "heads": [], "shift": False},
+        ),
     ],
 )
 def test_guided_layer_and_heads_become_the_alignment_defaults(guided, alignment, recorded) -> None:

@@ -23,9 +23,10 @@ from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import PretokenizedPair, read_blocks
-from regard.generation.config import GenerationConfig, MbrConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.coverage import CoverageJudge
 from regard.generation.lines import InputLine
+from regard.generation.mbr import MbrConfig
 from regard.generation.repair import RepairingTranslator
 from regard.generation.repair_candidates import RepairConfig
 from regard.plugins import load_plugins

@@ -3,9 +3,11 @@
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
+from regard.alignment import WordAligner
 from regard.analysis.coverage.base import DETECTORS
 from regard.analysis.coverage.result import CoverageCheck
 from regard.analysis.errors import SentenceErrors
@@ -14,6 +16,7 @@ from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.check import CoverageModel, check
+from regard.api.companions import FEW_PAIRS, Companions
 from regard.api.loading import load_systems, load_translator, lock_models, name_models
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
@@ -94,7 +97,10 @@ class ReportOptions:
         tokenize: Tokenizer of BLEU and lengths: `13a`, `none` (for tokenized text), `intl`, `char`...
         lowercase: Whether to ignore case in BLEU, chrF, REP and word links.
         meteor: Whether to compute METEOR if it is installed (English references only).
-        check: The detector whose errors are marked. Default: only a comparison with the reference.
+        check: The detector whose errors are marked. Default: `combined`, with the coverage model of
+            `train_missing`.
+        train_missing: Whether to train an aligner and a coverage model that are not given on the training
+            text of the first model, and to keep them in its directory.
     """
 
     names: Sequence[str] | None = None
@@ -106,6 +112,7 @@ class ReportOptions:
     lowercase: bool = False
     meteor: bool = True
     check: ReportCheck | None = None
+    train_missing: bool = True
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -125,7 +132,7 @@ def report(
     *,
     test: tuple[TextSource, TextSource] | None = None,
     output: Path | str = "report.html",
-    aligner: Aligner | Path | str | None = None,
+    aligner: Aligner | WordAligner | Path | str | None = None,
     options: ReportOptions | None = None,
     progress: Progress = no_progress,
     **settings: Any,
@@ -139,7 +146,8 @@ def report(
             in the configuration of the first model, or else its validation text. A configuration may name any
             file on this machine, so use the default only with your own models.
         output: File of the page.
-        aligner: A word aligner or its directory, needed to find dropped words.
+        aligner: A word aligner or its directory, needed to find dropped words. Default: see
+            `ReportOptions.train_missing`.
         options: The content of the page.
         progress: Progress display.
         settings: Arguments of `regard.load`, such as `device` and `beam_size`.
@@ -160,7 +168,13 @@ def report(
     # The file is opened first: an error after hours of translation would be a waste.
     with open_atomic(path) as file, lock_models(named.values()):
         num_threads = settings.get("num_threads")
-        detection = options.check and options.check.load(num_threads or 0)
+        companions = Companions.of(named.values(), num_threads or 0) if options.train_missing else None
+        few_pairs: list[str] = []
+        if companions is not None and (aligner is None or _needs_model(options.check)):
+            few_pairs = _few_pairs_notes(companions.num_pairs())
+        detection = _detection(options.check, companions, num_threads or 0)
+        if aligner is None and companions is not None:
+            aligner = companions.aligner()
         systems = {
             system.name: collect_system(
                 system, pairs, progress, options.attention_maps == "all", options.lowercase
@@ -174,10 +188,25 @@ def report(
         if aligner is not None:
             found = _add_links(found, aligner, options.lowercase, num_threads)
         page = _page(found, whole, pairs, gold, options)
+        page = replace(page, notes=[*page.notes, *few_pairs])
         if detection is not None:
             page = replace(page, check=_check_systems(found, pairs, detection, num_threads or 0))
         file.write(render(page).encode())
     return path
+
+
+def _detection(
+    given: ReportCheck | None, companions: Companions | None, num_threads: int
+) -> ReportCheck | None:
+    """Return the check of a report with its loaded models; None if there is none."""
+    if _needs_model(given) and companions is not None and (model := companions.checker()) is not None:
+        given = replace(given or ReportCheck(), model=CoverageModel(model, num_threads))
+    return given and given.load(num_threads)
+
+
+def _needs_model(given: ReportCheck | None) -> bool:
+    """Return whether a check needs the coverage model of a model directory."""
+    return given is None or (given.detector == "combined" and given.model is given.training is None)
 
 
 def _page(
@@ -198,6 +227,7 @@ def _page(
         compute_scores(systems, pairs, options.tokenize, options.lowercase, options.meteor, gold),
         gold,
         _notes(systems, text, options),
+        date=date.today().isoformat(),
     )
 
 
@@ -258,6 +288,7 @@ def check_report(
         [SystemResults(name, name, tuple(sentences))],
         ScoreTable({}, {}, {}, {}, [], {}, [None], []),
         check=PageCheck(found.detector, threshold, [found.to_dict()["sentences"]]),
+        date=date.today().isoformat(),
     )
     with open_atomic(Path(output)) as file:
         file.write(render(page).encode())
@@ -303,7 +334,7 @@ def _check_gold(systems: Sequence[SystemResults], gold: Sequence[GoldLinks], giv
 
 def _add_links(
     systems: Sequence[SystemResults],
-    aligner: Aligner | Path | str,
+    aligner: Aligner | WordAligner | Path | str,
     lowercase: bool,
     num_threads: int | None,
 ) -> list[SystemResults]:
@@ -339,3 +370,14 @@ def _notes(systems: Sequence[SystemResults], text: ParallelText, options: Report
                 f"{system.name}: {system.curves.num_malformed_lines} lines of record.jsonl cannot be read."
             )
     return notes
+
+
+def _few_pairs_notes(num_pairs: int) -> list[str]:
+    """Return a caveat for the reader if the aligner and the coverage model have seen little text."""
+    if not 0 < num_pairs < FEW_PAIRS:
+        return []
+    return [
+        f"The word aligner and the coverage model were trained on only {num_pairs:,} sentence pairs, so some "
+        f"marks are wrong. They become reliable with about {FEW_PAIRS:,} pairs: train both on more text "
+        "(regard align --save-aligner, regard check --save-model) and give them with --aligner and --checker."
+    ]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from regard.attention.base import Attention
-from regard.functional import entmax15, fusedmax, softmax, sparsemax
+from regard.functional import entmax15, fusedmax, oscarmax, softmax, sparsemax
 from regard.registry import NamedRegistry, PartConfig, Registry, subclass_of
 from regard.types import Tensor
 
@@ -61,8 +61,8 @@ def build_attention(
 
 
 NORMALIZER_HELP = (
-    "Transformation of scores into weights: softmax (dense), entmax15, sparsemax (sparsest), or fusedmax "
-    "(sparse, equal weights of neighbors)."
+    "Transformation of scores into weights: softmax (dense), entmax15, sparsemax (sparsest), fusedmax "
+    "(sparse, equal weights of neighbors), or oscarmax (sparse, equal weights of similar scores)."
 )
 
 
@@ -83,6 +83,7 @@ register_normalizer("softmax")(softmax)
 register_normalizer("entmax15")(entmax15)
 register_normalizer("sparsemax")(sparsemax)
 register_normalizer("fusedmax")(fusedmax)
+register_normalizer("oscarmax")(oscarmax)
 
 
 def get_normalizer(name: str) -> NormalizerFunction:

@@ -38,6 +38,7 @@ __all__ = [
     "DotScorer",
     "ScaledBilinearScorer",
     "ScaledDotScorer",
+    "SoftcapScorer",
     "build_scorer",
     "register_score_function",
 ]
@@ -221,6 +222,32 @@ class AdditiveScorer(AttentionScorer):
         """Count W h_j for each source token, U q for each query, and the product with v for each pair."""
         count = source * self.key_proj.weight.numel() + target * self.query_weight.numel()
         return count + pairs * self.vector.numel()
+
+
+class SoftcapScorer(AttentionScorer):
+    """c tanh(z / c) of the scores z of another scorer, as in Gemma 2 (Gemma Team, 2024, Section 2).
+
+    Args:
+        scorer: The scorer that computes z.
+        softcap: c, the largest magnitude of a score.
+    """
+
+    def __init__(self, scorer: AttentionScorer, softcap: float) -> None:
+        """Keep the scorer."""
+        super().__init__()
+        self.scorer, self.softcap = scorer, softcap
+
+    def compute_keys(self, states: Float[Tensor, "B S D"]) -> BatchedState:
+        """Return the keys of the scorer."""
+        return self.scorer.compute_keys(states)
+
+    def forward(self, queries: Float[Tensor, "B T Q"], keys: BatchedState) -> Float[Tensor, "B T S"]:
+        """Compute the capped score of every source position for each query."""
+        return self.softcap * torch.tanh(self.scorer(queries, keys) / self.softcap)
+
+    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
+        """Count those of the scorer."""
+        return self.scorer.count_multiply_adds(source, target, pairs)
 
 
 def build_scorer(

@@ -3,8 +3,9 @@
     a_t = normalizer(z_t),  c_t = sum_j a_tj h_j  Bahdanau et al. (2015), Eq. 5; Malaviya et al. (2018), Eq. 2
 
 The normalizer transforms scores into weights. It is softmax; sparsemax (Martins & Astudillo, 2016), which
-gives most positions exactly zero; 1.5-entmax (Peters et al., 2019), between these two; or fusedmax (Niculae &
-Blondel, 2017), a sparsemax that encourages equal weights of neighboring positions.
+gives most positions exactly zero; 1.5-entmax (Peters et al., 2019), between these two; fusedmax (Niculae &
+Blondel, 2017), a sparsemax that encourages equal weights of neighboring positions; or oscarmax (ibid.), which
+does the same for positions with similar scores.
 """
 
 from functools import partial
@@ -66,8 +67,12 @@ class SoftAttention(ScoredAttention):
             if config.normalizer == "fusedmax"
             else get_normalizer(config.normalizer)
         )
-        # The fused kernels compute dot products and softmax only.
-        self.fused = config.normalizer == "softmax" and isinstance(self.scorer, DotScorer)
+        self.is_softmax = config.normalizer == "softmax"
+
+    @property
+    def fused(self) -> bool:
+        """Whether the fused kernels apply, which compute dot products and softmax only."""
+        return self.is_softmax and isinstance(self.scorer, DotScorer)
 
     def normalize(
         self, scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B 1 S"]

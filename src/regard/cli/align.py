@@ -12,6 +12,7 @@ import typer
 
 from regard.cli.command import expand_groups
 from regard.cli.options import (
+    AlignerOption,
     JsonOption,
     LowercaseOption,
     NumThreadsOption,
@@ -98,13 +99,7 @@ class AlignerOptions:
         ),
     ] = None
     settings: SettingsOption = None
-    aligner: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory with a trained aligner, which is used instead of training one.",
-            show_default=False,
-        ),
-    ] = None
+    aligner: AlignerOption = None
     save_aligner: Annotated[
         Path | None,
         typer.Option(help="Directory in which to save the trained aligner.", show_default=False),

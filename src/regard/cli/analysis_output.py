@@ -14,6 +14,7 @@ from rich.text import Text
 
 from regard.analysis.attention import AttentionAnalysis
 from regard.analysis.errors import ErrorAnalysis, SentenceErrors
+from regard.analysis.faithfulness import FaithfulnessAnalysis
 from regard.analysis.length import LengthAnalysis
 from regard.cli.output import Output, write_table
 from regard.metrics.attention import AttentionStatistics
@@ -21,7 +22,7 @@ from regard.metrics.by_length import LengthScores, SystemScore
 from regard.metrics.coverage import ReceivedAttention
 from regard.plotting.style import clip_label, printable
 
-__all__ = ["format_errors", "show_attention", "show_errors", "show_length"]
+__all__ = ["format_errors", "show_attention", "show_errors", "show_faithfulness", "show_length"]
 
 _LEGEND = "[word]: dropped or repeated; attention/fertility, +: more than its fertility or twice the mean"
 
@@ -217,6 +218,21 @@ def _coverage_bins(models: Mapping[str, AttentionStatistics]) -> list[list[str]]
         if any(one.counts[b] for one in bins):
             rows.append(row)
     return rows
+
+
+# Faithfulness
+
+
+def show_faithfulness(file: Output, analysis: FaithfulnessAnalysis) -> None:
+    """Write a table with one row per model and kind of map; falls are in percentage points."""
+    rows = [["model", "map", "tokens", "most attributed", "random", "difference", "95 %", "largest"]]
+    for name, model in analysis.models.items():
+        for kind, found in model.maps.items():
+            difference = found.difference
+            cells = [f"{one.value:.2f}" for one in (found.most_attributed, model.random, difference)]
+            cells += [f"{difference.low:.2f} to {difference.high:.2f}", f"{model.largest.value:.2f}"]
+            rows.append([name, kind, str(model.num_tokens), *cells])
+    write_table(file, rows)
 
 
 # Scores by length

@@ -1,4 +1,4 @@
-"""`regard analyze`: translation errors, attention and scores by length of models on a text."""
+"""`regard analyze`: translation errors, attention, faithfulness of maps and scores by length."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -15,6 +15,7 @@ from regard.cli.options import (
     LowercaseOption,
     ModelDirsArgument,
     NamesOption,
+    NoAlignerOption,
     NumSentencesOption,
     OutputOption,
     PriorOption,
@@ -33,7 +34,7 @@ __all__ = ["analyze"]
 
 analyze = typer.Typer(
     name="analyze",
-    help="Analyze the translation errors, the attention or the scores by length of models on a text.",
+    help="Analyze the translation errors, the attention, the faithfulness of maps or the scores by length.",
     no_args_is_help=True,
 )
 
@@ -55,6 +56,7 @@ class ErrorOptions:
     """The word links, and the sentences that are shown."""
 
     aligner: AlignerOption = None
+    no_aligner: NoAlignerOption = False
     reference_links: ReferenceLinksOption = None
     num_sentences: NumSentencesOption = 10
     lowercase: LowercaseOption = False
@@ -79,6 +81,8 @@ def errors_command(
     plus 1 for each dropped word. The links of --reference-links replace those of the aligner. A word with
     little attention may still be translated: regard check finds omissions without a reference.
 
+    Example: regard analyze errors runs/first --source test.de --reference test.en
+
     Example: regard analyze errors runs/first --source test.de --reference test.en --aligner aligner
     """
     from regard import analyze as analyses
@@ -93,6 +97,7 @@ def errors_command(
             files.source,
             files.reference,
             aligner=options.aligner,
+            train_missing=not options.no_aligner,
             reference_links=options.reference_links,
             lowercase=options.lowercase,
             progress=track,
@@ -176,6 +181,57 @@ def attention_command(
             if one.error is not None:
                 print_message(f"line {one.line} is not plotted: {one.error}")
         write_images(options.figures_dir, render_figures(result.figures()))
+
+
+@dataclass(frozen=True)
+class FaithfulnessFlags:
+    """The names of the models, and the figure."""
+
+    figures_dir: FiguresDirOption = None
+    names: NamesOption = None
+
+
+@analyze.command("faithfulness", cls=Command)
+@expand_groups
+def faithfulness_command(
+    models: SystemsArgument,
+    files: AnalysisFiles,
+    options: FaithfulnessFlags,
+    links: LinkOptions,
+    runtime: RuntimeOptions,
+) -> None:
+    """Show how faithful attention and attribution maps are to the predictions.
+
+    Forced decoding runs on the references. For each target token, the source token with the largest weight in
+    the map is removed; the table shows the fall of the probability of the target token in percentage points,
+    next to the mean for a random source token and to the largest fall that is possible. By default,
+    all kinds of maps are compared; --map selects one.
+
+    Example: regard analyze faithfulness runs/first --source test.de --reference test.en
+    """
+    from regard import analyze as analyses
+    from regard.analysis.faithfulness import MAP_METHODS
+    from regard.cli.analysis_output import show_faithfulness
+    from regard.plotting.style import require_matplotlib
+    from regard.training.device import set_num_threads
+
+    set_num_threads(runtime.num_threads)
+    if options.figures_dir is not None:
+        require_matplotlib()
+    with open_output(files.output) as file:
+        result = analyses.faithfulness(
+            models,
+            files.source,
+            files.reference,
+            names=split_names(options.names),
+            progress=track,
+            **{"map": MAP_METHODS, **given(links)},
+            **given(runtime),
+        )
+        show_faithfulness(file, result)
+        write_json(files.json_file, result.to_dict())
+    if options.figures_dir is not None:
+        write_images(options.figures_dir, render_figures({"faithfulness": result.plot()}))
 
 
 @dataclass(frozen=True)

@@ -265,6 +265,10 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
                 f"{path}: the file was not written by `{_ATTENTION}`: the attention has shape "
                 f"{layers[0].shape}"
             )
+        if inputs.map not in (None, own.map):
+            raise UsageError(
+                f"--map {inputs.map}: {path} was written with --map {own.map}; translate the text again"
+            )
         # The file has the settings of the run that wrote it; the flags of this command replace them.
         config = search_settings(GenerationConfig(alignment=own), inputs.link_settings).alignment
         return _Map(source, target, attention_map(layers, config, str(path)))

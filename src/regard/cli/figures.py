@@ -69,8 +69,8 @@ class FigureInput(LinkOptions):
 
     @property
     def link_settings(self) -> dict[str, Any]:
-        """Return layer, head and shift as arguments of `search_settings`."""
-        return {"layer": self.layer, "head": self.head, "shift": self.shift}
+        """Return map, layer, head and shift as arguments of `search_settings`."""
+        return {"map": self.map, "layer": self.layer, "head": self.head, "shift": self.shift}
 
     def named_files(self) -> dict[str, Path]:
         """Return the files by display name.

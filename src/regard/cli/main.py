@@ -21,6 +21,7 @@ from regard.cli.corrupt import corrupt_command
 from regard.cli.evaluate import evaluate_command
 from regard.cli.fertility import fertility
 from regard.cli.figures import figures
+from regard.cli.generate import generate_command
 from regard.cli.init import init_command
 from regard.cli.lm import lm
 from regard.cli.quickstart import phrasebook, quickstart
@@ -32,6 +33,7 @@ from regard.cli.tour import tour
 from regard.cli.train import average, config, export, prepare, pretrain_command, train_command
 from regard.cli.translate import translate
 from regard.cli.tune import tune_command
+from regard.cli.weights import convert_command, download_command
 from regard.cpu_threads import configure_threads
 from regard.errors import RegardError
 from regard.plugins import load_plugins
@@ -78,7 +80,16 @@ def load_given_plugins(
 COMMANDS = {
     "Start": (quickstart, tour, phrasebook),
     "Train": (init_command, prepare, train_command, pretrain_command, average, config),
-    "Translate": (translate, score, tune_command, serve, export),
+    "Translate": (
+        translate,
+        generate_command,
+        score,
+        tune_command,
+        serve,
+        export,
+        convert_command,
+        download_command,
+    ),
     "Evaluate and inspect": (
         evaluate_command,
         check_command,

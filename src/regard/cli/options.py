@@ -22,14 +22,17 @@ __all__ = [
     "GoldLinksOption",
     "JsonOption",
     "LinkOptions",
+    "LinksOutputOption",
     "LowercaseOption",
     "ModelDirArgument",
     "ModelDirsArgument",
     "ModelSettingsOption",
     "NamesOption",
+    "NoAlignerOption",
     "NumBootstrapSamplesOption",
     "NumSentencesOption",
     "NumThreadsOption",
+    "OpenOption",
     "OptionalDetectorOption",
     "OutputDirOption",
     "OutputOption",
@@ -111,6 +114,9 @@ JsonOption = Annotated[
     Path | None,
     typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
 ]
+OpenOption = Annotated[
+    bool, typer.Option("--open", help="Open the page in the web browser when it is finished.")
+]
 OutputDirOption = Annotated[
     Path,
     typer.Option("--output-dir", "-o", help="Output directory. It is created if it does not exist."),
@@ -120,15 +126,23 @@ RunDirOption = Annotated[
     Path | None,
     typer.Option(
         "--output-dir",
-        help="Output directory. Default: `output_dir` of the configuration, or else runs/NAME.",
+        help="Output directory. Default: that of the configuration, or a directory named after the run.",
         show_default=False,
     ),
 ]
 AlignerOption = Annotated[
     Path | None,
     typer.Option(
-        help="Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words.",
+        help="Directory of a trained word aligner (`regard align --save-aligner`).",
         show_default=False,
+    ),
+]
+NoAlignerOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-aligner",
+        help="Without --aligner: do not train one. By default, an aligner is trained on the training text of "
+        "the model and kept in the model directory.",
     ),
 ]
 FiguresDirOption = Annotated[
@@ -148,6 +162,15 @@ GoldLinksOption = Annotated[
 ReferenceLinksOption = Annotated[
     Path | None,
     typer.Option(help="File with word links (i-j) of source and reference, to find dropped words."),
+]
+
+LinksOutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Output file for the word links of each line (0-0 1-2), derived from attention. In translation, "
+        "- appends them to the translations.",
+        show_default=False,
+    ),
 ]
 
 # Text
@@ -321,6 +344,7 @@ class LinkOptions:
 
     panel: ClassVar[str] = "Attention"
 
+    map: Annotated[str | None, setting(f"{GENERATION}:alignment.map")] = None
     layer: Annotated[int | None, setting(f"{GENERATION}:alignment.layer")] = None
     head: Annotated[
         int | None,

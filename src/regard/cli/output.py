@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Output",
     "open_output",
+    "open_page",
     "print_message",
     "render_figures",
     "track",
@@ -207,3 +208,11 @@ def print_message(message: str) -> None:
 
     # A message must not change: rich would wrap it, color its numbers and interpret its brackets.
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(message)
+
+
+def open_page(path: Path) -> None:
+    """Open an HTML page in the web browser; without a browser, only print a message."""
+    import webbrowser
+
+    if not webbrowser.open(path.resolve().as_uri()):
+        print_message(f"no web browser found: open {path} in a browser")

@@ -6,26 +6,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from regard.cli.command import setting
 from regard.cli.options import DirectoryArgument, JsonOption, OutputDirOption
-from regard.cli.output import print_message, write_json
+from regard.cli.output import print_message, track, write_json
 
 if TYPE_CHECKING:
-    from regard.tour.quickstart import QuickstartResult
+    from collections.abc import Collection, Sequence
+
+    from regard.tour.quickstart import Example, QuickstartResult
 
 __all__ = ["phrasebook", "quickstart"]
 
 CORPUS = "regard.phrasebook.corpus.PhrasebookConfig"
-EXAMPLES = 5
-# Maximum number of source tokens of an example, so that its attention map fits a terminal.
-MAX_MAP_TOKENS = 14
 
 
 def quickstart(output_dir: OutputDirOption = Path("quickstart"), json_file: JsonOption = None) -> None:
-    """Train a small model on the built-in corpus, translate the test set and show scores and attention.
+    """Train two small models on the built-in corpus, and compare their translations, scores and attention.
 
-    The model translates from German to English. Training takes a few minutes on two CPU cores. Run the same
+    Both translate from German to English: one with soft attention, the other with attention bounded by
+    fertilities, which translates each word once. Training takes a few minutes on two CPU cores. Run the same
     command again to resume after an interruption.
 
     Example: regard quickstart --output-dir first
@@ -37,66 +38,85 @@ def quickstart(output_dir: OutputDirOption = Path("quickstart"), json_file: Json
     console = Console(stderr=True, highlight=False)
     try:
         result = run_quickstart(
-            output_dir, preparation_progress, lambda title: console.rule(title, align="left")
+            output_dir, preparation_progress, lambda title: console.rule(title, align="left"), track
         )
     except TrainingInterruptedError as stopped:
         console.print("The state is saved. Run the same command again to resume.")
         raise typer.Exit(128 + stopped.signal) from None
-    _show(result, output_dir / "corpus" / "test.en")
+    _show(result)
     write_json(json_file, result.to_dict())
-    _print_next_steps(console, output_dir)
+    _print_next_steps(console, output_dir, result.report)
 
 
-def _show(result: "QuickstartResult", reference: Path) -> None:
-    from regard.data.corpus import read_lines
-    from regard.plotting.terminal import terminal_map
-
+def _show(result: "QuickstartResult") -> None:
+    """Print a sentence that only the first model translates with an error, and the table of scores."""
     console = Console(highlight=False)
-    references = list(read_lines(reference))
-    short = [
-        row
-        for row, found in enumerate(result.translations)
-        # The map of a very short sentence shows little.
-        if 6 <= len(found.source_tokens) <= MAX_MAP_TOKENS and found.text
-    ]
-    for row in short[:EXAMPLES]:
-        found, best = result.translations[row], result.translations[row].translations[0]
-        console.print()
-        console.print("source     ", found.line.text, markup=False)
-        console.print("reference  ", references[row], markup=False)
-        console.print("translation", found.text, markup=False)
-        console.print(terminal_map(best.weights, found.source_tokens, best.tokens, legend=row == short[0]))
-    table = Table("score", "", "", box=None, pad_edge=False)
-    table.columns[1].justify = "right"
-    table.add_row("BLEU", f"{result.bleu:.2f}", "500 sentences of the test set, tokenized; higher is better")
-    table.add_row("chrF", f"{result.chrf:.2f}", "F-score of character n-grams; higher is better")
-    table.add_row(
-        "AER",
-        f"{100 * result.aer:.2f} %",
-        "alignment error of the highest attention against gold links; lower is better",
-    )
-    table.add_row(
-        "time",
-        f"{result.seconds:.0f} s",
-        f"for this command; {result.training_seconds:.0f} s of training in total",
-    )
+    if result.example is not None:
+        _show_example(console, result.example, [one["name"] for one in result.systems])
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model", no_wrap=True)
+    for head in ("BLEU ↑", "REP ↓", "DROP ↓", "AER ↓", "training, s"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in result.rows():
+        scores = (row[name] for name in ("bleu", "rep", "drop", "aer"))
+        seconds = row["training_seconds"]
+        table.add_row(
+            row["model"],
+            *("–" if score is None else f"{score:.2f}" for score in scores),
+            "–" if seconds is None else f"{seconds:.0f}",
+        )
     console.print()
     console.print(table)
+    console.print(
+        "500 sentences of the test set. REP: repeated words, DROP: dropped words, AER: alignment error of "
+        "the attention, all in percent.",
+        style="dim",
+    )
 
 
-def _print_next_steps(console: Console, directory: Path) -> None:
-    model, corpus = directory / "model", directory / "corpus"
+def _show_example(console: Console, example: "Example", names: list[str]) -> None:
+    """Print the translations of a sentence by both models, with the errors and the bounded attention."""
+    from regard.plotting.terminal import terminal_map
+
+    first, second = example.results
+    width = max(len(name) for name in (*names, "reference")) + 2
+    console.print()
+    rows = {
+        "source": _marked(first.sentence.source, first.sentence.dropped),
+        "reference": _marked(first.sentence.reference),
+        names[0]: _marked(first.sentence.output, first.sentence.repeated),
+        names[1]: _marked(second.sentence.output),
+    }
+    for name, text in rows.items():
+        console.print(Text(name.ljust(width)).append_text(text))
+    console.print(
+        f"Line {example.line} of the test set. In [bold red]red[/]: words that {names[0]} attention drops or "
+        f"repeats. The attention with bounds ({names[1]}):",
+        style="dim",
+    )
+    if second.own_maps is not None:
+        maps = second.own_maps
+        console.print(terminal_map(maps.weights[0] / 255, maps.columns, maps.rows))
+
+
+def _marked(words: "Sequence[str]", positions: "Collection[int]" = ()) -> Text:
+    """Return the words with some of them in color."""
+    text = Text()
+    for position, word in enumerate(words):
+        text.append(word, style="bold red" if position in positions else "").append(" ")
+    return text
+
+
+def _print_next_steps(console: Console, directory: Path, report: Path) -> None:
+    model, corpus = directory / "models" / "constrained", directory / "corpus"
     console.rule("Next", align="left")
     for line in (
-        f"echo 'Der Hund schläft .' | regard translate {model} --show-attention",
-        f"head -3 {corpus}/test.de | regard translate {model} --svg map.svg        # map.svg, map-2.svg...",
-        f"regard translate {model} --input {corpus}/test.de --links-output links.txt > out.en",
-        f"regard evaluate out.en {corpus}/test.en --tokenize none",
-        f"regard report {model} --test {corpus}/test.de {corpus}/test.en --gold-links {corpus}/test.talp "
-        f"--tokenize none -o {directory}/report.html        # open this file in a browser",
-        f"regard train {directory}/quickstart.toml model.attention.normalizer=sparsemax --output-dir "
-        f"{directory}/sparse",
-        "regard config          # all options; recipes/ has configurations for real data",
+        f"{report}        # open this page in a browser: both models on the same sentences",
+        f"echo 'Der Hund schläft.' | regard translate {model} --show-attention",
+        f"regard serve {model}        # translate and drag bounds in a browser; needs the extra serve",
+        f"regard evaluate {corpus}/test.en {corpus}/test.en        # scores of any translations",
+        f"regard train {model}/config.toml model.attention.normalizer=softmax --output-dir {directory}/mine",
+        "regard config        # all options; recipes/ has configurations for real data",
     ):
         console.print("  " + line, markup=False, soft_wrap=True)
 

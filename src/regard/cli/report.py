@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
-from regard.cli.command import expand_groups, given, require_flag
+from regard.cli.command import expand_groups, given
 from regard.cli.options import (
     AlignerOption,
     CheckerOption,
-    DetectorOption,
     GoldLinksOption,
     LinkOptions,
     LowercaseOption,
     NamesOption,
+    NoAlignerOption,
+    OpenOption,
+    OptionalDetectorOption,
     ReverseTranslatorOption,
     RuntimeOptions,
     SearchOptions,
@@ -25,7 +27,7 @@ from regard.cli.options import (
     TranslatorOption,
     split_names,
 )
-from regard.cli.output import print_message, track
+from regard.cli.output import open_page, print_message, track
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class ReportText:
         ),
     ] = None
     aligner: AlignerOption = None
+    no_aligner: NoAlignerOption = False
     gold_links: GoldLinksOption = None
 
 
@@ -76,15 +79,7 @@ class ReportCheckOptions:
 
     panel: ClassVar[str] = "Check"
 
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Mark the words that a detector finds to be omitted, added or repeated, without the "
-            "reference, and sort the sentences by the probability of an error.",
-        ),
-    ] = False
-    detector: DetectorOption = "combined"
+    detector: OptionalDetectorOption = None
     checker: CheckerOption = None
     train_source: TrainSourceOption = None
     train_target: TrainTargetOption = None
@@ -92,16 +87,14 @@ class ReportCheckOptions:
     reverse_translator: ReverseTranslatorOption = None
 
     def read(self) -> "ReportCheck | None":
-        """Return the check; None without --check.
+        """Return the check; None if no option is given.
 
         Raises:
             UsageError: If options contradict each other.
         """
         from regard.api.report import ReportCheck
 
-        files = {name: value for name, value in vars(self).items() if name not in ("check", "detector")}
-        require_flag("--check", self.check, files)
-        if not self.check:
+        if all(value is None for value in vars(self).values()):
             return None
         if (self.train_source is None) != (self.train_target is None):
             raise UsageError("--train-source and --train-target need each other: give both files")
@@ -113,7 +106,7 @@ class ReportCheckOptions:
         if training is not None and self.checker is not None:
             raise UsageError("give either --checker or --train-source and --train-target, not both")
         translators = self.translator, self.reverse_translator
-        return ReportCheck(self.detector, self.checker, training, *translators)
+        return ReportCheck(self.detector or "combined", self.checker, training, *translators)
 
 
 @dataclass(frozen=True)
@@ -125,6 +118,7 @@ class PageOptions:
     output: Annotated[Path, typer.Option("--output", "-o", help="Output file for the HTML page.")] = Path(
         "report.html"
     )
+    open: OpenOption = False
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None
     names: NamesOption = None
     attention_maps: Annotated[
@@ -153,17 +147,19 @@ def report_command(
 ) -> None:
     """Write an HTML page that compares the translations and the attention of one or more systems.
 
-    The page works without a network connection. For each sentence, it shows dropped and repeated words and
+    The page works without a network connection. It starts with a summary in words and a card of each model.
+    For each sentence, it shows dropped and repeated words and
     the attention of each target word, with the links of the aligner. It also shows scores with confidence
     intervals, scores by source length, statistics of the attention, and training curves. Sentences can be
     sorted, filtered, searched and linked to. As in `regard analyze errors`, REP and DROP use the words of
     each model's tokenizers, with subword tokens joined. As in `regard analyze attention`, the statistics of
-    the attention are computed by forced decoding of the references. With --check, a detector marks words that
-    are probably omitted, added or repeated, and the worst sentences come first.
+    the attention are computed by forced decoding of the references. A detector marks words that are probably
+    omitted, added or repeated, and the worst sentences come first. Its aligner and its model are trained on
+    the training text of the first model and kept in its directory, unless --no-aligner is given.
 
-    Example: regard report runs/first --test test.de test.en --aligner aligner -o report.html
+    Example: regard report runs/first --test test.de test.en -o report.html
 
-    Example: regard report runs/first --test test.de test.en --check --checker checker
+    Example: regard report runs/first --test test.de test.en --aligner aligner --checker checker
 
     Example: regard report runs/soft runs/constrained --test test.de test.en --names soft,bounded
     """
@@ -189,6 +185,7 @@ def report_command(
         page.lowercase,
         page.meteor,
         detection,
+        not text.no_aligner,
     )
     written = report(
         models,
@@ -202,3 +199,5 @@ def report_command(
         **given(links),
     )
     print_message(f"wrote {written}")
+    if page.open:
+        open_page(written)

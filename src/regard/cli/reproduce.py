@@ -13,6 +13,7 @@ from regard.cli.options import (
     DeviceOption,
     JsonOption,
     OutputOption,
+    RunDirOption,
     SettingsOption,
     column_numbers,
 )
@@ -107,14 +108,7 @@ class ExperimentRuns:
     no_train: Annotated[bool, typer.Option("--no-train", help="Do not train; show the finished results.")] = (
         False
     )
-    output_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory for all files. Default: a directory in reproduce/, named after the paper, the "
-            "data and the options.",
-            show_default=False,
-        ),
-    ] = None
+    output_dir: RunDirOption = None
     device: DeviceOption = "auto"
 
 
@@ -138,7 +132,8 @@ def reproduce(
 
     Finished models are reused. Run the same command again to resume after an interruption. The log of each
     run is in the directory `runs`. The output is a table in Markdown. A setting of --set applies to all runs,
-    or to the rows before a colon, as in row,row:key=value.
+    or to the rows before a colon, as in row,row:key=value. By default, all files are in a directory in
+    reproduce/, named after the paper, the data and the options.
 
     Example: regard reproduce malaviya2018-table1 --data-dir multi30k --size small --num-jobs 2
     """

@@ -21,6 +21,7 @@ from regard.cli.options import (
     CoverageEpsilonOption,
     JsonOption,
     LinkOptions,
+    LinksOutputOption,
     ModelDirArgument,
     ModelSettingsOption,
     OutputOption,
@@ -61,10 +62,7 @@ class ScoreOptions:
     token_scores: Annotated[
         bool, typer.Option("--token-scores", help="Write the log-probability of each token, as TOKEN|VALUE.")
     ] = False
-    links_output: Annotated[
-        Path | None,
-        typer.Option(help="Output file for the word links of each line (0-0 1-2), derived from attention."),
-    ] = None
+    links_output: LinksOutputOption = None
     json_file: JsonOption = None
     settings: ModelSettingsOption = None
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.command import setting
 from regard.cli.options import JsonOption, OutputDirOption, SettingsOption
 from regard.cli.output import track, write_json
 from regard.errors import UsageError
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from regard.tour.report import TourResults
 
 __all__ = ["tour"]
+
+CORPUS = "regard.phrasebook.corpus.PhrasebookConfig"
 
 
 def tour(
@@ -25,9 +28,7 @@ def tour(
             show_default=False,
         ),
     ] = None,
-    num_train: Annotated[
-        int, typer.Option(help="Number of training pairs.", min=100, max=1_000_000)
-    ] = 15_000,
+    num_train: Annotated[int, setting(f"{CORPUS}:num_train", min=100, max=1_000_000)] = 15_000,
     settings: SettingsOption = None,
     json_file: JsonOption = None,
 ) -> None:

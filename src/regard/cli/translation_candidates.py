@@ -13,15 +13,16 @@ from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.generation.base import BaseTranslator
-    from regard.generation.config import MbrConfig, SamplingConfig
+    from regard.generation.config import SamplingConfig
     from regard.generation.coverage import LineRepair
     from regard.generation.lines import LineResult
+    from regard.generation.mbr import MbrConfig
     from regard.generation.repair_candidates import RepairConfig
 
 __all__ = ["CandidateOptions", "SamplingOptions"]
 
 SAMPLING = "regard.generation.config.SamplingConfig"
-MBR = "regard.generation.config.MbrConfig"
+MBR = "regard.generation.mbr.MbrConfig"
 REPAIR = "regard.generation.repair_candidates.RepairConfig"
 _PANEL = "Check and repair of omissions"
 _SETTINGS = ("threshold", "strategies", "weight", "max_loss")
@@ -65,7 +66,8 @@ class SamplingOptions:
         require_flag("--mbr", self.mbr is not None, mbr_flags)
 
         from regard.config import from_dict
-        from regard.generation.config import MbrConfig, SamplingConfig
+        from regard.generation.config import SamplingConfig
+        from regard.generation.mbr import MbrConfig
 
         sampled = {name: value for name, value in sampled.items() if value is not None}
         chosen = {

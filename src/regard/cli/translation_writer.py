@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from regard.cli.options import OutputOption
+from regard.cli.options import LinksOutputOption, OutputOption
 from regard.cli.output import Output, open_output
 
 if TYPE_CHECKING:
@@ -30,13 +30,7 @@ class TranslationOutput:
     with_scores: Annotated[
         bool, typer.Option("--with-scores", help="Write the score and a tab before each translation.")
     ] = False
-    links_output: Annotated[
-        str | None,
-        typer.Option(
-            help="Output file for the word links of each line (0-0 1-2). With -, the links are appended to "
-            "the translations."
-        ),
-    ] = None
+    links_output: LinksOutputOption = None
     attention_output: Annotated[
         Path | None,
         typer.Option(
@@ -84,7 +78,7 @@ class TranslationWriter:
             return None if path is None else files.enter_context(open_output(Path(path)))
 
         self.text = files.enter_context(open_output(options.output))
-        self.append = options.links_output == "-"
+        self.append = options.links_output == Path("-")
         self.links = None if self.append else opened(options.links_output)
         self.attention, self.tokens = opened(options.attention_output), opened(options.tokens_output)
         self.nbest, self.scores = nbest, options.with_scores

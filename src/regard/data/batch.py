@@ -23,10 +23,13 @@ class PaddedSequences:
     Attributes:
         tokens: [B, S], token ids, padded with `PAD` on the right.
         lengths: [B], length of each row without padding.
+        embedding_scale: [B, S], a factor of the embedding of each source token, by whose gradient predictions
+            are attributed to source tokens (`regard.generation.attribution`). None means 1.
     """
 
     tokens: Int[Tensor, "B S"]
     lengths: Int[Tensor, "B"]
+    embedding_scale: Float[Tensor, "B S"] | None = None
 
     def __len__(self) -> int:
         """Return the number of sequences."""
@@ -59,7 +62,12 @@ class PaddedSequences:
 
     def to(self, device: torch.device | str) -> "PaddedSequences":
         """Return a copy on another device."""
-        return PaddedSequences(self.tokens.to(device), self.lengths.to(device))
+        scale = None if self.embedding_scale is None else self.embedding_scale.to(device)
+        return PaddedSequences(self.tokens.to(device), self.lengths.to(device), scale)
+
+    def scale_embeddings(self, embedded: Float[Tensor, "B S E"]) -> Float[Tensor, "B S E"]:
+        """Return the embeddings of the tokens times `embedding_scale`."""
+        return embedded if self.embedding_scale is None else embedded * self.embedding_scale.unsqueeze(-1)
 
 
 @dataclass(frozen=True)

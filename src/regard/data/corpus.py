@@ -22,6 +22,7 @@ from regard.data.fertility import FertilityConfig
 from regard.data.reading import open_regular_file
 from regard.data.tokenizers.base import TokenizerConfig, check_joint_tokenizers
 from regard.data.tokenizers.pretrained import PretrainedTokenizerConfig
+from regard.data.tokenizers.prompt import PromptTokenizerConfig
 from regard.data.tokenizers.words import WordsConfig
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
@@ -165,6 +166,9 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         """Check that the settings of source and target are compatible."""
+        if isinstance(self.source_tokenizer, PromptTokenizerConfig):
+            # One prompt contains both sides, so its options are given once. The dataclass is frozen.
+            object.__setattr__(self, "target_tokenizer", self.source_tokenizer)
         check_joint_tokenizers(self.source_tokenizer, self.target_tokenizer)
         for name, corpus in (("valid", self.valid), ("test", self.test)):
             if corpus is not None and corpus.sampling_weight != 1:
@@ -179,10 +183,11 @@ class DataConfig:
                 "target_tokenizer.prefix: a prefix is prepended to source lines only: remove this key"
             )
         for side in ("source", "target"):
-            pretrained = isinstance(getattr(self, f"{side}_tokenizer"), PretrainedTokenizerConfig)
+            tokenizer = getattr(self, f"{side}_tokenizer")
+            pretrained = isinstance(tokenizer, PretrainedTokenizerConfig | PromptTokenizerConfig)
             if pretrained and (self.shared_vocab or getattr(self, f"{side}_vocab_size") is not None):
                 raise ValueError(
-                    f"{side}_tokenizer.kind = 'pretrained' has its own vocabulary: remove shared_vocab "
+                    f"{side}_tokenizer.kind = {tokenizer.kind!r} has its own vocabulary: remove shared_vocab "
                     f"and {side}_vocab_size"
                 )
 

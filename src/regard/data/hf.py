@@ -6,6 +6,7 @@ files only. Other weight files are pickles, which can execute code when they are
 
 import io
 import re
+import shlex
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,9 +26,11 @@ __all__ = [
     "convert_errors",
     "import_transformers",
     "is_hf_directory",
+    "is_hub_name",
     "load_hf_tokenizer",
     "missing_directory_message",
     "pack_tokenizer",
+    "pickled_files",
     "quiet_transformers",
     "read_hf_config",
     "tokenizer_files",
@@ -40,9 +43,10 @@ MAX_LAYERS, MAX_SETTING = 1_000, 1 << 24
 """Maximum number of layers and maximum value of other sizes in a `config.json`."""
 _OWN_CONFIG = "config.toml"
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+_CONVERTIBLE = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.bpe", "merges.txt")
-_TEXTS = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab")
+_TEXTS = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")
 _NO_TEXTS = ("index.json", "trainer_state.json", "requirements.txt", "README.txt")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _MAX_TOKENIZER_BYTES = 64 << 20
@@ -132,15 +136,19 @@ def is_hf_directory(directory: Path) -> bool:
         return False
 
 
+def is_hub_name(path: Path | str) -> bool:
+    """Return whether a path that does not exist may be a name on the Hugging Face Hub."""
+    return bool(_HUB_NAME.fullmatch(str(path))) and not Path(path).parent.exists()
+
+
 def missing_directory_message(path: Path | str) -> str:
     """Return the message about a missing model directory, with the download command for a name on the Hub."""
     message = f"{path}: no such model directory"
-    if not _HUB_NAME.fullmatch(str(path)) or Path(path).parent.exists():
+    if not is_hub_name(path):
         return message
     return (
         f"{message}. Models are only loaded from local directories. If this is a name on the Hugging Face "
-        f"Hub, download the model with `hf download {path} --local-dir {Path(path).name}` and give "
-        f"{Path(path).name}"
+        f"Hub, download the model with `regard download {path}`, and give the directory {Path(path).name}"
     )
 
 
@@ -161,9 +169,9 @@ def read_hf_config(directory: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: truncated or not a JSON object: {error}") from None
     if not isinstance(content.get("model_type"), str) and (directory / "model.bin").is_file():
         raise CheckpointError(
-            f"{directory}: a CTranslate2 model that was not written by `regard export ctranslate2`. Its "
-            "tokenizers are unknown, so it cannot be used. Give the directory of the original Hugging Face "
-            "model instead"
+            f"{directory}: a CTranslate2 model that was not written by `regard export ctranslate2`. It can "
+            "only translate (`regard translate`); give the directory of the original Hugging Face model "
+            "for anything else"
         )
     if not isinstance(content.get("model_type"), str):
         raise CheckpointError(f"{path}: has no model_type: not the configuration of a Hugging Face model")
@@ -228,7 +236,14 @@ def check_safetensors(directory: Path) -> None:
         index.is_file() and all(name.endswith(".safetensors") for name in _shards(index))
     ):
         return
-    # Name a pickled file, since the user probably expects it to be loaded.
+    convertible = [name for name in _CONVERTIBLE if (directory / name).is_file()]
+    if convertible:
+        raise CheckpointError(
+            f"{directory}: the weights are pickled ({convertible[0]}), which regard does not load, since a "
+            "pickle can execute code; convert them to safetensors once: regard convert "
+            f"{shlex.quote(str(directory))}"
+        )
+    # Name another pickled file, since the user probably expects it to be loaded.
     pickled = sorted(path.name for pattern in _PICKLED for path in directory.glob(pattern))
     if pickled:
         raise CheckpointError(
@@ -238,12 +253,30 @@ def check_safetensors(directory: Path) -> None:
     raise CheckpointError(f"{directory}: contains no weights (model.safetensors)")
 
 
+def pickled_files(directory: Path) -> list[Path]:
+    """Return the files of pickled weights in a model directory that `regard convert` can convert.
+
+    Raises:
+        CheckpointError: if there are none, or an index contains other names than files of the directory.
+    """
+    single, index = (directory / name for name in _CONVERTIBLE)
+    if single.is_file():
+        return [single]
+    if not index.is_file():
+        raise CheckpointError(
+            f"{directory}: contains no pickled weights ({' or '.join(_CONVERTIBLE)}) to convert"
+        )
+    return [directory / name for name in sorted(_shards(index))]
+
+
 def tokenizer_files(directory: Path) -> list[Path]:
     """Return the files of a directory that may belong to a tokenizer, without weights and code.
 
     Raises:
         DataError: if the directory does not exist.
     """
+    if is_hub_name(directory):
+        raise DataError(missing_directory_message(directory))
     if not directory.is_dir():
         raise DataError(
             f"{directory}: no such directory; Hugging Face tokenizers are only loaded from local directories"

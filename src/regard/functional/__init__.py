@@ -7,9 +7,10 @@ which the result sums to 1. The package also contains losses and the log-likelih
 from regard.functional.bounds import check_bounds
 from regard.functional.constrained import constrained_softmax, constrained_sparsemax
 from regard.functional.entmax import entmax, entmax15, softmax, sparsemax
-from regard.functional.fusedmax import fusedmax
+from regard.functional.fusedmax import fusedmax, oscarmax
 from regard.functional.likelihood import linear_exponentials, linear_log_likelihood, linear_log_softmax
-from regard.functional.losses import entmax15_loss, sparsemax_loss
+from regard.functional.losses import entmax15_loss, entmax_loss, normmax_loss, sparsemax_loss
+from regard.functional.normmax import normmax
 from regard.functional.scans import constrained_softmax_scan, constrained_sparsemax_scan
 
 __all__ = [
@@ -21,10 +22,14 @@ __all__ = [
     "entmax",
     "entmax15",
     "entmax15_loss",
+    "entmax_loss",
     "fusedmax",
     "linear_exponentials",
     "linear_log_likelihood",
     "linear_log_softmax",
+    "normmax",
+    "normmax_loss",
+    "oscarmax",
     "softmax",
     "sparsemax",
     "sparsemax_loss",

@@ -17,6 +17,7 @@ from regard.types import Bool, Float, Tensor
 __all__ = [
     "Normalizer",
     "accumulation_dtype",
+    "apply_to_largest",
     "bound_to_tensor",
     "check_arguments",
     "check_mask",
@@ -216,3 +217,41 @@ def _normalize_along(
             # error or solves the row.
             weights = normalizer.reference(scores, upper, lower, mask)
     return weights if dtype == exact else weights.to(dtype)
+
+
+def apply_to_largest(
+    function: Callable[..., Tensor], scores: Tensor, k: int, dim: int, mask: Tensor | None
+) -> Tensor:
+    """Apply a sparse transformation to the k largest scores of each row, and to all scores where necessary.
+
+    If the smallest of the k scores gets weight 0, every smaller score does too, and the result is exact.
+    Other rows are computed again with 2 k scores, and so on.
+
+    Args:
+        function: The transformation: function of scores along the last dimension.
+        scores: The scores, with at least one dimension.
+        k: The number of scores, at least 1.
+        dim: The dimension that sums to 1.
+        mask: True where a position may be attended, or None.
+
+    Raises:
+        ValueError: k is less than 1.
+    """
+    if k < 1:
+        raise ValueError(f"k is {k}, but must be at least 1")
+    check_arguments(scores, mask)
+    z = scores if mask is None else torch.where(mask, scores, -torch.inf)
+    z = z.movedim(dim, -1)
+    # Compiled code cannot select the rows that are not done.
+    if k >= z.shape[-1] or not z.numel() or torch.compiler.is_compiling() or in_functorch_transform():
+        return function(z).movedim(-1, dim)
+    flat = z.reshape(-1, z.shape[-1])
+    largest, places = flat.topk(k, dim=-1)
+    found = function(largest)
+    weights = torch.zeros_like(flat).scatter(-1, places, found)
+    # NaN is not 0, so a row of NaN is computed again, too.
+    open_rows = (found[:, -1] != 0).nonzero().squeeze(-1)
+    if len(open_rows):
+        again = apply_to_largest(function, flat[open_rows], 2 * k, -1, None)
+        weights = weights.index_copy(0, open_rows, again)
+    return weights.view(z.shape).movedim(-1, dim)

@@ -44,6 +44,7 @@ import torch
 from regard.functional.dispatch import (
     Normalizer,
     accumulation_dtype,
+    apply_to_largest,
     check_arguments,
     check_shape,
     mask_scores,
@@ -57,7 +58,10 @@ from regard.types import Bool, Float, Tensor
 __all__ = ["entmax", "entmax15", "softmax", "sparsemax"]
 
 MAX_ALPHA = 4.0
-ALPHA_ERROR = "alpha is {:g}, but entmax requires alpha in (1, 4]: use softmax for alpha = 1"
+ALPHA_ERROR = (
+    "alpha is {:g}, but entmax requires alpha in (1, 4]: use softmax for alpha = 1; below 1 no weight would "
+    "be 0, so the result would not be sparse"
+)
 
 
 def softmax(
@@ -112,7 +116,11 @@ SPARSEMAX_NORMALIZER = Normalizer("sparsemax", reference_sparsemax)
 
 
 def sparsemax(
-    scores: Float[Tensor, "*B"], dim: int = -1, *, mask: Bool[Tensor, "*#B"] | None = None
+    scores: Float[Tensor, "*B"],
+    dim: int = -1,
+    k: int | None = None,
+    *,
+    mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
     """Compute the sparsemax of `scores` along `dim`.
 
@@ -120,6 +128,9 @@ def sparsemax(
         scores: Any shape. Half precision is computed in float32 or better and returned in the input's dtype.
             A score of -inf masks its position.
         dim: The dimension that sums to 1.
+        k: The number of largest scores, at least 1, to which the computation is first restricted. Rows with a
+            larger support are computed again with more scores, so the result does not depend on k. Useful for
+            long rows with a small support, such as a vocabulary. Default: None, all scores at once.
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
@@ -128,8 +139,10 @@ def sparsemax(
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
-        ValueError: The mask does not broadcast to the scores.
+        ValueError: The mask does not broadcast to the scores, or k is less than 1.
     """
+    if k is not None and scores.dim():
+        return apply_to_largest(sparsemax, scores, k, dim, mask)
     return normalize(SPARSEMAX_NORMALIZER, scores, mask=mask, dim=dim)
 
 
@@ -163,12 +176,18 @@ ENTMAX15_NORMALIZER = Normalizer("entmax15", reference_entmax15)
 
 
 def entmax15(
-    scores: Float[Tensor, "*B"], dim: int = -1, *, mask: Bool[Tensor, "*#B"] | None = None
+    scores: Float[Tensor, "*B"],
+    dim: int = -1,
+    k: int | None = None,
+    *,
+    mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
     """Compute the 1.5-entmax of `scores` along `dim`, exactly; it lies between softmax and sparsemax.
 
     Arguments, result and errors are those of `sparsemax`.
     """
+    if k is not None and scores.dim():
+        return apply_to_largest(entmax15, scores, k, dim, mask)
     return normalize(ENTMAX15_NORMALIZER, scores, mask=mask, dim=dim)
 
 
@@ -208,32 +227,61 @@ class _Entmax(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weights, gap = ctx.saved_tensors
         (grad,) = grads
-        support = weights > 0
-        safe = torch.where(support, weights, 1)
-        slope = torch.where(support, safe ** (1 - gap), 0)
-        share = slope / slope.sum(-1, keepdim=True).clamp_min(torch.finfo(slope.dtype).tiny)
-        centered = grad - (share * grad).sum(-1, keepdim=True)
         by_alpha = None
         if ctx.needs_input_grad[2]:
-            entropy = -weights * safe.log()
+            _, share = _slopes(gap, weights)
+            entropy = -weights * torch.where(weights > 0, weights, 1).log()
             change = (weights - share) / gap**2
             change = change + (entropy - share * entropy.sum(-1, keepdim=True)) / gap
             by_alpha = (grad * change).sum_to_size(gap.shape)
-        return slope * centered, None, by_alpha
+        return entmax_backward(gap, grad, weights), None, by_alpha
 
 
-def _alpha_minus_one(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
+def _slopes(gap: Tensor | float, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return s = p^(2 - alpha) on the support, and s / sum s."""
+    support = weights > 0
+    slope = torch.where(support, torch.where(support, weights, 1) ** (1 - gap), 0)
+    return slope, slope / slope.sum(-1, keepdim=True).clamp_min(torch.finfo(slope.dtype).tiny)
+
+
+def entmax_backward(gap: Tensor | float, gradient: Tensor, weights: Tensor) -> Tensor:
+    """Return the gradient of the scores from that of the weights, in differentiable operations.
+
+    Args:
+        gap: alpha - 1.
+        gradient: g.
+        weights: p.
+    """
+    slope, share = _slopes(gap, weights)
+    return slope * (gradient - (share * gradient).sum(-1, keepdim=True))
+
+
+def check_alpha(alpha: float, maximum: float = MAX_ALPHA, message: str = ALPHA_ERROR) -> None:
+    """Raise `ValueError` with the message unless alpha is in (1, maximum]."""
+    if not 1 < alpha <= maximum:
+        raise ValueError(message.format(alpha))
+
+
+def alpha_minus_one(
+    alpha: Tensor | float, scores: Tensor, dim: int, maximum: float = MAX_ALPHA, message: str = ALPHA_ERROR
+) -> Tensor:
     """Return alpha - 1 in the dtype of the computation, with its dimensions aligned to the last one.
 
     The difference is computed before rounding; otherwise an alpha close to 1 would become 1.
+
+    Args:
+        alpha: A number, or a tensor with one value per row.
+        scores: The scores.
+        dim: The dimension of a row.
+        maximum: The maximum of alpha; the minimum is 1, excluded.
+        message: The message of an alpha out of range, with a place for its value.
 
     Raises:
         ValueError: Alpha is out of range, does not broadcast, or varies along a row.
     """
     dtype = accumulation_dtype(scores.dtype)
     if not isinstance(alpha, torch.Tensor):
-        if not 1 < alpha <= MAX_ALPHA:
-            raise ValueError(ALPHA_ERROR.format(alpha))
+        check_alpha(alpha, maximum, message)
         return torch.full((), alpha - 1, dtype=dtype, device=scores.device)
     check_shape("alpha", alpha, scores.shape)
     aligned = alpha.reshape((1,) * (scores.dim() - alpha.dim()) + alpha.shape)
@@ -243,10 +291,10 @@ def _alpha_minus_one(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
             f"give it size 1 along dim {dim}"
         )
     aligned = aligned.to(torch.promote_types(alpha.dtype, dtype))
-    inside = (aligned > 1) & (aligned <= MAX_ALPHA)
+    inside = (aligned > 1) & (aligned <= maximum)
     if alpha.device.type == "cpu" and not torch.compiler.is_compiling() and not in_functorch_transform():
         if not bool(inside.all()):
-            raise ValueError(ALPHA_ERROR.format(float(aligned[~inside][0].detach())))
+            raise ValueError(message.format(float(aligned[~inside][0].detach())))
     else:
         aligned = aligned.masked_fill(~inside, torch.nan)
     return (aligned - 1).to(scores.device, dtype).movedim(dim, -1)
@@ -256,6 +304,7 @@ def entmax(
     scores: Float[Tensor, "*B"],
     alpha: Float[Tensor, "*#B"] | float = 1.5,
     dim: int = -1,
+    k: int | None = None,
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
@@ -266,6 +315,7 @@ def entmax(
         alpha: A value in (1, 4]; larger values give sparser results. A tensor is differentiable, broadcasts
             to `scores`, and has size 1 along `dim` or no dimensions at all.
         dim: The dimension that sums to 1.
+        k: As for `sparsemax`. Ignored for a tensor with several values of alpha.
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
@@ -273,16 +323,18 @@ def entmax(
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
-        ValueError: Alpha is not in (1, 4] or varies along `dim`, or an argument does not broadcast to the
-            scores. For a tensor on an accelerator, in compiled code and under `torch.func`, rows with an
-            alpha out of range become NaN instead.
+        ValueError: Alpha is not in (1, 4] or varies along `dim`, k is less than 1, or an argument does not
+            broadcast to the scores. For a tensor on an accelerator, in compiled code and under `torch.func`,
+            rows with an alpha out of range become NaN instead.
     """
     check_arguments(scores, mask)
     if not scores.dim():
         return entmax(scores.unsqueeze(0), alpha, dim, mask=mask).squeeze(0)
-    gap = _alpha_minus_one(alpha, scores, dim)
-    if not isinstance(alpha, torch.Tensor) and alpha == 1.5:
-        return entmax15(scores, dim, mask=mask)
+    gap = alpha_minus_one(alpha, scores, dim)
+    if not isinstance(alpha, torch.Tensor) and alpha in (1.5, 2):
+        return (entmax15 if alpha == 1.5 else sparsemax)(scores, dim, k, mask=mask)
+    if k is not None and (not isinstance(alpha, torch.Tensor) or not alpha.dim()):
+        return apply_to_largest(lambda z: entmax(z, alpha), scores, k, dim, mask)
     if not scores.numel():
         return scores.clone()
     usable = usable_positions(scores, mask).movedim(dim, -1)

@@ -6,25 +6,77 @@ A transformation p(z) = argmax over the simplex of p . z + H(p) has a matching F
 
 For alpha-entmax, H(p) = (1 - sum_j p_j^alpha) / (alpha (alpha - 1)) (Peters et al. (2019), Section 3). The
 sparsemax loss has alpha = 2 (Martins & Astudillo (2016), Section 3). The loss is exactly 0 if p is one-hot
-at y, that is if z_y exceeds every other score by at least 1 / (alpha - 1).
+at y, that is if z_y exceeds every other score by at least 1 / (alpha - 1). For normmax, H(p) = 1 - |p|_alpha
+(Blondel, Martins & Niculae (2020), Section 4.3), and the margin is 1.
 
 The forward pass saves p only. It returns p as a second output, so that double backward, which passes through
 p, uses the gradient of this output.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
 
 from regard.functional.dispatch import accumulation_dtype, check_scores
-from regard.functional.entmax import entmax15, sparsemax
+from regard.functional.entmax import entmax, entmax15, entmax_backward, sparsemax
+from regard.functional.normmax import normmax, normmax_backward
 from regard.kernels.backend import apply
 from regard.kernels.normalizers import normalizer_backward
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Reduction", "entmax15_loss", "sparsemax_loss"]
+__all__ = ["Reduction", "entmax15_loss", "entmax_loss", "normmax_loss", "sparsemax_loss"]
 
 Reduction = Literal["mean", "sum", "none"]
+
+
+@dataclass(frozen=True)
+class _Prediction:
+    """A transformation with its entropy.
+
+    Attributes:
+        predict: p, from the scores.
+        entropy: H, from p.
+        pull_back: The gradient of the scores, from that of p and p, in differentiable operations.
+    """
+
+    predict: Callable[[Tensor], Tensor]
+    entropy: Callable[[Tensor], Tensor]
+    pull_back: Callable[[Tensor, Tensor], Tensor]
+
+
+def _tsallis_entropy(alpha: float, p: Tensor) -> Tensor:
+    """Return H(p) of alpha-entmax."""
+    powers = {2.0: lambda: p * p, 1.5: lambda: p * p.sqrt()}.get(alpha, lambda: p**alpha)()
+    return (1 - powers.sum(-1)) / (alpha * (alpha - 1))
+
+
+def _entmax_prediction(alpha: float, k: int | None) -> _Prediction:
+    """Return alpha-entmax with its entropy."""
+    if alpha in (1.5, 2.0):
+        name = "entmax15" if alpha == 1.5 else "sparsemax"
+        predict = partial(entmax15 if alpha == 1.5 else sparsemax, k=k)
+        return _Prediction(
+            predict,
+            partial(_tsallis_entropy, alpha),
+            lambda g, p: normalizer_backward(name, g, p, None)[0],
+        )
+    return _Prediction(
+        partial(entmax, alpha=alpha, k=k),
+        partial(_tsallis_entropy, alpha),
+        partial(entmax_backward, alpha - 1),
+    )
+
+
+def _normmax_prediction(alpha: float) -> _Prediction:
+    """Return alpha-normmax with its entropy."""
+    return _Prediction(
+        partial(normmax, alpha=alpha),
+        lambda p: 1 - torch.linalg.vector_norm(p, alpha, -1),
+        partial(normmax_backward, alpha - 1),
+    )
 
 
 class _FenchelYoung(torch.autograd.Function):
@@ -33,20 +85,18 @@ class _FenchelYoung(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(name: str, scores: Tensor, targets: Tensor, kept: Tensor) -> tuple[Tensor, Tensor]:
-        sparse = name == "sparsemax"
-        p = sparsemax(scores) if sparse else entmax15(scores)
-        alpha = 2.0 if sparse else 1.5
+    def forward(
+        prediction: _Prediction, scores: Tensor, targets: Tensor, kept: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        p = prediction.predict(scores)
         above = scores - scores.gather(-1, targets.unsqueeze(-1))
-        powers = p * p if sparse else p * p.sqrt()  # p^alpha
-        entropy = (1 - powers.sum(-1)) / (alpha * (alpha - 1))
         # A score of -inf has p = 0; masking prevents the product 0 * inf = NaN.
-        loss = (p * above.masked_fill(p == 0, 0)).sum(-1) + entropy
+        loss = (p * above.masked_fill(p == 0, 0)).sum(-1) + prediction.entropy(p)
         return loss.clamp_min(0).masked_fill(~kept, 0), p
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.name, _, targets, kept = inputs
+        ctx.prediction, _, targets, kept = inputs
         ctx.save_for_backward(output[1], targets, kept)
         ctx.set_materialize_grads(False)
 
@@ -61,18 +111,20 @@ class _FenchelYoung(torch.autograd.Function):
             # An ignored row has no gradient even if its p is NaN, which 0 * NaN would not achieve.
             scores = scores.masked_fill(~kept.unsqueeze(-1), 0)
         if by_p is not None:
-            through = normalizer_backward(ctx.name, by_p, p, None)[0]
+            through = ctx.prediction.pull_back(by_p, p)
             scores = through if scores is None else scores + through
         return None, scores, None, None
 
 
-def _loss(name: str, scores: Tensor, targets: Tensor, ignore_index: int, reduction: Reduction) -> Tensor:
+def _loss(
+    prediction: _Prediction, scores: Tensor, targets: Tensor, ignore_index: int, reduction: Reduction
+) -> Tensor:
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction is {reduction!r}, but must be 'mean', 'sum' or 'none'")
     check_scores(scores)
     kept = targets != ignore_index
     classes = targets.to(torch.int64).masked_fill(~kept, 0)
-    losses, _ = apply(_FenchelYoung, name, scores.to(accumulation_dtype(scores.dtype)), classes, kept)
+    losses, _ = apply(_FenchelYoung, prediction, scores.to(accumulation_dtype(scores.dtype)), classes, kept)
     if reduction == "none":
         return losses
     total = losses.sum()
@@ -82,6 +134,7 @@ def _loss(name: str, scores: Tensor, targets: Tensor, ignore_index: int, reducti
 def sparsemax_loss(
     scores: Float[Tensor, "*N V"],
     targets: Int[Tensor, "*N"],
+    k: int | None = None,
     *,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
@@ -91,6 +144,8 @@ def sparsemax_loss(
     Args:
         scores: The score of each class; half precision is computed in float32.
         targets: The correct class, in [0, V), or `ignore_index`.
+        k: The number of largest scores to which the computation is first restricted; see `sparsemax`. The
+            loss does not depend on it. Default: None, all scores at once.
         ignore_index: Target of ignored positions, whose loss and gradient are 0.
         reduction: "mean" over the targets that are not ignored (0 if there are none), "sum", or "none" for
             the loss of each target.
@@ -100,14 +155,15 @@ def sparsemax_loss(
 
     Raises:
         TypeError: The scores are not floating-point numbers.
-        ValueError: `reduction` is not one of these values.
+        ValueError: `reduction` is not one of these values, or k is less than 1.
     """
-    return _loss("sparsemax", scores, targets, ignore_index, reduction)
+    return _loss(_entmax_prediction(2.0, k), scores, targets, ignore_index, reduction)
 
 
 def entmax15_loss(
     scores: Float[Tensor, "*N V"],
     targets: Int[Tensor, "*N"],
+    k: int | None = None,
     *,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
@@ -116,4 +172,41 @@ def entmax15_loss(
 
     Arguments, result and errors are those of `sparsemax_loss`.
     """
-    return _loss("entmax15", scores, targets, ignore_index, reduction)
+    return _loss(_entmax_prediction(1.5, k), scores, targets, ignore_index, reduction)
+
+
+def entmax_loss(
+    scores: Float[Tensor, "*N V"],
+    targets: Int[Tensor, "*N"],
+    alpha: float = 1.5,
+    k: int | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*#N"]:
+    """Compute the loss that matches `entmax` with the same alpha, in (1, 4].
+
+    The other arguments, the result and further errors are those of `sparsemax_loss`.
+
+    Raises:
+        ValueError: Alpha is out of range.
+    """
+    return _loss(_entmax_prediction(alpha, k), scores, targets, ignore_index, reduction)
+
+
+def normmax_loss(
+    scores: Float[Tensor, "*N V"],
+    targets: Int[Tensor, "*N"],
+    alpha: float = 2.0,
+    *,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Float[Tensor, "*#N"]:
+    """Compute the loss that matches `normmax` with the same alpha, in (1, 10,000].
+
+    The other arguments, the result and further errors are those of `sparsemax_loss`.
+
+    Raises:
+        ValueError: Alpha is out of range.
+    """
+    return _loss(_normmax_prediction(alpha), scores, targets, ignore_index, reduction)

@@ -11,6 +11,7 @@ from regard.data.batch import Batch
 from regard.data.links import Links
 from regard.data.text import TextProcessor, TextSide
 from regard.data.whitespace import ASCII_WHITESPACE
+from regard.generation.attribution import attribute_pairs
 from regard.generation.beam import eval_mode
 from regard.generation.blocks import TokenPair, pair_batches, pair_blocks
 from regard.generation.config import AlignmentConfig, GenerationBatchConfig
@@ -47,6 +48,8 @@ class ForcedResult:
         log_probs: Log-probabilities of the reference tokens, in nats.
         weights: Attention weights of each attention layer, before each token is known (prior).
         posteriors: Attention of each layer after each token is known (posterior).
+        contributions: Positive and negative contributions of the source tokens if the map is an attribution,
+            which both `weights` and `posteriors` then show; see `regard.generation.attribution`.
     """
 
     number: int
@@ -58,6 +61,7 @@ class ForcedResult:
     log_probs: Float[np.ndarray, "T"]
     weights: tuple[Float[np.ndarray, "T _ S"], ...]
     posteriors: tuple[Float[np.ndarray, "T _ S"], ...]
+    contributions: Float[np.ndarray, "T S"] | None = None
 
     @property
     def token_words(self) -> WordIndices:
@@ -66,8 +70,8 @@ class ForcedResult:
 
     @property
     def attends(self) -> bool:
-        """Return whether the model attends to the source in any layer."""
-        return any(layer.any() for layer in self.posteriors)
+        """Return whether the model attends to the source in any layer, or the map is an attribution."""
+        return self.contributions is not None or any(layer.any() for layer in self.posteriors)
 
     def attention_map(
         self, config: AlignmentConfig, prior: bool = False, name: str = "the model"
@@ -114,6 +118,7 @@ def force_decode_lines(
     text: TextProcessor,
     pairs: Iterable[tuple[str, str]],
     config: GenerationBatchConfig,
+    alignment: AlignmentConfig | None = None,
 ) -> Iterator[ForcedResult | None]:
     """Run forced decoding on given translations, in order and in bounded memory.
 
@@ -122,6 +127,7 @@ def force_decode_lines(
         text: Text processing of both sides.
         pairs: Source lines and their translations.
         config: Batch limits. The results do not depend on them.
+        alignment: The kind of the map, which may be an attribution. Default: attention.
 
     Yields:
         One result per pair. It is None, with a warning, if the source is empty or either side is too long.
@@ -131,9 +137,10 @@ def force_decode_lines(
         found: list[ForcedResult | None] = [None] * len(block)
         for rows, batch in pair_batches(text, block, config):
             chosen = [block[row] for row in rows]
-            for row, line in zip(
-                rows, _force_decode_batch(model, text, chosen, batch.to(device)), strict=True
-            ):
+            decoded = _force_decode_batch(
+                model, text, chosen, batch.to(device), alignment or AlignmentConfig()
+            )
+            for row, line in zip(rows, decoded, strict=True):
                 found[row] = line
         for pair, line in zip(block, found, strict=True):
             if pair.error:
@@ -142,9 +149,14 @@ def force_decode_lines(
 
 
 def _force_decode_batch(
-    model: TranslationModel, text: TextProcessor, pairs: Sequence[TokenPair], batch: Batch
+    model: TranslationModel,
+    text: TextProcessor,
+    pairs: Sequence[TokenPair],
+    batch: Batch,
+    alignment: AlignmentConfig,
 ) -> Iterator[ForcedResult]:
     assert batch.target is not None
+    found = [] if alignment.map == "attention" else attribute_pairs(model, batch, alignment)
     with eval_mode(model):
         outcome = model(batch)
         log_probs = outcome.log_likelihood.double().cpu().numpy()
@@ -156,6 +168,12 @@ def _force_decode_batch(
     for row, pair in enumerate(pairs):
         # Copies of the slices let the memory of the padded batch be freed.
         steps, positions = len(pair.target) + 1, len(pair.source) + len(text.sink_tokens)
+        prior, posterior = (
+            (found[row].weights,)
+            if found
+            else tuple(layer[row, :steps, :, :positions].copy() for layer in layers)
+            for layers in (weights, posteriors)
+        )
         yield ForcedResult(
             number=pair.number,
             source=tokens_to_words(text.source, pair.source),
@@ -164,8 +182,9 @@ def _force_decode_batch(
             target_words=tuple(text.target.word_ids(pair.target)),
             correct=correct[row, :steps].copy(),
             log_probs=log_probs[row, :steps].copy(),
-            weights=tuple(layer[row, :steps, :, :positions].copy() for layer in weights),
-            posteriors=tuple(layer[row, :steps, :, :positions].copy() for layer in posteriors),
+            weights=prior,
+            posteriors=posterior,
+            contributions=found[row].contributions if found else None,
         )
 
 

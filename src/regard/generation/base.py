@@ -20,7 +20,6 @@ from regard.generation.blocks import PretokenizedPair, length_error, read_blocks
 from regard.generation.config import (
     GenerationConfig,
     LengthLimits,
-    MbrConfig,
     SamplingConfig,
     search_settings,
 )
@@ -28,13 +27,17 @@ from regard.generation.coverage import CoverageJudge
 from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult, TextHypothesis, log_warnings
+from regard.generation.mbr import MbrConfig
 
 __all__ = ["BaseTranslator", "Capability", "Description"]
 
 Capability = Literal[
+    "attribution",  # maps show the effect of leaving out source tokens instead of attention
     "attention",  # translations have attention weights, from which word links are extracted
+    "continuation",  # any text can be continued
     "ensemble",  # several systems of this kind can be combined
     "fertility",  # lines may specify fertilities
+    "gradient",  # maps show gradients with respect to the source embeddings
     "mbr",  # minimum Bayes risk decoding
     "overrides",  # the configuration of the run can be overridden when the model is loaded
     "precision",  # matrix multiplications can be computed in other precisions than float32
@@ -47,6 +50,7 @@ Capability = Literal[
 ]
 
 _REMEDIES: Mapping[Capability, str] = {
+    "continuation": "use a decoder-only model, such as one of `regard pretrain` with kind = 'causal'",
     "fertility": "use a model with constrained attention that was trained with data.fertility",
     "score": "use a model that computes the probability of a given translation",
     "tune": "use a model whose search has these penalties",
@@ -179,6 +183,11 @@ class BaseTranslator(ABC):
             counts = (one for one in wanted if isinstance(one, int))
             given["beam_size"] = max(self.search.beam_size, *counts, 1)
         changed = dataclasses.replace(self, search=search_settings(self.search, given), **extensions)
+        chosen = changed.search.alignment.map
+        if chosen != "attention":
+            changed.require(
+                "attribution" if chosen == "leave_one_out" else "gradient", f"map {chosen} (--map)"
+            )
         _ = changed.resolved_search  # raises an error for a setting that is not supported
         return changed
 

@@ -154,6 +154,8 @@ def pair_blocks(
     actions = isinstance(text.target.tokenizer, ActionsTokenizer)
     for block in read_blocks(enumerate(pairs, 1), config.buffer_lines):
         found = [_tokenize_pair(number, pair, text, limits) for number, pair in block]
+        if (most := model.constraints.max_pair_length) is not None:
+            found = [_check_pair_length(pair, most - len(text.sink_tokens)) for pair in found]
         if bounded:
             found = _check_fertilities(found, text)
         plain = next((pair for pair in found if not pair.error and STEP not in pair.target), None)
@@ -185,6 +187,15 @@ def pair_batches(
         sources = [text.source.vocabulary.to_ids(block[row].source) for row in rows]
         targets = [[*text.target.vocabulary.to_ids(block[row].target), EOS] for row in rows]
         yield rows, text.batch(sources, targets, [block[row].number for row in rows])
+
+
+def _check_pair_length(pair: TokenPair, limit: int) -> TokenPair:
+    """Return the pair, or one with an error if both sides together have more tokens than the limit."""
+    count = len(pair.source) + len(pair.target)
+    if count <= limit:
+        return pair
+    error = f"the line and its translation have {count} tokens together; the maximum is {limit}"
+    return TokenPair(pair.number, (), (), error)
 
 
 def _check_fertilities(pairs: Sequence[TokenPair], text: TextProcessor) -> list[TokenPair]:

@@ -1,15 +1,12 @@
-"""Settings of decoding: search, sampling, minimum Bayes risk, batches, and the attention for word links."""
+"""Settings of decoding: search, sampling, batches, and the attention for word links."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
-import numpy as np
-from jaxtyping import Float
 from pydantic import Field
 
 from regard.config import configclass, from_dict, option, to_dict
-from regard.errors import UsageError
 
 __all__ = [
     "AlignmentConfig",
@@ -17,21 +14,24 @@ __all__ = [
     "GenerationBatchConfig",
     "GenerationConfig",
     "LengthLimits",
-    "MbrConfig",
+    "MapMethod",
     "SamplingConfig",
     "SearchSchemeConfig",
     "search_settings",
 ]
 
-_DEFAULT_NUM_SAMPLES = 32
 _NESTED_OPTIONS = {
     "coverage_penalty": ("coverage_penalty", "weight"),
     "coverage_epsilon": ("coverage_penalty", "epsilon"),
+    "map": ("alignment", "map"),
     "layer": ("alignment", "layer"),
     "heads": ("alignment", "heads"),
     "shift": ("alignment", "shift"),
     "replace_unk": ("alignment", "replace_unk"),
 }
+
+MapMethod = Literal["attention", "gradient", "integrated_gradients", "leave_one_out"]
+"""Origin of the map of a translation: the model's attention, or an attribution of its predictions."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,17 @@ class SearchSchemeConfig:
 
 @configclass
 class AlignmentConfig:
-    """The attention that word links are extracted from and that is shown as the model's attention map.
+    """The attention, or attribution, that word links are extracted from and that is shown as the model's map.
 
     Only `regard.generation.linking` interprets these settings.
     """
 
+    map: MapMethod = option(
+        default="attention",
+        help="Origin of the attention maps and word links: the model's attention, or an attribution of the "
+        "log-probability of each target token to the source tokens (gradient: gradient times embedding; "
+        "integrated_gradients), or of its probability (leave_one_out: its fall without the source token).",
+    )
     layer: int | None = option(
         default=None,
         help="Index of the attention layer to the source, counted from 0; -1 is the last. Default: the layer "
@@ -185,10 +191,17 @@ class AlignmentConfig:
         default=False, help="Replace each unknown token by the source word that it is linked to."
     )
 
+    def __post_init__(self) -> None:
+        """Reject a layer, heads and a shift for a map that has none."""
+        if self.map != "attention" and (self.layer is not None or self.heads or self.shift):
+            raise ValueError(
+                f'layer, heads and shift select attention: they need map = "attention", not {self.map!r}'
+            )
+
     def record(self) -> dict[str, Any]:
-        """Return the layer, the heads (an empty list means all) and the shift as JSON values."""
+        """Return the map, the layer, the heads (an empty list means all) and the shift as JSON values."""
         layer = -1 if self.layer is None else self.layer
-        return {"layer": layer, "heads": list(self.heads), "shift": self.shift}
+        return {"map": self.map, "layer": layer, "heads": list(self.heads), "shift": self.shift}
 
 
 @configclass
@@ -305,67 +318,6 @@ class SamplingConfig:
     )
 
 
-@configclass
-class MbrConfig:
-    """Settings of minimum Bayes risk decoding."""
-
-    utility: Literal["bleu", "chrf", "rep", "coverage"] = option(
-        default="chrf",
-        help="Utility of a candidate given a reference: sentence-level BLEU or chrF, or 100 minus the REP "
-        "score (rep). coverage: 100 minus the expected number of omitted, added and repeated words per 100 "
-        "source words, by a coverage model.",
-    )
-    num_candidates: int = option(
-        default=0,
-        help="Number of candidates. 0 means the beam size, or 32 samples.",
-        ge=0,
-        le=1_000,
-    )
-    weighting: Literal["auto", "uniform", "probability"] = option(
-        default="auto",
-        help="Weights of the candidates as references: equal (uniform) or proportional to their probability. "
-        "auto: uniform for samples, probability for n-best lists.",
-    )
-
-    def candidate_search(self, search: GenerationConfig, sampled: bool) -> GenerationConfig:
-        """Return the search settings that generate the candidates.
-
-        Args:
-            search: Search settings for a single translation.
-            sampled: Whether the candidates are sampled.
-
-        Raises:
-            UsageError: if there are fewer than two candidates, or more than the beam size.
-        """
-        count = max(
-            self.num_candidates or (_DEFAULT_NUM_SAMPLES if sampled else search.beam_size), search.num_return
-        )
-        if count < 2:
-            raise UsageError(
-                "minimum Bayes risk decoding needs at least 2 candidates: raise the number of candidates or "
-                "the beam size"
-            )
-        if sampled:
-            return replace(search, num_return=count, beam_size=max(search.beam_size, count))
-        if count > search.beam_size:
-            raise UsageError(f"{count} candidates require a beam of at least {count}, not {search.beam_size}")
-        return replace(search, num_return=count)
-
-    def reference_weights(self, log_probs: Sequence[float], sampled: bool) -> Float[np.ndarray, "n"]:
-        """Return the weight of each candidate as a reference. The weights sum to 1.
-
-        Args:
-            log_probs: Log-probability of each candidate, in nats.
-            sampled: Whether the candidates were sampled.
-        """
-        logs = np.array(log_probs, dtype=np.float64)
-        if self.weighting == "uniform" or (self.weighting == "auto" and sampled):
-            return np.full(len(logs), 1 / len(logs))
-        # Subtract the maximum to avoid underflow.
-        shares = np.exp(logs - logs.max())
-        return shares / shares.sum()
-
-
 def search_settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:
     """Return search settings in which the given options (those that are not None) are replaced.
 
@@ -384,6 +336,9 @@ def search_settings(base: GenerationConfig, options: Mapping[str, Any]) -> Gener
     # The heads in the model's settings belong to its own layer.
     elif options.get("layer") is not None and options.get("heads") is None:
         options["heads"] = []
+    # The layer and the heads in the model's settings are those of its attention.
+    if options.get("map") not in (None, "attention"):
+        data["alignment"] |= {"layer": None, "heads": [], "shift": False}
     for name, value in options.items():
         if value is None:
             continue

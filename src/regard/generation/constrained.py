@@ -350,4 +350,9 @@ class RequiredTerms:
     def _encode(self, terms: str) -> dict[str, list[int]]:
         """Return the token ids of each term."""
         whole = (normalize_whitespace(term) for term in terms.split("\t")) if terms else ()
-        return {term: self.target.encode(term) for term in whole if term}
+        return {term: self._encode_term(term) for term in whole if term}
+
+    def _encode_term(self, term: str) -> list[int]:
+        """Return the token ids of a term, which most often follows other words."""
+        inside = self.target.tokenizer.encode_inside(term)
+        return self.target.encode(term) if inside is None else self.target.vocabulary.to_ids(inside)

@@ -65,6 +65,8 @@ class Ensemble(TranslationModel):
         if not models:
             raise UsageError("an ensemble needs at least one model, but none is given")
         self.models = nn.ModuleList(models)
+        self.has_attention_maps = all(model.has_attention_maps for model in models)
+        self.has_self_attention = all(model.has_self_attention for model in models)
 
     def _members(self) -> list[TranslationModel]:
         return list(self.models)  # type: ignore[arg-type]
@@ -79,6 +81,11 @@ class Ensemble(TranslationModel):
         """Return the smallest maximum length of the models, or None if none has a limit."""
         found = [model.max_length for model in self._members()]
         return min((one for one in found if one is not None), default=None)
+
+    @property
+    def scales_embeddings(self) -> bool:
+        """Return whether all models can scale source embeddings."""
+        return all(model.scales_embeddings for model in self._members())
 
     @property
     def constraints(self) -> GenerationConstraints:

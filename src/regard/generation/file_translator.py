@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.data.corpus import read_lines
+from regard.data.hf import is_hub_name, missing_directory_message
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -56,6 +57,8 @@ class FileTranslator(BaseTranslator):
             UsageError: if there is no such file.
             DataError: if the file cannot be read, or does not have one line per line of the text.
         """
+        if is_hub_name(path):
+            raise UsageError(missing_directory_message(path))
         if not path.exists():
             raise UsageError(f"{path}: no such model directory or file with translations")
         lines = list(read_lines(path))

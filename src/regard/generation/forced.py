@@ -11,6 +11,7 @@ from regard.data.batch import Batch, PaddedSequences
 from regard.data.links import Links
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import BOS, EOS
+from regard.generation.attribution import attribute_pairs
 from regard.generation.beam import eval_mode
 from regard.generation.blocks import PretokenizedPair, TokenPair, pair_batches, pair_blocks
 from regard.generation.config import AlignmentConfig, GenerationConfig
@@ -20,7 +21,14 @@ from regard.generation.penalties import HypothesisScorer
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.types import Int, Tensor
 
-__all__ = ["LineScore", "compute_posteriors", "force_decode", "predict_tokens", "score_lines"]
+__all__ = [
+    "LineScore",
+    "attribute_hypotheses",
+    "compute_posteriors",
+    "force_decode",
+    "predict_tokens",
+    "score_lines",
+]
 
 
 def force_decode(
@@ -75,18 +83,42 @@ def compute_posteriors(
         hypotheses: Hypotheses of each sentence.
     """
     made = [list(own) for own in hypotheses]
-    device = batch.source.tokens.device
-    # Hypotheses of the same rank are batched: the i-th iteration takes the i-th hypothesis of each sentence.
-    for place in range(max(map(len, made), default=0) if _has_posterior(model) else 0):
-        rows = [row for row, own in enumerate(made) if place < len(own)]
-        index = torch.tensor(rows, device=device)
-        target = PaddedSequences.pad([[*made[row][place].tokens, EOS] for row in rows]).to(device)
-        source = PaddedSequences(batch.source.tokens[index], batch.source.lengths[index])
-        upper, lower = (None if x is None else x[index] for x in (batch.upper_bounds, batch.lower_bounds))
-        chosen = Batch(source, target, batch.rows[index.to(batch.rows.device)], upper, lower)
+    for place, rows, chosen in _pairs_by_rank(batch, made) if _has_posterior(model) else ():
         for row, forced in zip(rows, force_decode(model, chosen), strict=True):
             made[row][place] = replace(made[row][place], posteriors=forced.posteriors)
     return made
+
+
+def attribute_hypotheses(
+    model: TranslationModel,
+    batch: Batch,
+    hypotheses: Sequence[Sequence[Hypothesis]],
+    config: AlignmentConfig,
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses with the map of a config instead of attention; see `attribute_pairs`.
+
+    Args:
+        model: The model that generated the hypotheses.
+        batch: The sentences, on the model's device.
+        hypotheses: Hypotheses of each sentence.
+        config: The kind of the map. The hypotheses are unchanged if it is `attention`.
+    """
+    made = [list(own) for own in hypotheses]
+    for place, rows, chosen in () if config.map == "attention" else _pairs_by_rank(batch, made):
+        for row, found in zip(rows, attribute_pairs(model, chosen, config), strict=True):
+            made[row][place] = replace(made[row][place], attention=(found.weights,), posteriors=())
+    return made
+
+
+def _pairs_by_rank(
+    batch: Batch, hypotheses: Sequence[Sequence[Hypothesis]]
+) -> Iterator[tuple[int, list[int], Batch]]:
+    """Yield batches of sentences and hypotheses of the same rank, with the rank and the sentences' rows."""
+    device = batch.source.tokens.device
+    for place in range(max(map(len, hypotheses), default=0)):
+        rows = [row for row, own in enumerate(hypotheses) if place < len(own)]
+        target = PaddedSequences.pad([[*hypotheses[row][place].tokens, EOS] for row in rows]).to(device)
+        yield place, rows, batch.with_targets(torch.tensor(rows, device=device), target)
 
 
 def predict_tokens(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
@@ -177,8 +209,12 @@ def score_lines(
     for block in pair_blocks(text, pairs, search, model):
         found: list[Hypothesis | None] = [None] * len(block)
         for rows, batch in pair_batches(text, block, search):
-            for row, hypothesis in zip(rows, force_decode(model, batch.to(device), scorer), strict=True):
-                found[row] = hypothesis
+            batch = batch.to(device)
+            forced = [[one] for one in force_decode(model, batch, scorer)]
+            for row, (one,) in zip(
+                rows, attribute_hypotheses(model, batch, forced, search.alignment), strict=True
+            ):
+                found[row] = one
         for pair, hypothesis in zip(block, found, strict=True):
             if pair.error:
                 _log.warning("line %d has no score: %s", pair.number, pair.error)

@@ -131,6 +131,8 @@ class LineResult:
         """
         if self.fertilities is None or not self.translations:
             return []
+        if self.translations[0].alignment.map != "attention":
+            return []  # the map is an attribution, and received attention is unknown
         received = self.translations[0].hypothesis.attention[-1].mean(axis=1).sum(0).tolist()
         minimum = [low for low, _ in self.fertilities]
         # The sink, if there is one, follows the source tokens and has no minimum.

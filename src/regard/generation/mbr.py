@@ -14,19 +14,84 @@ candidate with the source (`regard.generation.coverage`).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from regard.generation.config import MbrConfig
+from regard.config import configclass, option
+from regard.errors import UsageError
+from regard.generation.config import GenerationConfig
 from regard.generation.coverage import CoverageJudge, coverage_utility
 from regard.metrics.utility import utilities
 from regard.types import Float
 
-__all__ = ["expected_utilities", "rank_by_coverage", "rank_candidates"]
+__all__ = ["MbrConfig", "expected_utilities", "rank_by_coverage", "rank_candidates"]
 
 # Decimals for comparing expected utilities, so that ties do not depend on the order of summation.
 _UTILITY_DECIMALS = 9
+_DEFAULT_NUM_SAMPLES = 32
+
+
+@configclass
+class MbrConfig:
+    """Settings of minimum Bayes risk decoding."""
+
+    utility: Literal["bleu", "chrf", "rep", "coverage"] = option(
+        default="chrf",
+        help="Utility of a candidate given a reference: sentence-level BLEU or chrF, or 100 minus the REP "
+        "score (rep). coverage: 100 minus the expected number of omitted, added and repeated words per 100 "
+        "source words, by a coverage model.",
+    )
+    num_candidates: int = option(
+        default=0,
+        help="Number of candidates. 0 means the beam size, or 32 samples.",
+        ge=0,
+        le=1_000,
+    )
+    weighting: Literal["auto", "uniform", "probability"] = option(
+        default="auto",
+        help="Weights of the candidates as references: equal (uniform) or proportional to their probability. "
+        "auto: uniform for samples, probability for n-best lists.",
+    )
+
+    def candidate_search(self, search: GenerationConfig, sampled: bool) -> GenerationConfig:
+        """Return the search settings that generate the candidates.
+
+        Args:
+            search: Search settings for a single translation.
+            sampled: Whether the candidates are sampled.
+
+        Raises:
+            UsageError: if there are fewer than two candidates, or more than the beam size.
+        """
+        count = max(
+            self.num_candidates or (_DEFAULT_NUM_SAMPLES if sampled else search.beam_size), search.num_return
+        )
+        if count < 2:
+            raise UsageError(
+                "minimum Bayes risk decoding needs at least 2 candidates: raise the number of candidates or "
+                "the beam size"
+            )
+        if sampled:
+            return replace(search, num_return=count, beam_size=max(search.beam_size, count))
+        if count > search.beam_size:
+            raise UsageError(f"{count} candidates require a beam of at least {count}, not {search.beam_size}")
+        return replace(search, num_return=count)
+
+    def reference_weights(self, log_probs: Sequence[float], sampled: bool) -> Float[np.ndarray, "n"]:
+        """Return the weight of each candidate as a reference. The weights sum to 1.
+
+        Args:
+            log_probs: Log-probability of each candidate, in nats.
+            sampled: Whether the candidates were sampled.
+        """
+        logs = np.array(log_probs, dtype=np.float64)
+        if self.weighting == "uniform" or (self.weighting == "auto" and sampled):
+            return np.full(len(logs), 1 / len(logs))
+        # Subtract the maximum to avoid underflow.
+        shares = np.exp(logs - logs.max())
+        return shares / shares.sum()
 
 
 def expected_utilities(

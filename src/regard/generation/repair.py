@@ -21,9 +21,10 @@ from typing import Any
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.base import BaseTranslator, Capability, Description
-from regard.generation.config import GenerationConfig, MbrConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.coverage import CoverageJudge, CoverageJudgment, LineRepair
 from regard.generation.lines import InputLine, LineResult
+from regard.generation.mbr import MbrConfig
 from regard.generation.repair_candidates import (
     RepairCandidate,
     RepairConfig,

@@ -177,6 +177,9 @@ class TokenConstraints:
         ]
         if max_model_length is not None:
             limits = [min(limit, max_model_length - 1) for limit in limits]
+        if (most := constraints.max_pair_length) is not None:
+            pairs = zip(limits, source.lengths.tolist(), strict=True)
+            limits = [max(0, min(limit, most - length)) for limit, length in pairs]
         self.max_length = max(limits, default=0)
         self._shortest = min(limits, default=0)
         self.max_lengths = torch.tensor(limits, device=device)

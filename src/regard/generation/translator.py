@@ -14,6 +14,7 @@ from regard.data.text import TextProcessor
 from regard.data.vocabulary import EOS, UNK
 from regard.errors import UsageError
 from regard.generation.analysis import ForcedResult, force_decode_lines
+from regard.generation.attribution import has_gradient
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.beam import beam_search, beam_searches, eval_mode
 from regard.generation.blocks import (
@@ -23,10 +24,10 @@ from regard.generation.blocks import (
     pair_batches,
     pair_blocks,
 )
-from regard.generation.config import GenerationConfig, LengthLimits, MbrConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, LengthLimits, SamplingConfig
 from regard.generation.constrained import RequiredOutput, RequiredTerms, TermConstraints
 from regard.generation.coverage import CoverageJudge
-from regard.generation.forced import LineScore, compute_posteriors, score_lines
+from regard.generation.forced import LineScore, attribute_hypotheses, compute_posteriors, score_lines
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import (
     InputLine,
@@ -36,7 +37,7 @@ from regard.generation.lines import (
     parse_user_fertilities,
 )
 from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
-from regard.generation.mbr import rank_by_coverage, rank_candidates
+from regard.generation.mbr import MbrConfig, rank_by_coverage, rank_candidates
 from regard.generation.parallel import map_batches
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.sampling import sample
@@ -76,9 +77,16 @@ class Translator(BaseTranslator):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """All capabilities; fertilities need a budget and constrained attention."""
+        """All that the model supports; fertilities need a budget and constrained attention."""
         found: frozenset[Capability] = frozenset(get_args(Capability))
-        return found if self._has_fertilities else found - {"fertility"}
+        missing: dict[Capability, bool] = {
+            "fertility": self._has_fertilities,
+            "attention": self.model.has_attention_maps,
+            "continuation": self.model.continues_text,
+            "gradient": has_gradient(self.model),
+            "self_attention": self.model.has_self_attention,
+        }
+        return found - {name for name, present in missing.items() if not present}
 
     @cached_property
     def _has_fertilities(self) -> bool:
@@ -114,7 +122,9 @@ class Translator(BaseTranslator):
         searches = [self._search([results[row] for row in rows]) for rows in batches]
         outcomes = map_batches(self.model, searches, lambda search: search())
         for rows, searched in zip(batches, outcomes, strict=True):
-            for row, found in zip(rows, searched, strict=True):
+            for row, found in zip(
+                rows, self._attribute([results[row] for row in rows], searched), strict=True
+            ):
                 result = results[row]
                 written = self._select(
                     result.line.text, [self._detokenize(result, hypothesis) for hypothesis in found]
@@ -126,6 +136,15 @@ class Translator(BaseTranslator):
                     result.line, source_tokens, written, None, result.fertilities, missing
                 )
         return [self._retry_without_terms(result) if result.missing_terms else result for result in results]
+
+    def _attribute(
+        self, results: Sequence[LineResult], found: list[list[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of a batch of lines with the map of the search settings."""
+        # A second batch, because most searches need none.
+        if self.search.alignment.map == "attention":
+            return found
+        return attribute_hypotheses(self.model, self._batch(results)[0], found, self.search.alignment)
 
     def _retry_without_terms(self, result: LineResult) -> LineResult:
         """Translate a line again without the terms that its best translation does not contain.
@@ -306,7 +325,7 @@ class Translator(BaseTranslator):
 
     def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
         """Run forced decoding on given translations, with their attention; see `force_decode_lines`."""
-        return force_decode_lines(self.model, self.text, pairs, self.search)
+        return force_decode_lines(self.model, self.text, pairs, self.search, self.search.alignment)
 
     def self_attention(
         self, result: LineResult, translation: TextHypothesis

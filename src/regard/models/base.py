@@ -160,12 +160,15 @@ class GenerationConstraints:
         suppressed: Tokens that are never generated.
         suppressed_first: Tokens that are never generated at the first time step.
         banned_sequences: Sequences of two or more tokens that are never generated.
+        max_pair_length: Maximum number of tokens of a source sentence with its sinks and of its translation
+            without the end symbol, together. None means no maximum.
     """
 
     prefix: tuple[int, ...] = (BOS,)
     suppressed: tuple[int, ...] = ()
     suppressed_first: tuple[int, ...] = ()
     banned_sequences: tuple[tuple[int, ...], ...] = ()
+    max_pair_length: int | None = None
 
 
 class TrainableSystem:
@@ -257,10 +260,16 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
     Attributes:
         objective: The training objective.
         reward: The reward of the objective `reinforce`; see `Attention`.
+        continues_text: Whether the model can continue any text, and not only translate.
+        has_attention_maps: Whether the model returns the attention to the source.
+        has_self_attention: Whether the model returns self-attention, if it has any.
     """
 
     objective: Objective = "marginal"
     reward: Reward | None = None
+    continues_text: bool = False
+    has_attention_maps: bool = True
+    has_self_attention: bool = True
 
     @classmethod
     def build(cls, config: Any, text: TextProcessor, model_dir: Path | None = None) -> "TranslationModel":
@@ -276,6 +285,11 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
     def constraints(self) -> GenerationConstraints:
         """The prefix of every translation, and the tokens that must not be generated."""
         return GenerationConstraints()
+
+    @property
+    def scales_embeddings(self) -> bool:
+        """Whether the model applies `PaddedSequences.embedding_scale` to the source embeddings."""
+        return False
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the names of the pre-trained parameters, grouped by layer, from the output to the input.

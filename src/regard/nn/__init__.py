@@ -1,5 +1,6 @@
 """Modules for the transformations, their scans over time steps and their losses."""
 
+from regard.nn.losses import Entmax15Loss, EntmaxLoss, NormmaxLoss, SparsemaxLoss
 from regard.nn.modules import (
     ConstrainedSoftmax,
     ConstrainedSoftmaxScan,
@@ -7,11 +8,11 @@ from regard.nn.modules import (
     ConstrainedSparsemaxScan,
     Entmax,
     Entmax15,
-    Entmax15Loss,
     Fusedmax,
+    Normmax,
+    Oscarmax,
     Softmax,
     Sparsemax,
-    SparsemaxLoss,
 )
 
 __all__ = [
@@ -22,7 +23,11 @@ __all__ = [
     "Entmax",
     "Entmax15",
     "Entmax15Loss",
+    "EntmaxLoss",
     "Fusedmax",
+    "Normmax",
+    "NormmaxLoss",
+    "Oscarmax",
     "Softmax",
     "Sparsemax",
     "SparsemaxLoss",

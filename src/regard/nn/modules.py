@@ -1,4 +1,4 @@
-"""Modules for the transformations, their scans over time steps and their losses.
+"""Modules for the transformations and their scans over time steps.
 
 Each module calls the function of the same name in `regard.functional`.
 """
@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from regard import functional
-from regard.functional.entmax import MAX_ALPHA
+from regard.functional.entmax import MAX_ALPHA, check_alpha
 from regard.functional.fusedmax import check_strength
-from regard.functional.losses import Reduction
-from regard.types import Bool, Float, Int, Tensor
+from regard.functional.normmax import check_norm_alpha
+from regard.types import Bool, Float, Tensor
 
 __all__ = [
     "ConstrainedSoftmax",
@@ -23,11 +23,11 @@ __all__ = [
     "ConstrainedSparsemaxScan",
     "Entmax",
     "Entmax15",
-    "Entmax15Loss",
     "Fusedmax",
+    "Normmax",
+    "Oscarmax",
     "Softmax",
     "Sparsemax",
-    "SparsemaxLoss",
 ]
 
 MIN_LEARNED_ALPHA = 1.0 + 1e-3  # minimum of a learned alpha, because the formula divides by alpha - 1
@@ -68,13 +68,47 @@ class Softmax(_Normalizer):
     function = staticmethod(functional.softmax)
 
 
-class Sparsemax(_Normalizer):
+class _TopNormalizer(_AlongDimension):
+    """A sparse transformation along one dimension.
+
+    Args:
+        dim: The dimension that sums to 1.
+        k: The number of largest scores to which the computation is first restricted; see
+            `regard.functional.sparsemax`. Default: None, all scores at once.
+
+    Raises:
+        ValueError: k is less than 1.
+    """
+
+    def __init__(self, dim: int = -1, k: int | None = None) -> None:
+        super().__init__(dim)
+        check_count(k)
+        self.k = k
+
+    def forward(
+        self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
+    ) -> Float[Tensor, "*B"]:
+        """Transform `scores`; the mask is True where a position may be attended."""
+        return self.function(scores, self.dim, self.k, mask=mask)
+
+    def extra_repr(self) -> str:
+        """Return the settings, for `repr`."""
+        return super().extra_repr() + ("" if self.k is None else f", k={self.k}")
+
+
+def check_count(k: int | None) -> None:
+    """Raise `ValueError` unless k is None or at least 1, at the place where it was given."""
+    if k is not None and k < 1:
+        raise ValueError(f"k is {k}, but must be at least 1")
+
+
+class Sparsemax(_TopNormalizer):
     """Module for `regard.functional.sparsemax`."""
 
     function = staticmethod(functional.sparsemax)
 
 
-class Entmax15(_Normalizer):
+class Entmax15(_TopNormalizer):
     """Module for `regard.functional.entmax15`."""
 
     function = staticmethod(functional.entmax15)
@@ -86,20 +120,26 @@ class Entmax(_Normalizer):
     Args:
         alpha: A value in (1, 4]; larger values give sparser results. The initial value if alpha is learned.
         dim: The dimension that sums to 1.
+        k: The number of largest scores to which the computation is first restricted; see
+            `regard.functional.sparsemax`. Default: None, all scores at once.
         learnable: Whether alpha is a parameter: alpha = 1 + 3 sigmoid(logit).
 
     Raises:
-        ValueError: Alpha is not in (1, 4], or is learnable and too close to an end to receive a gradient.
+        ValueError: k is less than 1, or alpha is not in (1, 4], or is learnable and too close to an end to
+            receive a gradient.
     """
 
     logit: nn.Parameter | None
 
-    def __init__(self, alpha: float = 1.5, dim: int = -1, *, learnable: bool = False) -> None:
+    def __init__(
+        self, alpha: float = 1.5, dim: int = -1, k: int | None = None, *, learnable: bool = False
+    ) -> None:
         """Check alpha, and create a parameter if it is learned."""
         super().__init__(dim)
+        check_count(k)
+        self.k = k
         # Checked here and not at the first call, so that the traceback shows where the value was given.
-        if not 1 < alpha <= MAX_ALPHA:
-            raise ValueError(f"alpha is {alpha:g}, but entmax requires alpha in (1, {MAX_ALPHA:g}]")
+        check_alpha(alpha)
         # At the ends, the clamp would give no gradient or the logit would be infinite.
         if learnable and not MIN_LEARNED_ALPHA <= alpha < MAX_ALPHA:
             raise ValueError(
@@ -124,7 +164,7 @@ class Entmax(_Normalizer):
         self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
     ) -> Float[Tensor, "*B"]:
         """Compute the alpha-entmax of `scores`; the mask is True where a position may be attended."""
-        return functional.entmax(scores, self.alpha, mask=mask, dim=self.dim)
+        return functional.entmax(scores, self.alpha, self.dim, self.k, mask=mask)
 
     def extra_repr(self) -> str:
         """Return the settings, for `repr`."""
@@ -132,12 +172,12 @@ class Entmax(_Normalizer):
         return f"alpha={alpha:g}, learnable={self.logit is not None}, dim={self.dim}"
 
 
-class Fusedmax(_Normalizer):
-    """Module for `regard.functional.fusedmax`.
+class _GroupedNormalizer(_AlongDimension):
+    """A transformation with equal weights within groups of positions.
 
     Args:
-        strength: Strength lambda, at least 0; larger values make neighboring weights more equal.
-        dim: The dimension that sums to 1, along which positions are neighbors.
+        strength: Strength lambda, at least 0; larger values make more weights equal.
+        dim: The dimension that sums to 1.
 
     Raises:
         ValueError: The strength is negative, infinite or NaN.
@@ -153,12 +193,52 @@ class Fusedmax(_Normalizer):
     def forward(
         self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
     ) -> Float[Tensor, "*B"]:
-        """Compute the fusedmax of `scores`; the mask is True where a position may be attended."""
-        return functional.fusedmax(scores, self.strength, mask=mask, dim=self.dim)
+        """Transform `scores`; the mask is True where a position may be attended."""
+        return self.function(scores, self.strength, mask=mask, dim=self.dim)
 
     def extra_repr(self) -> str:
         """Return the settings, for `repr`."""
         return f"strength={self.strength:g}, dim={self.dim}"
+
+
+class Fusedmax(_GroupedNormalizer):
+    """Module for `regard.functional.fusedmax`; neighbors are along `dim`."""
+
+    function = staticmethod(functional.fusedmax)
+
+
+class Oscarmax(_GroupedNormalizer):
+    """Module for `regard.functional.oscarmax`."""
+
+    function = staticmethod(functional.oscarmax)
+
+
+class Normmax(_AlongDimension):
+    """Module for `regard.functional.normmax`.
+
+    Args:
+        alpha: The exponent of the norm, in (1, 10,000].
+        dim: The dimension that sums to 1.
+
+    Raises:
+        ValueError: Alpha is out of range.
+    """
+
+    def __init__(self, alpha: float = 2.0, dim: int = -1) -> None:
+        """Check alpha."""
+        super().__init__(dim)
+        check_norm_alpha(alpha)
+        self.alpha = alpha
+
+    def forward(
+        self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
+    ) -> Float[Tensor, "*B"]:
+        """Compute the normmax of `scores`; the mask is True where a position may be attended."""
+        return functional.normmax(scores, self.alpha, mask=mask, dim=self.dim)
+
+    def extra_repr(self) -> str:
+        """Return the settings, for `repr`."""
+        return f"alpha={self.alpha:g}, dim={self.dim}"
 
 
 class _ConstrainedNormalizer(_AlongDimension):
@@ -226,39 +306,3 @@ class ConstrainedSparsemaxScan(_Scan):
     """Module for `regard.functional.constrained_sparsemax_scan`."""
 
     function = staticmethod(functional.constrained_sparsemax_scan)
-
-
-class _Loss(nn.Module):
-    """A loss over classes, with arguments like those of `torch.nn.CrossEntropyLoss`.
-
-    Args:
-        ignore_index: Target of ignored positions.
-        reduction: "mean" over the targets that are not ignored, "sum" or "none".
-    """
-
-    function: ClassVar[Callable[..., Tensor]]
-
-    def __init__(self, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
-        super().__init__()
-        self.ignore_index = ignore_index
-        self.reduction: Reduction = reduction
-
-    def forward(self, scores: Float[Tensor, "*N V"], targets: Int[Tensor, "*N"]) -> Float[Tensor, "*#N"]:
-        """Compute the loss of the targets under the transformation of the scores."""
-        return self.function(scores, targets, ignore_index=self.ignore_index, reduction=self.reduction)
-
-    def extra_repr(self) -> str:
-        """Return the settings, for `repr`."""
-        return f"ignore_index={self.ignore_index}, reduction={self.reduction!r}"
-
-
-class SparsemaxLoss(_Loss):
-    """Module for `regard.functional.sparsemax_loss`."""
-
-    function = staticmethod(functional.sparsemax_loss)
-
-
-class Entmax15Loss(_Loss):
-    """Module for `regard.functional.entmax15_loss`."""
-
-    function = staticmethod(functional.entmax15_loss)

@@ -1,4 +1,4 @@
-"""Plot the analyses of systems: errors by sentence, attention statistics, scores by source length.
+"""Plot the analyses of systems: errors, attention statistics, faithfulness, scores by source length.
 
 The figures of attention statistics are those of Shankar & Sarawagi (2019), Figures 3 and 4, and the figure of
 scores by length is that of Indurthi et al. (2019), Figure 2.
@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from regard.errors import DataError
 from regard.metrics.attention import AttentionStatistics, Histogram
+from regard.metrics.base import Estimate
 from regard.metrics.by_length import LengthScores
 from regard.plotting.charts import (
     label_axes,
@@ -30,15 +31,19 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 __all__ = [
+    "check_chart",
     "coverage_chart",
     "entropy_chart",
     "error_chart",
+    "faithfulness_chart",
     "length_chart",
     "plot_accuracy_by_entropy",
     "plot_coverage",
     "plot_entropy",
     "plot_error_counts",
+    "plot_faithfulness",
     "plot_length",
+    "plot_sentence_probabilities",
 ]
 
 _MIN_STEPS_PER_BIN = 10  # time steps: the accuracy of a bin with fewer steps is too noisy to plot
@@ -76,6 +81,40 @@ def error_chart(counts: Float[np.ndarray, "N"]) -> Figure:
     summary = f"{int((counts > 0).sum())} of {len(counts)} sentences have errors."
     plot = partial(plot_error_counts, counts=counts)
     return Figure("Errors per sentence", summary, lambda: panel_figure([], [plot]))
+
+
+# Coverage
+
+
+def plot_sentence_probabilities(
+    ax: "matplotlib.axes.Axes", probabilities: Mapping[str, Float[np.ndarray, "N"]]
+) -> None:
+    """Plot for each kind of error the number of sentences whose probability reaches a threshold.
+
+    Args:
+        ax: The axes.
+        probabilities: Probability of each sentence, by kind of error.
+    """
+    thresholds = np.linspace(0, 1, 101)
+    curves = [(values[:, None] >= thresholds).sum(axis=0).astype(float) for values in probabilities.values()]
+    for number, (name, curve) in enumerate(zip(probabilities, curves, strict=True)):
+        plot_curve(ax, number, thresholds, curve, name=name)
+    set_numeric_axis(ax, 0, 1)
+    # All sentences have a probability of at least 0, so the interesting part starts after it.
+    set_value_axis(ax, [curve[1:] for curve in curves])
+    label_axes(ax, "Sentences with an error", "threshold of the probability")
+
+
+def check_chart(probabilities: Mapping[str, Float[np.ndarray, "N"]]) -> Figure:
+    """Return the figure of the sentences with a probable error, by kind and threshold.
+
+    Args:
+        probabilities: Probability of each sentence, by kind of error.
+    """
+    parts = (f"{int((values >= 0.5).sum())} {name}" for name, values in probabilities.items())
+    summary = f"Sentences with a probability of at least 0.5: {', '.join(parts)}."
+    plot = partial(plot_sentence_probabilities, probabilities=probabilities)
+    return Figure("Coverage check", summary, lambda: panel_figure(list(probabilities), [plot]))
 
 
 # Attention
@@ -256,3 +295,44 @@ def length_chart(
         "; ".join(summary) + ".",
         lambda: panel_figure(list(systems), panels),
     )
+
+
+# Faithfulness
+
+
+def plot_faithfulness(ax: "matplotlib.axes.Axes", models: Mapping[str, Mapping[str, Estimate]]) -> None:
+    """Plot the fall of the probabilities by the rule that selects the removed source token.
+
+    Args:
+        ax: The axes.
+        models: Fall in percentage points by model name and rule; all models have the same rules.
+    """
+    rules = list(next(iter(models.values())))
+    middles = np.arange(len(rules), dtype=np.float64)
+    gap = min(_SYSTEM_GAP, _MAX_SYSTEM_SPREAD / max(len(models) - 1, 1))
+    plotted: list[np.ndarray] = []
+    for i, (name, falls) in enumerate(models.items()):
+        values = np.array([falls[rule].value for rule in rules])
+        intervals = np.array([(falls[rule].low, falls[rule].high) for rule in rules])
+        plot_curve(ax, i, middles + (i - (len(models) - 1) / 2) * gap, values, intervals, name)
+        plotted += [values, intervals.ravel()]
+    ax.set_xlim(-0.5, len(rules) - 0.5)
+    ax.set_xticks(middles, [rule.replace("_", "\n") for rule in rules], color=INK)
+    set_value_axis(ax, plotted)
+    label_axes(
+        ax, "Fall of the probability (percentage points)", "removed token", "error bars: 95 % intervals"
+    )
+
+
+def faithfulness_chart(models: Mapping[str, Mapping[str, Estimate]]) -> Figure:
+    """Return the figure of `plot_faithfulness`.
+
+    Args:
+        models: Fall in percentage points by model name and rule.
+    """
+    summary = "; ".join(
+        f"{name}, {rule}: {fall.value:.2f}" for name, falls in models.items() for rule, fall in falls.items()
+    )
+    plot = partial(plot_faithfulness, models=models)
+    title = "Fall of a token's probability when its most attributed source token is removed"
+    return Figure(title, f"{summary}.", lambda: panel_figure(list(models), [plot]))

@@ -21,6 +21,7 @@ from regard.errors import UsageError
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores, SystemScore
 from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable
+from regard.reporting.sentence_statistics import rounded, sentence_statistics
 from regard.reporting.systems import SentenceResult, SystemResults, system_maps
 from regard.reporting.training_curves import Curves
 from regard.reporting.word_maps import MapKind, MapPacker, WordMaps
@@ -28,8 +29,18 @@ from regard.reporting.word_maps import MapKind, MapPacker, WordMaps
 __all__ = ["PageCheck", "Report", "render", "script_json"]
 
 _STYLES = ("base.css", "report.css")
-_SCRIPTS = ("map.js", "marks.js", "report-data.js", "report-charts.js", "report-sentence.js", "report.js")
-_DIGITS = 4
+_SCRIPTS = (
+    "map-colors.js",
+    "map.js",
+    "marks.js",
+    "scroll.js",
+    "report-data.js",
+    "report-export.js",
+    "report-charts.js",
+    "report-sentence.js",
+    "report-summary.js",
+    "report.js",
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,7 @@ class Report:
         notes: Notes for the reader, one sentence each.
         columns: Additional columns of the table of scores: one cell per system, by column heading.
         check: Errors that a detector finds without a reference.
+        date: Date of the report, as YYYY-MM-DD.
     """
 
     title: str
@@ -88,6 +100,7 @@ class Report:
     notes: Sequence[str] = ()
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     check: PageCheck | None = None
+    date: str | None = None
 
 
 def render(report: Report) -> str:
@@ -96,6 +109,7 @@ def render(report: Report) -> str:
     packer = MapPacker()
     data = {
         "title": report.title,
+        "date": report.date,
         "source": report.source,
         "reference": report.reference,
         "check": report.check and report.check.describe(),
@@ -104,7 +118,15 @@ def render(report: Report) -> str:
         **_scores(report.scores),
         "columns": [[head, list(cells)] for head, cells in report.columns.items()],
         "attention": [None if one is None else _attention(one) for one in report.scores.attention],
-        "figures": _sentence_statistics(report),
+        "figures": [
+            one.to_data()
+            for one in sentence_statistics(
+                report.systems,
+                report.scores,
+                report.reference is not None,
+                report.check and report.check.sentences,
+            )
+        ],
         "sentences": [_sentence(report, row, packer) for row in range(len(report.sentence_pairs))],
     }
     styles, scripts = ("\n".join(map(_asset, names)) for names in (_STYLES, _SCRIPTS))
@@ -154,10 +176,6 @@ def _finite(value: Any) -> Any:
     return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, _DIGITS)
-
-
 # Systems and their scores
 
 
@@ -166,7 +184,8 @@ def _system(system: SystemResults) -> dict[str, Any]:
         "name": system.name,
         "path": system.path,
         "bounded": system.has_fertilities,
-        "perplexity": _round(system.perplexity),
+        "card": [("location", system.path, "")] if system.card is None else system.card.rows(),
+        "perplexity": rounded(system.perplexity),
         "own": [_kind(kind) for kind in system_maps(system, forced=False)],
         "forced": [_kind(kind) for kind in system_maps(system, forced=True)],
         "curves": None if system.curves is None else _curves(system.curves),
@@ -178,13 +197,13 @@ def _kind(kind: MapKind) -> list[int | bool | None]:
 
 
 def _curves(curves: Curves) -> dict[str, Any]:
-    def rounded(points: tuple[tuple[float, float], ...]) -> list[list[float | None]]:
-        return [[x, _round(y)] for x, y in points]
+    def listed(points: tuple[tuple[float, float], ...]) -> list[list[float | None]]:
+        return [[x, rounded(y)] for x, y in points]
 
     return {
-        "train": rounded(curves.train),
-        "valid": rounded(curves.valid),
-        "scores": {name: rounded(points) for name, points in curves.scores},
+        "train": listed(curves.train),
+        "valid": listed(curves.valid),
+        "scores": {name: listed(points) for name, points in curves.scores},
         "best": curves.best_step,
         "broken": curves.num_malformed_lines,
     }
@@ -218,83 +237,26 @@ def _scores(scores: ScoreTable) -> dict[str, Any]:
 def _scored(scored: SystemScore) -> dict[str, Any]:
     difference = scored.difference
     return {
-        "value": _round(scored.value),
-        "interval": [_round(end) for end in scored.interval or (None, None)],
-        "difference": None if difference is None else _round(difference.value),
-        "p": _round(scored.p_value),
+        "value": rounded(scored.value),
+        "interval": [rounded(end) for end in scored.interval or (None, None)],
+        "difference": None if difference is None else rounded(difference.value),
+        "p": rounded(scored.p_value),
     }
 
 
 def _by_length(scores: LengthScores) -> list[list[float | None] | None]:
     return [
-        None if one is None else [_round(one.value), *(_round(end) for end in one.interval or (None, None))]
+        None if one is None else [rounded(one.value), *(rounded(end) for end in one.interval or (None, None))]
         for one in scores.buckets
     ]
 
 
 def _attention(statistics: AttentionStatistics) -> dict[str, Any]:
     record = statistics.record()
-    return {key: _round(value) if isinstance(value, float) else value for key, value in record.items()}
+    return {key: rounded(value) if isinstance(value, float) else value for key, value in record.items()}
 
 
 # Sentences
-
-
-def _sentence_statistics(report: Report) -> list[dict[str, Any]]:
-    """Return the statistics for sorting and filtering sentences: one number per sentence and system."""
-    scores, systems = report.scores, report.systems
-    sentences = [[one.sentence for one in system.sentences] for system in systems]
-    lengths = [[float(len(one.source)) for one in own] for own in sentences]
-    found = [_statistic("length", "source length (words)", lengths, 0)]
-    for key, digits in (("bleu", 1), ("chrf", 1), ("meteor", 1)):
-        if key in scores.sentence_scores:
-            values = [one.tolist() for one in scores.sentence_scores[key]]
-            found.append(_statistic(key, scores.names[key], values, digits))
-    if report.reference is not None:
-        repetitions = [[one.repetition_score for one in own] for own in sentences]
-        found.append(_statistic("rep", "repetitions", repetitions, 0))
-    if "drop" in scores.sentence_scores:
-        dropped = [[float(len(one.dropped)) for one in own] for own in sentences]
-        found.append(_statistic("drop", "dropped words", dropped, 0))
-    for key, name, digits in (
-        ("entropy", "attention entropy (nats)", 3),
-        ("coverage", "source coverage", 3),
-        ("log_prob", "log-probability per token (nats)", 3),
-    ):
-        values = [[getattr(one, key) for one in system.sentences] for system in systems]
-        if any(value is not None for own in values for value in own):
-            found.append(_statistic(key, name, values, digits))
-    return found + _check_statistics(report)
-
-
-def _check_statistics(report: Report) -> list[dict[str, Any]]:
-    """Return the probabilities of each error, and the largest of them, by which the sentences are sorted."""
-    if report.check is None:
-        return []
-    found = [[one and one["probabilities"] for one in own] for own in report.check.sentences]
-    worst = [
-        [None if one is None else max((value or 0.0 for value in one.values()), default=0.0) for one in own]
-        for own in found
-    ]
-    kinds = dict.fromkeys(error for own in found for one in own if one for error in one)
-    return [
-        _statistic("check", "any error (probability)", worst, 3),
-        *(_statistic(error, f"{error} (probability)", _values(found, error), 3) for error in kinds),
-    ]
-
-
-def _values(found: Sequence[Sequence[Mapping[str, float] | None]], error: str) -> list[list[float | None]]:
-    """Return the probability of an error for each system and sentence."""
-    return [[None if one is None else one.get(error) for one in own] for own in found]
-
-
-def _statistic(key: str, name: str, values: Sequence[Sequence[float | None]], digits: int) -> dict[str, Any]:
-    return {
-        "key": key,
-        "name": name,
-        "digits": digits,
-        "values": [[_round(value) for value in own] for own in values],
-    }
 
 
 def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
@@ -340,7 +302,7 @@ def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[s
         if received.sink is not None:
             found["sink"] = round(received.sink, 3)
         if received.fertility is not None:
-            found["fertility"] = [_round(x) for x in received.fertility]
+            found["fertility"] = [rounded(x) for x in received.fertility]
     if shown.error is not None:
         found["error"] = shown.error
     for key, maps, rows in (

@@ -21,6 +21,7 @@ from regard.generation.lines import LineResult, enumerate_lines
 from regard.generation.linking import LayerAttention, attention_map, select_heads
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.attention import SentenceAttention, coverage, entropy
+from regard.reporting.model_card import ModelCard, model_card
 from regard.reporting.training_curves import Curves, read_curves
 from regard.reporting.word_maps import AttentionLayers, MapKind, WordMaps, drop_equal_priors, word_maps
 
@@ -76,6 +77,7 @@ class SystemResults:
         perplexity: Perplexity of the references; None if unknown.
         curves: Training curves; None without a training record.
         has_fertilities: Whether source words have fertilities, that is, upper bounds on their attention.
+        card: Its model card; None for a system without one.
     """
 
     name: str
@@ -85,6 +87,7 @@ class SystemResults:
     perplexity: float | None = None
     curves: Curves | None = None
     has_fertilities: bool = False
+    card: ModelCard | None = None
 
 
 def collect_system(
@@ -133,6 +136,7 @@ def collect_system(
         perplexity=perplexity_of(total, steps),
         curves=_curves(system),
         has_fertilities=translator.text.budget is not None,
+        card=model_card(system),
     )
 
 

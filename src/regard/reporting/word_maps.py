@@ -1,7 +1,8 @@
 """Attention maps of words as the HTML report stores them: 8 bits per weight, compressed in chunks.
 
-A weight of exactly 0 stays 0, and any other weight becomes at least 1 of 255. A word without attention can
-thus be distinguished from a word with very little attention.
+A weight is stored as its square root, so that small weights differ: the smallest is 1/255², about 0.000015.
+The error is at most 1/255. A weight of exactly 0 stays 0, and any other weight becomes at least 1 of 255. A
+word without attention can thus be distinguished from a word with very little attention.
 """
 
 import base64
@@ -20,6 +21,7 @@ __all__ = [
     "MapKind",
     "MapPacker",
     "WordMaps",
+    "dequantize",
     "drop_equal_priors",
     "quantize",
     "word_maps",
@@ -50,7 +52,7 @@ class WordMaps:
     Attributes:
         rows: The target words.
         columns: The source words, followed by `<sink>` for a model with a sink.
-        weights: One map of each kind; 255 is a weight of 1.
+        weights: One map of each kind, as returned by `quantize`.
         kinds: The kind of each map.
     """
 
@@ -79,8 +81,13 @@ class AttentionLayers(NamedTuple):
 
 def quantize(weights: Float[np.ndarray, "*N"]) -> UInt8[np.ndarray, "*N"]:
     """Quantize weights between 0 and 1 to 8 bits; only a weight of exactly 0 becomes 0."""
-    levels = np.rint(np.clip(weights, 0.0, 1.0) * 255)
+    levels = np.rint(np.sqrt(np.clip(weights, 0.0, 1.0)) * 255)
     return np.where(weights > 0, np.maximum(levels, 1), 0).astype(np.uint8)
+
+
+def dequantize(levels: UInt8[np.ndarray, "*N"]) -> Float[np.ndarray, "*N"]:
+    """Return the weights of quantized weights, between 0 and 1."""
+    return np.square(levels / 255)
 
 
 def word_maps(

@@ -20,7 +20,7 @@ from regard.errors import RegardError
 from regard.results import SCHEMA_VERSION, Result
 from regard.server import schemas
 from regard.server.check import CheckServer, add_check
-from regard.server.config import AllowedHosts, ServeConfig
+from regard.server.config import AllowedHosts, ServeConfig, is_loopback
 from regard.server.dispatcher import (
     ClientDisconnectedError,
     Dispatcher,
@@ -32,6 +32,7 @@ from regard.server.engine import ModelServer, PairJob, ScoreSettings, SearchSett
 from regard.server.errors import RequestError, add_handlers, unexpected_error_response
 from regard.server.metrics import Metrics
 from regard.server.middleware import RequestMiddleware
+from regard.server.plain_text import example_sentences
 from regard.server.validation import (
     SplitTexts,
     check_lines,
@@ -94,7 +95,7 @@ def create_app(
         title="regard",
         version=__version__,
         summary="Machine translation with attention that you can inspect and constrain",
-        docs_url=None,  # FastAPI's documentation pages load scripts from another host
+        docs_url=None,  # FastAPI's documentation pages load scripts from another host; ours is docs.html
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
@@ -309,6 +310,12 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Met
 
 
 def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: CheckServer | None) -> None:
+    # A configuration may name any file, so its text is shown only if the server is for this machine alone.
+    examples = {
+        name: example_sentences(engine.text, engine.directory if is_loopback(config.host) else None)
+        for name, engine in desk.engines.items()
+    }
+
     @app.get("/models", response_model=schemas.ModelsAnswer, responses=_error_responses())
     async def models() -> Response:
         """Return the models, the detectors and the limits of the server."""
@@ -324,7 +331,10 @@ def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: Ch
                 "max_queued_sentences",
             )
         }
-        facts = [{"name": engine.name, **engine.properties} for engine in desk.engines.values()]
+        facts = [
+            {"name": engine.name, **engine.properties, "examples": examples[engine.name]}
+            for engine in desk.engines.values()
+        ]
         checks = None if checker is None else checker.describe()
         return _json({"models": facts, "checks": checks, "limits": limits})
 
@@ -342,14 +352,17 @@ def _line(content: Any) -> str:
 # Package, file name and content type of each path.
 _FILES = {
     "/": ("regard.server", "index.html", "text/html; charset=utf-8"),
+    "/docs": ("regard.server", "docs.html", "text/html; charset=utf-8"),
     **{
         f"/{name}.js": ("regard.server", f"{name}.js", "text/javascript; charset=utf-8")
-        for name in ("page", "client", "state", "card", "check", "difference", "weave")
+        for name in ("page", "client", "state", "card", "check", "difference", "examples", "docs", "weave")
     },
     "/page.css": ("regard.server", "page.css", "text/css; charset=utf-8"),
     "/icon.svg": ("regard.server", "icon.svg", "image/svg+xml"),
-    "/map.js": ("regard.reporting", "map.js", "text/javascript; charset=utf-8"),
-    "/marks.js": ("regard.reporting", "marks.js", "text/javascript; charset=utf-8"),
+    **{
+        f"/{name}.js": ("regard.reporting", f"{name}.js", "text/javascript; charset=utf-8")
+        for name in ("map-colors", "map", "marks", "scroll")
+    },
     "/base.css": ("regard.reporting", "base.css", "text/css; charset=utf-8"),
 }
 

@@ -17,6 +17,7 @@ from regard.errors import DataError, RegardError, UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import InputLine
+from regard.server.plain_text import detokenize
 from regard.training.device import release_unused_memory
 
 __all__ = [
@@ -95,15 +96,22 @@ class ModelServer:
         translator: The model with its default search settings.
         batch_size: Maximum number of sentences in a batch.
         max_source_length: Maximum number of tokens in a sentence.
+        directory: Its model directory, whose configuration names texts. None without one.
     """
 
     def __init__(
-        self, name: str, translator: BaseTranslator, batch_size: int, max_source_length: int
+        self,
+        name: str,
+        translator: BaseTranslator,
+        batch_size: int,
+        max_source_length: int,
+        directory: Path | None = None,
     ) -> None:
         """Store the model; no computation takes place."""
         longest = min(translator.search.max_source_length, max_source_length)
         limits = {"batch_size": batch_size, "max_source_length": longest}
         self.name, self.translator = name, translator.with_search(limits)
+        self.directory = directory
         self.properties = _model_properties(self.translator)
         # Translators are cached by settings. The cache belongs to the instance, not to the class, so that it
         # is freed with the model.
@@ -175,7 +183,10 @@ class ModelServer:
             if result.error:
                 yield DataError(result.error)
             else:
-                yield searched_translation(self.text, result).to_data(job.attention)
+                found = searched_translation(self.text, result).to_data(job.attention)
+                target_format = self.text.target.text_format
+                texts = [found["text"], *(one["text"] for one in found["alternatives"])]
+                yield found | {"plain_texts": [detokenize(one, target_format) for one in texts]}
 
     def _fields(self, settings: SearchSettings, job: SentenceJob) -> str:
         """Return the fertilities of a sentence in the format of `parse_fertilities`, or an empty text.
@@ -273,7 +284,7 @@ def load_engines(
         # One thread: the batcher already runs the engine in a thread of its own.
         loaded = load_translator([folder], device, precision, output_attention or {}, num_threads=1)
         translator = loaded.with_search(_limits(loaded.search, max_beam_size, name))
-        engine = ModelServer(name, translator, batch_size, 4 * max_words)
+        engine = ModelServer(name, translator, batch_size, 4 * max_words, folder)
         # Translate once, because the first translation compiles kernels; no client should wait for that.
         # The text is made of the first tokens after the special symbols.
         first = SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))
@@ -302,15 +313,18 @@ def _limits(search: GenerationConfig, max_beam_size: int, name: str) -> dict[str
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """Return the shortest trailing parts of the folders' paths that are distinct."""
+    """Return the last part of each folder's path; folders that share it get longer, distinct names."""
     parts = [folder.absolute().parts for folder in folders]
+    if not parts:
+        raise UsageError("no model folder is given: expected one or more")
     if len(set(parts)) < len(parts):
         raise UsageError("a model folder is given twice: give each folder once")
-    for count in range(1, max(map(len, parts), default=0) + 1):
-        names = ["/".join(one[-count:]) for one in parts]
+    lengths = [1 for _ in parts]
+    while True:
+        names = ["/".join(one[-length:]) for one, length in zip(parts, lengths, strict=True)]
         if len(set(names)) == len(names):
             return names
-    raise UsageError("no model folder is given: expected one or more")
+        lengths = [length + (names.count(name) > 1) for name, length in zip(names, lengths, strict=True)]
 
 
 def _model_properties(translator: BaseTranslator) -> dict[str, Any]:

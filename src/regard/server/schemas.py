@@ -120,8 +120,10 @@ class TranslateRequest(BaseModel):
 
     @model_validator(mode="after")
     def _one(self) -> "TranslateRequest":
-        if (self.text is None) == (self.texts is None):
-            raise ValueError("expected either text or texts, not both")
+        if self.text is None and self.texts is None:
+            raise ValueError("text is required: a text, or texts for several of them")
+        if self.text is not None and self.texts is not None:
+            raise ValueError("give either text or texts, not both")
         return self
 
 
@@ -200,6 +202,7 @@ class WordBounds(BaseModel):
 class AlignmentSettings(BaseModel):
     """The attention from which the attention map and the word links are computed."""
 
+    map: str = Field(description="Origin of the map: `attention`, or a kind of attribution.")
     layer: int = Field(description="Index of the layer, counted from 0; -1 is the last.")
     heads: list[int] = Field(description="Indices of the heads; an empty list means all.")
     shift: bool = Field(description="Whether the row of a token is that of the next time step.")
@@ -274,6 +277,10 @@ class SentenceAnswer(TranslationData):
         description="Index of the sentence among all sentences of the request, counted from 0."
     )
     text_index: int = Field(description="Index of the text that contains the sentence, counted from 0.")
+    plain_texts: list[str] = Field(
+        description="`text` and the texts of the alternatives as plain text: with punctuation attached to "
+        "words if the training text of the model is tokenized."
+    )
 
 
 class TranslateAnswer(_Versioned):
@@ -311,6 +318,7 @@ class ModelAnswer(BaseModel):
         description="Source and target language; `null` if the tokenizer does not specify one."
     )
     vocabulary: list[int] = Field(description="Sizes of the source and the target vocabulary.")
+    examples: list[str] = Field(description="Source sentences that the model can translate, for its page.")
 
 
 class ServedChecks(BaseModel):

@@ -1,167 +1,161 @@
-"""The quickstart: a small model on the built-in corpus, with its scores, as `regard quickstart` trains it."""
+"""The quickstart: two small models on the built-in corpus, one of them with bounded attention.
+
+Both are systems of the tour, trained on fewer steps. The scores and the page compare them on the same
+sentences, so that words that soft attention omits or repeats can be seen next to the bounded translation.
+"""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.config import read_config
-from regard.data.corpus import read_lines
+from regard.analysis.errors import SentenceErrors
+from regard.analysis.inputs import Progress, no_progress
 from regard.data.files import write_atomic
-from regard.data.links import read_gold_links
-from regard.experiment import LoadedModel, load_model
-from regard.experiment import run_training as train
-from regard.generation.forced import score_lines
-from regard.generation.lines import LineResult, enumerate_lines
-from regard.generation.translator import Translator
-from regard.metrics.alignment import alignment_score
-from regard.metrics.translation import bleu, chrf
-from regard.phrasebook import write_splits
+from regard.reporting.page import Report, render
+from regard.reporting.systems import SentenceResult
 from regard.results import Result
-from regard.run_config import RunConfig
-from regard.tour.runner import ProgressFactory, TrainingInterruptedError
+from regard.tour.report import collect_report, system_scores
+from regard.tour.runner import SYSTEMS, Costs, ProgressFactory, Tour, TourSystem
 
-__all__ = ["CONFIG", "QuickstartResult", "run_quickstart"]
+__all__ = ["QUICKSTART_SYSTEMS", "Example", "QuickstartResult", "run_quickstart"]
 
-CONFIG = """\
-# The configuration of `regard quickstart`. After a change, train another model with:
-# regard train {folder}/quickstart.toml --output-dir another-directory
-# All options: regard config
+SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 20_000, "valid": 500, "test": 500}
+OVERRIDES = (
+    "training.max_epochs=3",
+    "training.lr_scheduler.start_epoch=3",
+    "training.logging.every_steps=200",
+)
+QUICKSTART_SYSTEMS = tuple(system for system in SYSTEMS if system.name in ("soft", "constrained"))
+REPORT_FILE = "report.html"
+_MAX_EXAMPLE_WORDS = 16  # an attention map of more source words does not fit a terminal
 
-seed = 1
 
-[data]
-cache_dir = "{folder}/prepared"
-train = [{{ source = "{folder}/corpus/train.de", target = "{folder}/corpus/train.en" }}]
-valid = {{ source = "{folder}/corpus/valid.de", target = "{folder}/corpus/valid.en" }}
-source_tokenizer = {{ kind = "words" }}
-target_tokenizer = {{ kind = "words" }}
+@dataclass(frozen=True)
+class Example:
+    """A sentence that the first model translates with an error and the second one without.
 
-[model]
-kind = "rnn"
-embedding_size = 192
-encoder = {{ num_layers = 1, hidden_size = 256 }}
-decoder = {{ num_layers = 1, hidden_size = 256 }}
-attention = {{ kind = "soft", normalizer = "softmax", score_function = "bilinear" }}
-dropout = 0.1
-init_range = 0.1
+    Attributes:
+        line: Line number in the test text, counted from 1.
+        results: The results of both models.
+    """
 
-[training]
-batch_size = 64
-batch_unit = "sentences"
-optimizer = {{ kind = "adam", learning_rate = 3e-3, max_grad_norm = 1.0 }}
-lr_scheduler = {{ kind = "plateau", patience = 1 }}
-max_epochs = {epochs}
-
-[generation]
-beam_size = 5
-"""
-
-SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 30_000, "valid": 500, "test": 500}
-EPOCHS = 5
+    line: int
+    results: tuple[SentenceResult, SentenceResult]
 
 
 @dataclass(frozen=True, repr=False)
 class QuickstartResult(Result):
-    """The scores of the model of the quickstart on its test text.
+    """The scores of the models of the quickstart on its test text.
 
     Attributes:
-        bleu: BLEU of the tokenized text, 0 to 100.
-        chrf: chrF, 0 to 100.
-        aer: Alignment error rate, 0 to 1, of links to the word with the highest attention under forced
-            decoding.
+        systems: For each model its name, directory, number of parameters, training time in seconds, and its
+            `scores`: BLEU, REP, DROP and AER (0 to 100; lower is better except for BLEU) with intervals.
         signatures: Signatures of the scores.
-        training_seconds: Time of training, including that of earlier runs that were interrupted.
+        report: The page that compares the models.
         seconds: Time of this call.
-        translations: The results of the search for each line of the test text. They are not part of the JSON
-            form.
+        example: A sentence in which only the first model omits or repeats a word; None if there is none. It
+            is not part of the JSON form.
     """
 
     schema = "quickstart"
-    bleu: float
-    chrf: float
-    aer: float
-    signatures: Mapping[str, str]
-    training_seconds: float
+    systems: tuple[dict[str, Any], ...]
+    signatures: dict[str, str]
+    report: Path
     seconds: float
-    translations: tuple[LineResult, ...] = ()
+    example: Example | None = None
 
     def to_data(self) -> dict[str, Any]:
         """Return the scores and the times, rounded."""
         return {
-            "bleu": round(self.bleu, 2),
-            "chrf": round(self.chrf, 2),
+            "systems": [dict(one) for one in self.systems],
             "signatures": dict(self.signatures),
-            "aer": round(self.aer, 4),
-            "training_seconds": round(self.training_seconds, 1),
+            "report": str(self.report),
             "seconds": round(self.seconds, 1),
         }
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per model: name, directory, the value of each score, and the training time."""
+        return [
+            {
+                "model": one["name"],
+                "directory": one["directory"],
+                **{name: score and score["value"] for name, score in one["scores"].items()},
+                "training_seconds": one["training_seconds"],
+            }
+            for one in self.systems
+        ]
+
     def __repr__(self) -> str:
-        """Return the scores."""
-        return f"QuickstartResult(BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}, AER {100 * self.aer:.2f} %)"
+        """Return BLEU of each model."""
+        shown = (f"{row['model']}: BLEU {row['bleu']:.2f}" for row in self.rows())
+        return f"QuickstartResult({', '.join(shown)})"
 
 
 def run_quickstart(
     output_dir: Path | str,
     progress: ProgressFactory,
     on_stage: Callable[[str], None] = lambda title: None,
+    track: Progress = no_progress,
 ) -> QuickstartResult:
-    """Write the built-in corpus, train a model on it, translate the test text and score it.
+    """Write the built-in corpus, train two models on it, translate the test text and compare them.
 
-    A second call resumes an interrupted training.
+    A second call resumes an interrupted training, and reuses trained models.
 
     Args:
         output_dir: The directory of all files.
         progress: Returns a context for the progress display of text preparation, such as `nullcontext`.
         on_stage: Function called with the title of each stage when it begins.
+        track: Progress display of translation.
 
     Raises:
         TrainingInterruptedError: if a signal was received; the state is saved.
     """
     start, directory = time.monotonic(), Path(output_dir)
     on_stage("1. Corpus: German-English sentence pairs with gold word links")
-    # The seed is fixed, so a resumed run has the same corpus.
-    write_splits(directory / "corpus", SIZES, seed=1)
-    path = directory / "quickstart.toml"
-    # The user may have changed the file, so a second run keeps it.
-    if not path.exists():
-        # In TOML, the backslash of a Windows path would be an escape character.
-        write_atomic(path, CONFIG.format(folder=directory.as_posix(), epochs=EPOCHS).encode())
-    on_stage(f"2. Training: {SIZES['train']:,} pairs, {EPOCHS} epochs")
-    result = train(read_config(RunConfig, path), directory / "model", progress)
-    if result.signal is not None:
-        raise TrainingInterruptedError(result.signal)
-    on_stage("3. Translation and evaluation of the test set")
-    loaded = load_model(directory / "model")
-    test = directory / "corpus" / "test"
-    translations = _translate(loaded, test.with_suffix(".de"), directory / "test.en")
-    outputs = [one.text for one in translations]
-    references = [list(read_lines(test.with_suffix(".en")))]
-    # The words and the punctuation of the corpus are already separated.
-    scores = bleu(outputs, references, tokenize="none"), chrf(outputs, references)
-    return QuickstartResult(
-        scores[0].score,
-        scores[1].score,
-        _alignment_error(loaded, test),
-        {score.name.lower(): score.signature for score in scores},
-        result.progress.seconds,
-        time.monotonic() - start,
-        tuple(translations),
+    tour = Tour(directory, SIZES, OVERRIDES)
+    tour.write_corpus()
+    costs: dict[TourSystem, Costs] = {}
+    for number, system in enumerate(QUICKSTART_SYSTEMS, 2):
+        on_stage(f"{number}. Model with {_KINDS[system.name]}, {system.citation}")
+        costs[system] = tour.train(system, progress)
+    on_stage("4. Translation of the test set and comparison")
+    report = collect_report(tour, costs, track, "Quickstart: soft and constrained attention")
+    path = directory / REPORT_FILE
+    write_atomic(path, render(report).encode())
+    systems = tuple(
+        {
+            "name": system.name,
+            "directory": str(tour.model_dir(system)),
+            "num_parameters": cost.num_parameters,
+            "training_seconds": cost.training_seconds,
+            "scores": system_scores(report.scores, index),
+        }
+        for index, (system, cost) in enumerate(costs.items())
     )
+    elapsed = time.monotonic() - start
+    return QuickstartResult(systems, dict(report.scores.signatures), path, elapsed, _find_example(report))
 
 
-def _translate(loaded: LoadedModel, source: Path, output: Path) -> Sequence[LineResult]:
-    translator = Translator(loaded.model, loaded.text, loaded.config.generation)
-    results = list(translator.translate(enumerate_lines(read_lines(source))))
-    write_atomic(output, "".join(f"{result.text}\n" for result in results).encode())
-    return results
+_KINDS = {"soft": "soft attention", "constrained": "attention bounded by fertilities"}
 
 
-def _alignment_error(loaded: LoadedModel, test: Path) -> float:
-    """Return the AER of links to the word with the highest attention, under forced decoding."""
-    pairs = zip(*(read_lines(test.with_suffix(suffix)) for suffix in (".de", ".en")), strict=True)
-    scored = score_lines(loaded.model, loaded.text, pairs, loaded.config.generation)
-    links = [line.links for line in scored]
-    return alignment_score(links, list(read_gold_links(test.with_suffix(".talp")))).aer
+def _find_example(report: Report) -> Example | None:
+    """Return the sentence with the highest number of errors of the first model, and none of the second.
+
+    Short sentences, whose maps fit a terminal, come before long ones.
+    """
+    found: list[tuple[bool, int, Example]] = []
+    first, second = (system.sentences for system in report.systems)
+    for soft, bounded in zip(first, second, strict=True):
+        errors = _num_errors(soft.sentence)
+        if errors and not _num_errors(bounded.sentence) and not (soft.error or bounded.error):
+            fits = len(soft.sentence.source) <= _MAX_EXAMPLE_WORDS
+            found.append((fits, errors, Example(soft.sentence.line, (soft, bounded))))
+    return max(found, key=lambda one: one[:2])[2] if found else None
+
+
+def _num_errors(sentence: SentenceErrors) -> int:
+    """Return the number of dropped and repeated words."""
+    return len(sentence.dropped) + len(sentence.repeated)

@@ -19,7 +19,7 @@ from regard.reporting.systems import LinkFunction, SystemResults, add_word_links
 from regard.results import SCHEMA_VERSION, Result
 from regard.tour.runner import Costs, Tour, TourSystem
 
-__all__ = ["TOUR_METRICS", "TourResults", "load_report", "write_report"]
+__all__ = ["TOUR_METRICS", "TourResults", "collect_report", "load_report", "system_scores", "write_report"]
 
 TOUR_METRICS = ("bleu", "rep", "drop", "aer")
 RESULTS_FILE, REPORT_FILE = "tour.json", "tour.html"
@@ -89,6 +89,30 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
     Returns:
         The scores and costs of all systems.
     """
+    report = collect_report(tour, costs, progress, "A tour of translation")
+    write_atomic(tour.output_dir / REPORT_FILE, render(report).encode())
+    results = TourResults(
+        tuple(
+            {**asdict(system), "scores": system_scores(report.scores, index), "costs": asdict(cost)}
+            for index, (system, cost) in enumerate(costs.items())
+        ),
+        report.scores.signatures,
+        _origin(tour, costs),
+    )
+    # The results are written after the page, so that results without a page are never found.
+    results.save(tour.output_dir / RESULTS_FILE)
+    return results
+
+
+def collect_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress, title: str) -> Report:
+    """Translate the test text with every system, and return the content of the page with the scores.
+
+    Args:
+        tour: The tour.
+        costs: The costs of each system to show, in order.
+        progress: The progress display.
+        title: The title of the page.
+    """
     # The same sentences and aligner for all systems, so that the differences are those of the systems.
     test = tour.corpus_path("test", "de"), tour.corpus_path("test", "en")
     pairs = list(read_pairs(CorpusConfig(source=str(test[0]), target=str(test[1]))))
@@ -98,8 +122,8 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
     scores = _with_aligner_scores(
         tour, list(costs), systems, compute_scores(systems, pairs, "none", gold=gold), gold
     )
-    report = Report(
-        title="A tour of translation",
+    return Report(
+        title=title,
         source=str(test[0]),
         reference=str(test[1]),
         sentence_pairs=pairs,
@@ -114,18 +138,6 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
         ],
         columns=_columns(list(costs.values())),
     )
-    write_atomic(tour.output_dir / REPORT_FILE, render(report).encode())
-    results = TourResults(
-        tuple(
-            {**asdict(system), "scores": _scores(scores, index), "costs": asdict(cost)}
-            for index, (system, cost) in enumerate(costs.items())
-        ),
-        scores.signatures,
-        _origin(tour, costs),
-    )
-    # The results are written after the page, so that results without a page are never found.
-    results.save(tour.output_dir / RESULTS_FILE)
-    return results
 
 
 def _origin(tour: Tour, costs: Mapping[TourSystem, Costs]) -> dict[str, str]:
@@ -170,7 +182,8 @@ def _with_aligner_scores(
     return replace(scores, table={**scores.table, "aer": table})
 
 
-def _scores(scores: ScoreTable, index: int) -> dict[str, dict[str, Any] | None]:
+def system_scores(scores: ScoreTable, index: int) -> dict[str, dict[str, Any] | None]:
+    """Return the scores of a system by metric; None for a score that it does not have."""
     found = {metric: scores.table[metric][index] for metric in TOUR_METRICS}
     return {metric: None if one is None else one.record() for metric, one in found.items()}
 

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -20,8 +20,13 @@ from regard.analysis.coverage.labels import WORD_KEYS, LineLabels, check_labels,
 from regard.analysis.coverage.notes import NOTES, Note
 from regard.analysis.coverage.text import word_spans
 from regard.errors import DataError, UsageError
+from regard.plotting.analyses import check_chart, plot_sentence_probabilities
+from regard.plotting.figure import Figure
 from regard.results import Result, finite
 from regard.types import Float
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 __all__ = ["MARKS", "CheckedSentence", "CoverageCheck", "marked_spans"]
 
@@ -172,6 +177,19 @@ class CoverageCheck(Result):
     def count(self, error: SentenceError, threshold: float = _THRESHOLD) -> int:
         """Return the number of sentences whose probability of an error reaches a threshold."""
         return sum(one.probabilities[error] >= threshold for one in self.sentences)
+
+    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> Figure:
+        """Return the figure of the number of sentences with a probable error, by kind and threshold.
+
+        Args:
+            ax: Axes on which the curves are plotted as well.
+        """
+        found = {
+            error: np.array([one.probabilities[error] for one in self.sentences]) for error in self.errors
+        }
+        if ax is not None:
+            plot_sentence_probabilities(ax, found)
+        return check_chart(found)
 
     def summary(self, threshold: float = _THRESHOLD) -> str:
         """Return the numbers of probable errors in words."""

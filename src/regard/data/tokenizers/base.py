@@ -126,6 +126,10 @@ class Tokenizer(ABC):
         """Return the tokens of a line."""
         return [token for unit in self.pretokenize(line) for token in self.segment(unit)]
 
+    def encode_inside(self, words: str) -> list[str] | None:
+        """Return the tokens of words after other words; None if they are those at the start of a line."""
+        return None
+
     def split_unknown(self, token: str) -> Sequence[str]:
         """Return smaller tokens for the text of a token that is not in the vocabulary.
 

@@ -136,6 +136,11 @@ class PretrainedTokenizer(Tokenizer):
         return number
 
     @property
+    def language_token(self) -> str | None:
+        """The token of the language code, or None."""
+        return None if self.language_id is None else self._names[self.language_id]
+
+    @property
     def multilingual(self) -> bool:
         """Whether the tokenizer adds a language code to each line."""
         return hasattr(self._hf, "set_src_lang_special_tokens")
@@ -143,7 +148,14 @@ class PretrainedTokenizer(Tokenizer):
     def _vocabulary(self) -> dict[str, int]:
         """Return the library's ids by token."""
         own = getattr(self._hf, "target_encoder", None) if self.side == "target" else None
+        if self._has_target_vocabulary:
+            own = {token: number for number, token in self._hf.decoder.items()}
         return {**(self._hf.get_vocab() if own is None else own), **self._languages()}
+
+    @property
+    def _has_target_vocabulary(self) -> bool:
+        """Whether the library has a target vocabulary, but encodes with that of the source (FSMT)."""
+        return self.side == "target" and hasattr(self._hf, "get_tgt_vocab")
 
     def _languages(self) -> dict[str, int]:
         """Return the ids of language codes that are not in the library's vocabulary (M2M-100)."""
@@ -156,12 +168,16 @@ class PretrainedTokenizer(Tokenizer):
 
     def _special_ids_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ids before and after a line, including those of the prefix."""
+        before, after = self._added_ids()
+        return (*before, *self._encoded(self.config.prefix, False)), after
+
+    def _added_ids(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the ids that the library adds before and after a line."""
         # Compare the tokens of a short text with and without special tokens.
         bare, whole = self._encoded("a", False), self._encoded("a", True)
         for first in range(len(whole) - len(bare) + 1):
             if whole[first : first + len(bare)] == bare:
-                before, after = whole[:first], whole[first + len(bare) :]
-                return (*before, *self._encoded(self.config.prefix, False)), tuple(after)
+                return tuple(whole[:first]), tuple(whole[first + len(bare) :])
         raise DataError(
             f"{self.where}: the tokenizer is not supported: it splits text differently when it adds special "
             "tokens"
@@ -181,7 +197,16 @@ class PretrainedTokenizer(Tokenizer):
         """Return the tokens of a line, without the special tokens around it."""
         # Line breaks and tabs are tokens of some libraries, but not of this text.
         line = " ".join(line.split())
+        if self._has_target_vocabulary:
+            return list(self._hf.tokenize(line)) if line else []
         return [self._names[number] for number in self._encoded(line, False)] if line else []
+
+    def encode_inside(self, words: str) -> list[str] | None:
+        """Return the tokens of words after other words: byte-level BPE marks the space before a word."""
+        if self._word_mark != WORD_START_MARKS[1]:
+            return None
+        first, whole = self.pretokenize("a"), self.pretokenize(f"a {words}")
+        return whole[len(first) :] if whole[: len(first)] == first else None
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Convert tokens to text with the library, without special tokens."""
@@ -202,7 +227,9 @@ class PretrainedTokenizer(Tokenizer):
             # The mark is on the last token of a word, so the token after it starts a new word.
             new = [True, *(token.endswith(WORD_END_SUFFIX) for token in tokens)][: len(tokens)]
         else:
-            new = [token.startswith(self._word_mark) or token in self._specials for token in tokens]
+            # The space mark of this package stands for a space in tests of word boundaries.
+            marks = (self._word_mark, WORD_START_MARKS[0]) if self._word_mark else ("",)
+            new = [token.startswith(marks) or token in self._specials for token in tokens]
         return list(accumulate(int(one and place > 0) for place, one in enumerate(new)))
 
     @property

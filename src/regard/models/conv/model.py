@@ -167,14 +167,29 @@ class ConvModel(TranslationModel):
         """Maximum number of tokens, given by the learned positions; see `TranslationModel.max_length`."""
         return self.source_positions.max_length
 
+    @property
+    def scales_embeddings(self) -> bool:
+        """Whether source embeddings can be scaled: always; see `TranslationModel.scales_embeddings`."""
+        return True
+
     def _dropout(self, x: Tensor) -> Tensor:
         return dropout(x, self.config.dropout, self.training)
 
     def _embed(
-        self, embedding: nn.Embedding, positions: PositionEncoding, tokens: Int[Tensor, "B T"], start: int = 0
+        self,
+        embedding: nn.Embedding,
+        positions: PositionEncoding,
+        tokens: Int[Tensor, "B T"],
+        start: int = 0,
+        source: PaddedSequences | None = None,
     ) -> Float[Tensor, "B T E"]:
-        """Embed tokens at positions `start`, `start + 1`, ..., with dropout."""
+        """Embed tokens at positions `start`, `start + 1`, ..., with dropout.
+
+        `source` is given for source tokens, whose embeddings may be scaled.
+        """
         embedded = embedding(tokens)
+        if source is not None:
+            embedded = source.scale_embeddings(embedded)
         return self._dropout(embedded + positions(start, tokens.shape[1], embedded))
 
     # --- encoding -------------------------------------------------------------------------------------
@@ -187,7 +202,7 @@ class ConvModel(TranslationModel):
         steps: Bool[Tensor, "B T"] | None = None,
     ) -> Memories:
         """Encode the sources and return the memory of each layer, not prepared."""
-        embedded = self._embed(self.source_embedding, self.source_positions, source.tokens)
+        embedded = self._embed(self.source_embedding, self.source_positions, source.tokens, source=source)
         mask = source.mask
         x = self.encoder_input_proj(embedded).to(embedded.dtype)
         for layer in self.encoder:

@@ -84,8 +84,12 @@ class GenerationSettings(pydantic.BaseModel):
         forced = {found} if isinstance(found, int) else set(found or ())
         return bool(forced) and (not self.end_ids or bool(forced & set(self.end_ids[:1])))
 
-    def unsupported(self) -> list[str]:
-        """Return the settings that search does not support, in the format of the file."""
+    def unsupported(self, several_ends: bool = False) -> list[str]:
+        """Return the settings that search does not support, in the format of the file.
+
+        Args:
+            several_ends: Whether the model supports several end symbols.
+        """
         # Values with which a setting has no effect.
         neutral: dict[str, tuple[Any, ...]] = {
             "num_return_sequences": (1,),
@@ -101,7 +105,7 @@ class GenerationSettings(pydantic.BaseModel):
         names = list(type(self).model_fields)
         found = {name: getattr(self, name) for name in names[names.index("do_sample") :]}
         found = {k: v for k, v in found.items() if v and v not in neutral.get(k, ())}
-        if len(self.end_ids) > 1:
+        if len(self.end_ids) > 1 and not several_ends:
             found["eos_token_id"] = self.eos_token_id
         if self.forced_eos_token_id is not None and not self.forces_end:
             found["forced_eos_token_id"] = self.forced_eos_token_id
@@ -167,7 +171,9 @@ def decoder_prefix(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
         ConfigError: if the model is multilingual and the target language is not specified.
     """
     generation, config = model.generation_config, model.config
+    # Like `generate`, which prefers the start symbol of the model to that of the tokenizer.
     start = _first_of("decoder_start_token_id", generation, config)
+    start = _first_of("bos_token_id", generation, config) if start is None else start
     start = target.library_ids[BOS] if start is None else start
     starts_with_language = start not in target.library_ids[:SINK]
     forced = _first_of("forced_bos_token_id", generation)

@@ -22,11 +22,12 @@ from torch import nn
 from regard.attention.base import AttentionStep, Memory, State
 from regard.attention.multihead import MultiHeadAttention
 from regard.data.batch import PaddedSequences
-from regard.data.hf import import_transformers
+from regard.data.hf import import_transformers, quiet_transformers
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.layers.linear import Linear, matrix_entries
 from regard.models.base import OutputAttentions
 from regard.models.hf.loading import count_multiply_adds, layer_groups, max_positions
+from regard.models.hf.recording import WeightRecorder, needs_explicit_attention
 from regard.models.transformer.model import SourceEncoder
 from regard.types import Bool, Float, Int, Tensor
 
@@ -34,10 +35,12 @@ __all__ = [
     "ATTENTION_NAME",
     "LAYER_ATTRIBUTE",
     "AttentionSession",
+    "CrossAttention",
     "CrossAttentionProbe",
     "HfEncoder",
     "InputLayout",
     "register_with_transformers",
+    "repeat_groups",
     "use_regard_attention",
     "use_session",
 ]
@@ -79,6 +82,7 @@ class AttentionSession:
         """Return the contexts of a layer, from queries, keys and values [B, H, T or S, E]."""
         mechanism = self.mechanisms[layer]
         if layer not in self.memories:
+            key, value = (repeat_groups(x, query.shape[1]) for x in (key, value))
             # Keys and values are one memory for the mechanism, which splits them again by head.
             keys_and_values = torch.cat([_merge_heads(key), _merge_heads(value)], dim=-1)
             self.memories[layer] = mechanism.prepare(
@@ -105,21 +109,38 @@ class CrossAttentionProbe:
 
     Attributes:
         source: S, a source length that no other sequence has.
-        found: Each module, with its number of heads and the size of a head.
+        found: The modules, lowest layer first.
     """
 
     source: int
-    found: list[tuple[nn.Module, int, int]] = field(default_factory=list)
+    found: list["CrossAttention"] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CrossAttention:
+    """A cross-attention module of a model.
+
+    Attributes:
+        module: The module.
+        num_heads: H, the number of query heads. Several may share keys and values.
+        head_size: E.
+        softcap: c, if scores z are capped to c tanh(z / c); otherwise None.
+    """
+
+    module: nn.Module
+    num_heads: int
+    head_size: int
+    softcap: float | None = None
 
 
 # A context variable, since transformers offers no way to pass objects to the attention function.
-_SESSION: ContextVar[AttentionSession | CrossAttentionProbe | None] = ContextVar(
+_SESSION: ContextVar[AttentionSession | CrossAttentionProbe | WeightRecorder | None] = ContextVar(
     "regard_session", default=None
 )
 
 
 @contextmanager
-def use_session(session: AttentionSession | CrossAttentionProbe) -> Iterator[None]:
+def use_session(session: AttentionSession | CrossAttentionProbe | WeightRecorder) -> Iterator[None]:
     """Return a context manager in which the attention function uses the given session."""
     token = _SESSION.set(session)
     try:
@@ -129,19 +150,22 @@ def use_session(session: AttentionSession | CrossAttentionProbe) -> Iterator[Non
 
 
 def use_regard_attention(model: Any) -> None:
-    """Make a model of transformers use this attention function."""
+    """Make a model of transformers use this attention function, if it uses the attention interface."""
     register_with_transformers()
-    model.set_attn_implementation(ATTENTION_NAME)
+    # Models without the interface log a warning here and keep their own attention.
+    with quiet_transformers():
+        model.set_attn_implementation(ATTENTION_NAME)
 
 
 def register_with_transformers() -> None:
     """Register the attention function with transformers."""
     transformers = import_transformers()
-    from transformers.masking_utils import sdpa_mask
+    from transformers.masking_utils import eager_mask
 
     transformers.AttentionInterface.register(ATTENTION_NAME, attention_forward)
-    # Masks in the format of the fused kernel, to which `attention_forward` falls back.
-    transformers.AttentionMaskInterface.register(ATTENTION_NAME, sdpa_mask)
+    # Masks that are added to the scores. Some models use the interface in the decoder only, and their encoder
+    # expects such a mask; others do not mark causal attention, as the fused kernel needs it without a mask.
+    transformers.AttentionMaskInterface.register(ATTENTION_NAME, eager_mask)
 
 
 def attention_forward(
@@ -151,28 +175,32 @@ def attention_forward(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
+    softcap: float | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Compute contexts [B, T, H, E] from queries, keys and values [B, H, T or S, E]."""
     session = _SESSION.get()
+    # Our mechanisms use unscaled dot products here, so queries are scaled first.
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if isinstance(session, WeightRecorder):
+        capped = others if softcap is None else {**others, "softcap": softcap}
+        if session.requested or needs_explicit_attention(capped):
+            return session.attend(module, query, key, value, attention_mask, scale, capped)
     # Cross-attention is recognized by the length of its keys.
-    if (
-        isinstance(session, CrossAttentionProbe)
-        and key.shape[2] == session.source
-        and query.shape[1] == key.shape[1]
-    ):
-        session.found.append((module, query.shape[1], query.shape[3]))
+    if isinstance(session, CrossAttentionProbe) and key.shape[2] == session.source:
+        session.found.append(CrossAttention(module, query.shape[1], query.shape[3], softcap))
     if isinstance(session, AttentionSession):
-        # Our mechanisms use unscaled dot products here, so queries are scaled first.
-        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
         layer = getattr(module, LAYER_ATTRIBUTE, None)
         if layer is not None:
             found = session.read(layer, query * scale, key, value)  # (B, T, H E)
             return found.unflatten(-1, (query.shape[1], -1)), None
         if session.output_attentions == "all":
-            return _explicit_self_attention(
-                session, module, query * scale, key, value, attention_mask, others
-            )
+            found = _explicit_attention(query * scale, key, value, attention_mask, softcap, others)
+            session.self_attentions.append(found[1])
+            return found
+    # The fused kernel has no soft cap.
+    if softcap is not None:
+        return _explicit_attention(query * scale, key, value, attention_mask, softcap, others)
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **others)
@@ -183,26 +211,29 @@ def _merge_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)
 
 
-def _explicit_self_attention(
-    session: AttentionSession,
-    module: nn.Module,
+def repeat_groups(x: Float[Tensor, "B G S E"], num_heads: int) -> Float[Tensor, "B H S E"]:
+    """Repeat the keys or values of each group of query heads for all of its heads."""
+    return x if x.shape[1] == num_heads else x.repeat_interleave(num_heads // x.shape[1], dim=1)
+
+
+def _explicit_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
+    softcap: float | None,
     others: dict[str, Any],
 ) -> tuple[Tensor, Tensor]:
-    """Compute self-attention and store its weights, [B, H, T, T], in the session."""
+    """Compute the contexts and weights, [B, H, T, S], of softmax attention from scaled queries."""
+    key, value = (repeat_groups(x, query.shape[1]) for x in (key, value))
     scores = query @ key.transpose(2, 3)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
     if others.get("position_bias") is not None:
         scores = scores + others["position_bias"]
-    # transformers passes no mask for causal attention without padding.
-    if mask is None and getattr(module, "is_causal", False) and query.shape[2] > 1:
-        mask = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
     if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+        scores = scores + mask
     weights = torch.softmax(scores.float(), dim=-1)
-    session.self_attentions.append(weights)
     return (weights.to(value.dtype) @ value).transpose(1, 2), weights
 
 
@@ -252,7 +283,7 @@ class InputLayout(nn.Module):
         moved = torch.where(positions < self.prefix_length, words + positions, positions - self.prefix_length)
         return torch.where(positions < self.prefix_length + words, moved, positions)
 
-    def _from_encoder_order(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
+    def from_encoder_order(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
         """Return the encoder's position for each position of our order."""
         positions = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
         words = (source.lengths - self.num_special).unsqueeze(1)
@@ -260,13 +291,33 @@ class InputLayout(nn.Module):
         moved = torch.where(positions < words, positions + self.prefix_length, positions - words)
         return torch.where(positions < self.prefix_length + words, moved, positions)
 
+    def run(self, encoder: Callable[..., Any], source: PaddedSequences, **options: Any) -> Any:
+        """Run the encoder, and return its output, whose states are in its own order."""
+        with self._scaled_embeddings(encoder, source):
+            return encoder(input_ids=self.ids(source), attention_mask=source.mask.long(), **options)
+
+    @contextmanager
+    def _scaled_embeddings(self, encoder: Any, source: PaddedSequences) -> Iterator[None]:
+        """Return a context in which the encoder scales its embeddings; see `PaddedSequences`."""
+        scale = source.embedding_scale
+        if scale is None:
+            yield
+            return
+        factors = scale.gather(1, self._to_encoder_order(source)).unsqueeze(-1)
+        # A hook instead of `inputs_embeds`, which some encoders take before and others after their own scale.
+        embedding = encoder.get_input_embeddings()
+        handle = embedding.register_forward_hook(lambda _, __, output: output * factors)
+        try:
+            yield
+        finally:
+            handle.remove()
+
     def encode(self, encoder: Callable[..., Any], source: PaddedSequences) -> Float[Tensor, "B S D"]:
         """Encode sentences, and return the states in our order."""
-        output = encoder(input_ids=self.ids(source), attention_mask=source.mask.long())
-        states = output.last_hidden_state
+        states = self.run(encoder, source).last_hidden_state
         if not self.prefix_length:
             return states
-        return states.gather(1, self._from_encoder_order(source).unsqueeze(-1).expand_as(states))
+        return states.gather(1, self.from_encoder_order(source).unsqueeze(-1).expand_as(states))
 
     def reorder_attention(
         self, source: PaddedSequences, weights: Float[Tensor, "B H S S"]
@@ -274,7 +325,7 @@ class InputLayout(nn.Module):
         """Return an encoder's self-attention in our order; zero in the rows of padding."""
         real = source.mask[:, None, :, None]
         if self.prefix_length:
-            order = self._from_encoder_order(source)[:, None]
+            order = self.from_encoder_order(source)[:, None]
             weights = weights.gather(2, order.unsqueeze(-1).expand_as(weights))
             weights = weights.gather(3, order.unsqueeze(-2).expand_as(weights))
         return weights.masked_fill(~real, 0.0)

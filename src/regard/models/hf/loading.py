@@ -23,6 +23,7 @@ from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.hf.generation import GENERATION_CONFIG
+from regard.models.hf.memory import check_memory
 from regard.types import Int, Tensor
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "copy_configs",
     "count_multiply_adds",
     "layer_groups",
+    "load_causal",
     "load_decoder",
     "load_encoder",
     "load_seq2seq",
@@ -96,6 +98,19 @@ def load_seq2seq(directory: Path, weights: bool) -> Any:
             "of model.kind = 'pretrained', or with a decoder in model.kind = 'hf'"
         )
     return _load("AutoModelForSeq2SeqLM", directory, weights, optional=("encoder.pooler",))
+
+
+def load_causal(directory: Path, weights: bool) -> Any:
+    """Open a decoder-only language model.
+
+    Args:
+        directory: The directory of the model.
+        weights: Whether to load the weights.
+
+    Raises:
+        CheckpointError: see `load_seq2seq`.
+    """
+    return _load("AutoModelForCausalLM", directory, weights)
 
 
 def load_encoder(directory: Path, weights: bool) -> Any:
@@ -188,7 +203,8 @@ def _check_sizes(transformers: Any, kind: str, config: Any, directory: Path, fil
     """Compare the number of parameters with the headers of the weight files, before allocating memory.
 
     Raises:
-        CheckpointError: if the model has far more parameters than the weight files, or a header is broken.
+        CheckpointError: if the model has far more parameters than the weight files, a header is broken, or
+            the model does not fit into memory.
     """
     num_stored = sum(math.prod(shape) for file in files for shape in _shapes(file))
     with torch.device("meta"):
@@ -200,6 +216,7 @@ def _check_sizes(transformers: Any, kind: str, config: Any, directory: Path, fil
             f"{directory / HF_CONFIG}: describes a model of {num_needed:,} parameters, but the weight files "
             f"contain {num_stored:,}"
         )
+    check_memory(directory, num_needed)
 
 
 def _shapes(file: Path) -> list[tuple[int, ...]]:
@@ -269,32 +286,47 @@ def _load(kind: str, directory: Path, weights: bool, optional: Iterable[str] = (
     return model
 
 
-def max_positions(part: Any) -> int | None:
+def max_positions(part: Any, config: Any = None) -> int | None:
     """Return the maximum number of tokens of an encoder or decoder, or None if there is no maximum.
 
     In RoBERTa, the rows of the position table up to that of padding do not count. A model without a table has
     relative positions and no maximum, even if its configuration states one.
+
+    Args:
+        part: The encoder or decoder.
+        config: The configuration of the model, for a part without its own.
     """
-    limit = next((found for name in _LIMITS if (found := getattr(part.config, name, None))), None)
+    config = getattr(part, "config", config)
+    limit = next((found for name in _LIMITS if (found := getattr(config, name, None))), None)
     for name, module in part.named_modules():
         if isinstance(module, nn.Embedding) and any(sign in name.rpartition(".")[2] for sign in _TABLES):
+            if limit is None:  # LED has other names for encoder and decoder
+                return _named_limit(config, module.num_embeddings)
             skipped = module.padding_idx is not None and name.endswith("position_embeddings")
-            return limit if limit is None or not skipped else limit - module.padding_idx - 1
+            return limit - module.padding_idx - 1 if skipped and module.padding_idx is not None else limit
     return None
 
 
-def count_multiply_adds(part: Any, lengths: Int[Tensor, "B"], causal: bool) -> int:
+def _named_limit(config: Any, rows: int) -> int | None:
+    """Return the number of rows of a position table if the configuration states it; otherwise None."""
+    stated = (value for name, value in config.to_dict().items() if name.endswith("position_embeddings"))
+    return rows if rows in stated else None
+
+
+def count_multiply_adds(part: Any, lengths: Int[Tensor, "B"], causal: bool, config: Any = None) -> int:
     """Return the multiply-adds of an encoder or decoder: those with weights, and those of self-attention.
 
     Args:
         part: The encoder or decoder. Embedding lookups are not counted.
         lengths: The lengths of the sentences.
         causal: Whether self-attention is causal.
+        config: The configuration of the model, for a part without its own.
     """
+    config = getattr(part, "config", config)
     tables = {id(module.weight) for module in part.modules() if isinstance(module, nn.Embedding)}
     weights = sum(p.numel() for p in part.parameters() if p.dim() > 1 and id(p) not in tables)
     exact = lengths.double()
-    layers, width = part.config.num_hidden_layers, part.config.hidden_size
+    layers, width = config.num_hidden_layers, config.hidden_size
     # Two products (scores and weighted sum); causal attention needs half of each.
     attended = int((exact**2).sum()) * width * (1 if causal else 2)
     return int(exact.sum()) * weights + layers * attended

@@ -19,9 +19,10 @@ from torch import nn
 from regard.attention.base import EosConstraint
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig
+from regard.attention.scored import ScorerAttention
+from regard.attention.scorers import SoftcapScorer
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.hf import convert_errors
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError, InfeasibleBoundsError
@@ -37,16 +38,9 @@ from regard.models.base import (
     shift_right,
 )
 from regard.models.hf.config import HfConfig
-from regard.models.hf.layers import (
-    LAYER_ATTRIBUTE,
-    AttentionSession,
-    CrossAttentionProbe,
-    InputLayout,
-    layer_groups,
-    use_regard_attention,
-    use_session,
-)
-from regard.models.hf.loading import count_multiply_adds, max_positions
+from regard.models.hf.layers import AttentionSession, CrossAttention, InputLayout, use_session
+from regard.models.hf.loading import count_multiply_adds, layer_groups, max_positions
+from regard.models.hf.probing import ProbedModel, make_cache, run_decoder
 from regard.models.output import score_logits
 from regard.models.stack import PendingStack, StackState, continue_state
 from regard.types import Float, Int, Tensor
@@ -85,7 +79,7 @@ class HfSeq2Seq(TranslationModel):
     """A sequence-to-sequence model of transformers.
 
     Args:
-        model: A model with encoder, decoder and output layer, from an auto class of transformers.
+        probed: A model with encoder, decoder and output layer, from an auto class of transformers.
         config: The attention mechanisms.
         source: The source tokenizer.
         target: The target tokenizer.
@@ -94,13 +88,12 @@ class HfSeq2Seq(TranslationModel):
         new: Name prefixes of the parameters that are not pre-trained.
 
     Raises:
-        ConfigError: if cross-attention is not accessible in the model, or the model has fewer layers than the
-            config refers to.
+        ConfigError: if the model has fewer layers than the config refers to.
     """
 
     def __init__(
         self,
-        model: Any,
+        probed: ProbedModel,
         config: HfConfig,
         source: PretrainedTokenizer,
         target: PretrainedTokenizer,
@@ -108,13 +101,14 @@ class HfSeq2Seq(TranslationModel):
         constraints: GenerationConstraints,
         new: Sequence[str] = (),
     ) -> None:
-        """Find the cross-attention layers."""
+        """Build the mechanisms of the cross-attention layers."""
         super().__init__()
-        use_regard_attention(model)
+        model = probed.model
         for part in model.modules():
             if "Sinusoidal" in type(part).__name__:
                 part.requires_grad_(False)  # computed positions, although they are stored as parameters
         self.model, self.config, self.new = model, config, tuple(f"model.{name}" for name in new)
+        self.probed = probed
         self.layout = InputLayout.of(source)
         self.start = tuple(start)
         self._given = constraints
@@ -128,43 +122,15 @@ class HfSeq2Seq(TranslationModel):
         generatable[UNK] = target.library_ids[UNK] not in (target.library_ids[EOS], target.library_ids[PAD])
         self.register_buffer("token_ids", token_ids, persistent=False)
         self.register_buffer("generatable", generatable, persistent=False)
-        head_sizes = self._probe()
-        chosen = _selected_layers(config, len(head_sizes))
+        cross_attentions = probed.cross_attentions
+        chosen = _selected_layers(config, len(cross_attentions)) if cross_attentions else set()
         self.mechanisms = nn.ModuleList(
-            _mechanism(config.attention if layer in chosen else SoftAttentionConfig(), *one)
-            for layer, one in enumerate(head_sizes)
+            _mechanism(config.attention if layer in chosen else SoftAttentionConfig(), one)
+            for layer, one in enumerate(cross_attentions)
         )
 
     token_ids: Tensor
     generatable: Tensor
-
-    @torch.no_grad()
-    def _probe(self) -> list[tuple[int, int]]:
-        """Return the number of heads and the head size of each cross-attention layer, and number the layers.
-
-        Runs the decoder once on a source of a length that the target does not have.
-        """
-        # The source has 5 tokens and the target 2, so lengths identify cross-attention.
-        probe, training = CrossAttentionProbe(5), self.model.training
-        device = next(self.model.parameters()).device
-        ids, decoder_ids = (
-            torch.zeros(1, size, dtype=torch.long, device=device) for size in (probe.source, 2)
-        )
-        self.model.eval()
-        kind = type(self.model).__name__
-        with convert_errors(ConfigError, f"{kind}: the model cannot be used for step-by-step decoding"):
-            states = self.model.get_encoder()(input_ids=ids).last_hidden_state
-            with use_session(probe):
-                self._decode(states, None, decoder_ids, None)
-        self.model.train(training)
-        if not probe.found:
-            raise ConfigError(
-                f"{kind}: its cross-attention is not accessible, because the model does not use the "
-                "attention interface of transformers"
-            )
-        for layer, (module, _, _) in enumerate(probe.found):
-            setattr(module, LAYER_ATTRIBUTE, layer)
-        return [(heads, width) for _, heads, width in probe.found]
 
     def _mechanisms(self) -> list[MultiHeadAttention]:
         return [mechanism for mechanism in self.mechanisms if isinstance(mechanism, MultiHeadAttention)]
@@ -172,7 +138,7 @@ class HfSeq2Seq(TranslationModel):
     @property
     def max_length(self) -> int | None:
         """Maximum number of tokens, given by the position embeddings; see `TranslationModel.max_length`."""
-        found = [max_positions(part) for part in (self.model.get_encoder(), self.model.get_decoder())]
+        found = [max_positions(part, self.model.config) for part in self._parts()]
         known = [one for one in found if one is not None]
         # The maximum includes one special symbol per side; further ones take positions too.
         return min(known) - max(self.layout.num_special - 1, len(self.start) - 1, 0) if known else None
@@ -182,36 +148,39 @@ class HfSeq2Seq(TranslationModel):
         """The constraints of the model directory; see `TranslationModel.constraints`."""
         return self._given
 
+    @property
+    def scales_embeddings(self) -> bool:
+        """Whether source embeddings can be scaled: always; see `TranslationModel.scales_embeddings`."""
+        return True
+
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the decoder's and encoder's layers, without new cross-attention; see `TranslationModel`."""
-        parts = [self.model.get_decoder(), self.model.get_encoder()]
-        return layer_groups(self, parts, (*self.new, "mechanisms."))
+        encoder, decoder = self._parts()
+        return layer_groups(self, [decoder, encoder], (*self.new, "mechanisms."))
 
-    def _decode(
-        self,
-        states: Tensor,
-        mask: Tensor | None,
-        decoder_ids: Int[Tensor, "B T"],
-        cache: Any,
-        use_cache: bool = False,
-    ) -> Any:
-        """Run the decoder on the encoder's states."""
-        from transformers.modeling_outputs import BaseModelOutput
+    def _parts(self) -> tuple[Any, Any]:
+        """Return the encoder and the decoder."""
+        return self.model.get_encoder(), self.model.get_decoder()
 
-        return self.model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=states),
-            attention_mask=mask,
-            decoder_input_ids=decoder_ids,
-            past_key_values=cache,
-            use_cache=use_cache,
-            return_dict=True,
-        )
-
-    def _decoder_ids(self, first: Int[Tensor, "B T"]) -> Int[Tensor, "B N"]:
+    def decoder_ids(self, first: Int[Tensor, "B T"]) -> Int[Tensor, "B N"]:
         """Convert our ids to those of transformers, and prepend the prefix of translations."""
         ids = self.token_ids[first]
         before = torch.tensor(self.start[:-1], device=ids.device, dtype=ids.dtype)
         return torch.cat([before.expand(len(ids), -1), ids], dim=1)
+
+    def our_log_probs(self, logits: Float[Tensor, "B W"]) -> Float[Tensor, "B V"]:
+        """Return the log-probabilities of our tokens, from logits over the vocabulary of transformers."""
+        log_probs = torch.log_softmax(logits.float(), dim=-1)
+        return log_probs[:, self.token_ids].masked_fill(~self.generatable, NEG_INF)
+
+    def score_logits(
+        self, logits: Float[Tensor, "B N W"], target: PaddedSequences, mean_log_probs: bool
+    ) -> tuple[Float[Tensor, "B T 1"], Float[Tensor, "B T 1"] | None]:
+        """Return the log-likelihoods of a target, and the means if requested; see `score_logits`."""
+        # The first positions belong to the prefix and are not scored.
+        real = logits[:, len(self.start) - 1 :][target.mask].float()  # (N, W)
+        target_ids = self.token_ids[target.tokens[target.mask]]
+        return score_logits(real, target_ids, target.mask, mean_log_probs)
 
     # --- search ---------------------------------------------------------------------------------------
 
@@ -229,8 +198,8 @@ class HfSeq2Seq(TranslationModel):
         session = AttentionSession(self._mechanisms(), source.mask, upper, lower)
         cache, before = self._cache(), len(self.start) - 1
         with use_session(session):
-            decoder_ids = self._decoder_ids(torch.full_like(source.tokens[:, :1], BOS))
-            self._decode(states, source.mask.long(), decoder_ids, cache, use_cache=True)
+            decoder_ids = self.decoder_ids(torch.full_like(source.tokens[:, :1], BOS))
+            run_decoder(self.probed, states, source.mask.long(), decoder_ids, cache)
         layers = range(len(self.mechanisms))
         memories = tuple(replace(session.memories[layer], states=states) for layer in layers)
         mechanisms = zip(self._mechanisms(), memories, strict=True)
@@ -242,15 +211,14 @@ class HfSeq2Seq(TranslationModel):
 
     def _cache(self, past: Sequence[KeyValueCache] = (), rows: int = 0) -> Any:
         """Return a transformers cache of the target prefix, with placeholders for cross-attention."""
-        from transformers import DynamicCache, EncoderDecoderCache
-
-        own, other = DynamicCache(), DynamicCache()
+        cache = make_cache()
         for layer, one in enumerate(past):
-            own.update(one.keys, one.values, layer)
+            cache.self_attention_cache.update(one.keys, one.values, layer)
             # Our mechanisms have the keys in their memories; transformers only checks that some are cached.
             empty = one.keys.new_zeros(1, 1, 1, 1).expand(rows, one.keys.shape[1], 1, one.keys.shape[3])
-            other.update(empty, empty, layer)
-        return EncoderDecoderCache(own, other)
+            cache.cross_attention_cache.update(empty, empty, layer)
+            cache.is_updated[layer] = True
+        return cache
 
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
@@ -266,12 +234,9 @@ class HfSeq2Seq(TranslationModel):
         cache = self._cache(past, len(tokens))
         with use_session(session):
             # A single source state instead of all: keys and values are already in the memories.
-            output = self._decode(
-                memories[0].states[:, :1], None, self.token_ids[tokens].unsqueeze(1), cache, use_cache=True
-            )
-        log_probs = torch.log_softmax(output.logits[:, -1].float(), dim=-1)
-        # From the vocabulary of transformers to ours.
-        our_log_probs = log_probs[:, self.token_ids].masked_fill(~self.generatable, NEG_INF)
+            decoder_ids = self.token_ids[tokens].unsqueeze(1)
+            output = run_decoder(self.probed, memories[0].states[:, :1], None, decoder_ids, cache)
+        our_log_probs = self.our_log_probs(output.logits[:, -1])
         caches = tuple(KeyValueCache(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
         attention_steps = tuple(session.attention_steps[layer] for layer in range(len(self.mechanisms)))
         mechanisms = zip(self._mechanisms(), memories, state.attentions, strict=True)
@@ -303,13 +268,10 @@ class HfSeq2Seq(TranslationModel):
             session.self_attentions.clear()
             shifted = shift_right(target.tokens)
             try:
-                output = self._decode(states, source.mask.long(), self._decoder_ids(shifted), None)
+                output = run_decoder(self.probed, states, source.mask.long(), self.decoder_ids(shifted))
             except InfeasibleBoundsError as error:
                 raise name_infeasible_sentence(batch, error) from None
-        # The first `before` positions belong to the prefix and are not scored.
-        logits = output.logits[:, before:][target.mask].float()  # (N, V)
-        target_ids = self.token_ids[target.tokens[target.mask]]
-        log_likelihoods, means = score_logits(logits, target_ids, target.mask, mean_log_probs)
+        log_likelihoods, means = self.score_logits(output.logits, target, mean_log_probs)
         steps = [session.attention_steps[layer] for layer in sorted(session.attention_steps)]
         shown = [] if output_attentions == "nothing" else steps
         # If a mechanism computes no posterior, its posterior is its prior.
@@ -326,8 +288,9 @@ class HfSeq2Seq(TranslationModel):
     def flops(self, batch: Batch) -> float:
         """Return the operations of one training step; see `TranslationModel.flops`."""
         assert batch.target is not None
-        multiply_adds = count_multiply_adds(self.model.get_encoder(), batch.source.lengths, causal=False)
-        multiply_adds += count_multiply_adds(self.model.get_decoder(), batch.target.lengths, causal=True)
+        (encoder, decoder), config = self._parts(), self.model.config
+        multiply_adds = count_multiply_adds(encoder, batch.source.lengths, causal=False, config=config)
+        multiply_adds += count_multiply_adds(decoder, batch.target.lengths, causal=True, config=config)
         pairs = int((batch.source.lengths.double() * batch.target.lengths).sum())
         words, tokens = int(batch.source.lengths.sum()), batch.target_tokens
         multiply_adds += sum(
@@ -349,12 +312,15 @@ def _selected_layers(config: HfConfig, count: int) -> set[int]:
     return {layer % count for layer in config.attention_layers} or set(range(count))
 
 
-def _mechanism(config: AttentionConfig, heads: int, head_size: int) -> MultiHeadAttention:
+def _mechanism(config: AttentionConfig, cross_attention: CrossAttention) -> MultiHeadAttention:
     """Return a multi-head mechanism without projections."""
     if getattr(config, "score_function", "none") is None:
         config = replace(config, score_function="dot")  # the model's queries are already scaled
-    width = heads * head_size
-    mechanism = MultiHeadAttention(config, width, width, heads)
+    width = cross_attention.num_heads * cross_attention.head_size
+    mechanism = MultiHeadAttention(config, width, width, cross_attention.num_heads)
     for name in ("query_proj", "key_value_proj", "out_proj"):
         setattr(mechanism, name, _IdentityProjection(width))
+    inner = mechanism.mechanism
+    if cross_attention.softcap is not None and isinstance(inner, ScorerAttention):
+        inner.scorer = SoftcapScorer(inner.scorer, cross_attention.softcap)
     return mechanism

@@ -19,7 +19,6 @@ from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import dropout
 from regard.layers.linear import compute_dtype, matrix_entries
-from regard.layers.position_encoding import PositionEncoding
 from regard.layers.recurrent import CELLS
 from regard.layers.step_linear import StepLinear
 from regard.models.base import (
@@ -122,12 +121,19 @@ class RnnModel(TranslationModel):
         """Maximum number of tokens if the encoder is convolutional; see `TranslationModel.max_length`."""
         return None if self.encoder.positions is None else self.encoder.positions.max_length
 
+    @property
+    def scales_embeddings(self) -> bool:
+        """Whether source embeddings can be scaled: always; see `TranslationModel.scales_embeddings`."""
+        return True
+
     def _embed(
-        self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"], positions: PositionEncoding | None = None
+        self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"], source: PaddedSequences | None = None
     ) -> Float[Tensor, "*B E"]:
-        """Embed tokens, with position embeddings if `positions` is given, and apply dropout."""
+        """Embed tokens and apply dropout; embeddings of a source are scaled and may receive positions."""
         embedded = embedding(tokens)
-        if positions is not None:
+        if source is not None:
+            embedded = source.scale_embeddings(embedded)
+        if source is not None and (positions := self.encoder.positions) is not None:
             embedded = embedded + positions(0, tokens.shape[1], embedded)
         probability = self.config.embedding_dropout
         return dropout(embedded, self.config.dropout if probability is None else probability, self.training)
@@ -155,7 +161,7 @@ class RnnModel(TranslationModel):
         target: Reference | None,
         steps: Bool[Tensor, "B T"] | None,
     ) -> tuple[tuple[Memory], RnnState]:
-        x = self._embed(self.source_embedding, source.tokens, self.encoder.positions)
+        x = self._embed(self.source_embedding, source.tokens, source)
         states, key_states, finals = self.encoder(x, source.lengths)
         unprepared = Memory(states, source.mask, upper, lower, key_states=key_states, target_mask=steps)
         memory = self.attention.prepare(unprepared)

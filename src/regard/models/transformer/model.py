@@ -151,16 +151,31 @@ class TransformerModel(TranslationModel):
             else self.pretrained_encoder.max_length
         )
 
+    @property
+    def scales_embeddings(self) -> bool:
+        """Whether source embeddings can be scaled: always; see `TranslationModel.scales_embeddings`."""
+        return True
+
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's pre-trained parameters; see `TranslationModel.pretrained_layers`."""
         found = () if self.pretrained_encoder is None else self.pretrained_encoder.pretrained_layers()
         return tuple(tuple(f"pretrained_encoder.{name}" for name in layer) for layer in found)
 
     def _embed(
-        self, embedding: nn.Embedding, positions: PositionEncoding, tokens: Int[Tensor, "B T"], start: int = 0
+        self,
+        embedding: nn.Embedding,
+        positions: PositionEncoding,
+        tokens: Int[Tensor, "B T"],
+        start: int = 0,
+        source: PaddedSequences | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Embed tokens at positions `start`, `start + 1`, ..., with dropout."""
+        """Embed tokens at positions `start`, `start + 1`, ..., with dropout.
+
+        `source` is given for source tokens, whose embeddings may be scaled.
+        """
         embedded = embedding(tokens) * math.sqrt(self.config.d_model)
+        if source is not None:
+            embedded = source.scale_embeddings(embedded)
         embedded = embedded + positions(start, tokens.shape[1], embedded)
         return dropout(embedded, self.config.dropout, self.training)
 
@@ -172,7 +187,7 @@ class TransformerModel(TranslationModel):
         """Return the encoder's states, and its self-attention if `output_attentions` is True."""
         if self.pretrained_encoder is not None:
             return self.pretrained_encoder(source, output_attentions)
-        x = self._embed(self.source_embedding, self.source_positions, source.tokens)
+        x = self._embed(self.source_embedding, self.source_positions, source.tokens, source=source)
         self_attentions: list[Tensor] = []
         mask = source.mask
         for layer in self.encoder:

@@ -1,15 +1,12 @@
-/* Draw an attention map as SVG, for the report and the served page; one global object, no dependencies.
+/* Draw an attention map as SVG, for the report and the served page; no dependencies but map-colors.js.
  *
- * A weight of exactly 0 is white; any other weight has a color, even a very small one. The colors are those of
- * regard.plotting.heatmap and regard.plotting.difference. Text is inserted as text, never as markup.
+ * A weight of exactly 0 has the color of the background; any other weight has a color, even a very small one.
+ * A map follows the color scale and the light or dark mode of the page. Text is inserted as text, never as markup.
  */
 "use strict";
 
 const regardMap = (() => {
   const NAMESPACE = "http://www.w3.org/2000/svg";
-  const BLUES = [[234, 242, 251], [150, 191, 229], [70, 136, 199], [26, 80, 152], [6, 34, 84]];
-  const REDS = [[253, 238, 232], [246, 178, 147], [217, 95, 70], [168, 22, 40], [92, 0, 24]];
-  const LESS = [[234, 242, 251], [156, 198, 232], [70, 136, 199], [26, 80, 152], [6, 34, 84]];
   const CELL = 24, FONT = 13, GAP = 8, MARGIN = 10, LONGEST = 150;
   const SLOPE = Math.SQRT1_2;
   const FACE = "system-ui, sans-serif";
@@ -30,21 +27,6 @@ const regardMap = (() => {
     return letters.join("") + "…";
   }
 
-  function mix(stops, share) {
-    const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
-    const left = Math.min(Math.floor(place), stops.length - 2);
-    const parts = stops[left].map((a, i) => Math.round(a + (place - left) * (stops[left + 1][i] - a)));
-    return `rgb(${parts.join(" ")})`;
-  }
-
-  /** Return the color of a weight or of a difference of weights; invalid values are pink. */
-  function color(weight, difference) {
-    if (weight === 0) return "#ffffff";
-    if (!Number.isFinite(weight)) return "#ff4fa3";
-    if (difference) return mix(weight > 0 ? REDS : LESS, Math.abs(weight));
-    return weight > 0 ? mix(BLUES, weight) : "#ff4fa3";
-  }
-
   function node(name, attributes, text) {
     const made = document.createElementNS(NAMESPACE, name);
     for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
@@ -52,12 +34,12 @@ const regardMap = (() => {
     return made;
   }
 
-  /** Return a weight with two decimals; only exactly 0 becomes "0", smaller weights become "< 0.01". */
+  /** Return a weight with two decimals, or one significant digit if it is small; only exactly 0 becomes "0". */
   function number(weight) {
     if (weight === 0) return "0";
     const size = Math.abs(weight);
-    if (size < 0.005) return weight < 0 ? "> −0.01" : "< 0.01";
-    return weight.toFixed(2).replace("-", "−");
+    if (size < 5e-5) return weight < 0 ? "> −0.0001" : "< 0.0001";
+    return (size < 0.01 ? String(Number(weight.toPrecision(1))) : weight.toFixed(2)).replace("-", "−");
   }
 
   function label(text, attributes, title) {
@@ -83,13 +65,15 @@ const regardMap = (() => {
     // The slanted labels extend to the right beyond the last column.
     const lean = Math.max(0, ...reaches.map((reach, s) => CELL * (s + 0.5) + reach - across));
     const under = bounds && !difference ? 40 : 0;
-    const whole = [Math.ceil(left + across + lean + MARGIN), Math.ceil(top + down + under + MARGIN)];
+    const whole = [Math.ceil(Math.max(left + across + lean, MARGIN + regardColors.WIDTH) + MARGIN),
+      Math.ceil(top + down + under + regardColors.HEIGHT + MARGIN)];
     const svg = node("svg", {
       class: "regard-map", width: whole[0], height: whole[1], viewBox: `0 0 ${whole[0]} ${whole[1]}`,
-      role: "application", tabindex: 0, "font-family": FACE, "font-size": FONT, fill: "#1a1a1a",
+      role: "application", tabindex: 0, "font-family": FACE, "font-size": FONT,
       "aria-label": `${title || "attention map"}: ${rows.length} by ${columns.length} words; use the arrow keys to move between cells`,
     });
-    svg.append(node("rect", { width: "100%", height: "100%", rx: 6, fill: "#ffffff" }));
+    const paper = node("rect", { width: "100%", height: "100%", rx: 6 });
+    svg.append(paper);
     const ground = node("g", { transform: `translate(${left} ${top})` });
     svg.append(ground);
 
@@ -104,12 +88,12 @@ const regardMap = (() => {
     });
     ground.append(...names.columns, ...names.rows);
 
-    const cells = node("g", { stroke: "#d9d9d9" });
+    const cells = node("g");
     const rects = [];
     rows.forEach((row, t) => columns.forEach((column, s) => {
       const weight = weights[t * columns.length + s];
       const cell = node("rect", {
-        x: CELL * s, y: CELL * t, width: CELL, height: CELL, fill: color(weight, difference),
+        x: CELL * s, y: CELL * t, width: CELL, height: CELL,
         "data-row": t, "data-column": s, "data-weight": weight,
       });
       cell.append(node("title", {}, `${row} → ${column}: ${number(weight)}`));
@@ -139,15 +123,33 @@ const regardMap = (() => {
         const tip = free ? `${column}: attention received ${received[s].toFixed(2)}, no upper bound`
           : `${column}: attention received ${received[s].toFixed(2)} of at most ${bound} (fertility)`;
         bar.append(node("title", {}, tip));
-        bar.append(node("rect", { width: CELL - 8, height: 8, fill: "#eef1f5", stroke: "#9aa4b1", "stroke-width": 0.75 }));
-        bar.append(node("rect", { width: (CELL - 8) * share, height: 8, fill: "#1a5098" }));
+        bar.append(node("rect", { width: CELL - 8, height: 8, class: "limit", "stroke-width": 0.75 }));
+        bar.append(node("rect", { width: (CELL - 8) * share, height: 8, class: "received" }));
         const text = free ? "∞" : String(+Number(bound).toFixed(1));
         bar.append(node("text", {
-          x: (CELL - 8) / 2, y: 21, "text-anchor": "middle", "font-size": 10, fill: "#4a4a4a", direction: "ltr",
+          x: (CELL - 8) / 2, y: 21, "text-anchor": "middle", "font-size": 10, class: "small", direction: "ltr",
         }, text));
         ground.append(bar);
       });
     }
+
+    const legend = node("g", { transform: `translate(${MARGIN} ${top + down + under + 12})`, class: "scale" });
+    svg.append(legend);
+
+    /** Color the map in the scale and the mode of the page, or in a given mode. */
+    svg.paint = (mode = regardColors.mode()) => {
+      const look = regardColors.LOOKS[mode];
+      svg.setAttribute("fill", look.ink);
+      paper.setAttribute("fill", look.paper);
+      cells.setAttribute("stroke", look.grid);
+      rects.forEach((cell, i) => cell.setAttribute("fill", regardColors.color(weights[i], difference, mode)));
+      for (const [name, fill, stroke] of [[".limit", look.limit, look.edge], [".received", look.received, "none"], [".small", look.soft, "none"]])
+        ground.querySelectorAll(name).forEach((one) => { one.setAttribute("fill", fill); one.setAttribute("stroke", stroke); });
+      svg.querySelectorAll(".row-label, .column-label").forEach((text) =>
+        text.setAttribute("fill", text.getAttribute("font-weight") === "700" ? look.chosen : look.ink));
+      legend.replaceChildren(...regardColors.legend(node, difference, mode));
+    };
+    svg.paint();
 
     const cursor = node("rect", {
       width: CELL, height: CELL, fill: "none", stroke: "#d9480f", "stroke-width": 2.5, "pointer-events": "none",
@@ -209,10 +211,11 @@ const regardMap = (() => {
 
   /** Highlight the labels of some rows and columns, and reset all others. */
   function highlight(svg, { rows = [], columns = [] }) {
+    const look = regardColors.LOOKS[regardColors.mode()];
     const emphasize = (name, chosen) => svg.querySelectorAll(name).forEach((text, i) => {
       const on = chosen.includes(i);
       text.setAttribute("font-weight", on ? "700" : "400");
-      text.setAttribute("fill", on ? "#b03a06" : "#1a1a1a");
+      text.setAttribute("fill", on ? look.chosen : look.ink);
     });
     emphasize(".row-label", rows);
     emphasize(".column-label", columns);
@@ -245,5 +248,5 @@ const regardMap = (() => {
     return { columns, rows: first.rows, weights };
   }
 
-  return { draw, highlight, subtract, color, number };
+  return { draw, highlight, subtract, number };
 })();

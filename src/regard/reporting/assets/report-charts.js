@@ -57,7 +57,8 @@ const reportCharts = (() => {
    */
   function chart({ title, tip = null, across, note, series, names = null, counts = null, steps = false, zero = false, log = false }) {
     const points = series.flatMap((one) => one.points).filter((point) => point && point.y !== null);
-    const card = element("figure", { class: "card chart", title: tip }, element("figcaption", {}, title));
+    const caption = element("figcaption", {}, element("span", {}, title));
+    const card = element("figure", { class: "card chart", title: tip }, caption);
     if (!points.length) {
       card.append(element("p", { class: "soft" }, "no data"));
       return card;
@@ -88,6 +89,7 @@ const reportCharts = (() => {
     svg.append(node("text", { class: "tick", x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, across));
     series.forEach((one) => svg.append(draw(one, X, Y, names, series.length, steps, bottom)));
     card.append(svg);
+    caption.append(reportExport.figure(svg, title));
     if (note) card.append(element("p", { class: "soft small" }, note));
     return card;
   }
@@ -199,7 +201,7 @@ const reportCharts = (() => {
 
   /** Return the table of scores: one row per system, one column per number. */
   function table() {
-    const head = element("tr", {}, element("th", { scope: "col" }, "system"));
+    const head = element("tr", {}, element("th", { scope: "col", title: TIPS.system }, "system"));
     for (const metric of data.metrics)
       head.append(element("th", { scope: "col", title: headTip(metric) }, metric.name,
         element("span", { class: "visually-hidden" }, metric.lower ? ", lower is better" : ", higher is better"),
@@ -231,6 +233,17 @@ const reportCharts = (() => {
     return [TIPS[metric.key], metric.signature && `Signature: ${metric.signature}`].filter(Boolean).join("\n") || null;
   }
 
+  /** Return the explanations of the columns as a list, for those who have no tooltips. */
+  function explanations() {
+    const keys = [...data.metrics.map(({ key, name }) => [name, key])];
+    if (data.systems.some((system) => system.perplexity !== null)) keys.push(["perplexity", "perplexity"]);
+    if (data.attention.some((own) => own)) keys.push(...["accuracy", "entropy", "support", "coverage"].map((key) => [key, key]));
+    keys.push(...data.columns.map(([name]) => [name, name]), ["interval", "interval"]);
+    if (data.systems.length > 1) keys.push(["difference", "difference"]);
+    return keys.filter(([, key]) => TIPS[key]).map(([name, key]) =>
+      element("div", {}, element("dt", {}, name), element("dd", {}, TIPS[key])));
+  }
+
   function scored(score, metric) {
     if (!score) return element("td", {}, "–");
     const cell = element("td", {}, element("strong", { title: TIPS[metric.key] }, shown(score.value, 2)),
@@ -246,5 +259,5 @@ const reportCharts = (() => {
     return cell;
   }
 
-  return { charts, legend, table };
+  return { charts, explanations, legend, table };
 })();

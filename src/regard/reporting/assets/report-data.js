@@ -7,6 +7,7 @@ const reportData = (() => {
 
   /** Explanations of the numbers of whole systems, shown as tooltips. */
   const TIPS = {
+    system: "Name of the model or of the file of translations.",
     bleu: "BLEU: precision of the n-grams of up to 4 words against the reference, with a penalty for short translations. 0 to 100; higher is better.",
     chrf: "chrF: F-score of the character n-grams of up to 6 characters against the reference; recall counts twice. 0 to 100; higher is better.",
     meteor: "METEOR: matches with the reference by equal words, stems, synonyms and paraphrases. Higher is better.",
@@ -35,6 +36,7 @@ const reportData = (() => {
     meteor: "Sentence METEOR: matches with the reference by equal words, stems, synonyms and paraphrases. Higher is better.",
     rep: "Repetitions in the translation that the reference does not have: repeated word pairs count 1, doubled words count 2. Lower is better.",
     drop: "Dropped words: number of source words with a link to the reference but not to the translation. Lower is better.",
+    wrong: "Number of dropped source words and repeated target words, by comparison with the reference. Lower is better.",
     entropy: "Entropy of attention in nats, the mean over the time steps of the system's own translation. 0: all attention on one source token.",
     coverage: "Coverage of the source by the system's own translation: for each source word the attention received, at most 1, averaged over words. Between 0 and 1. A word with little attention may still be translated, and an omitted word may receive much.",
     log_prob: "Mean log-probability of a token of the system's own translation, in nats. 0 is a probability of 1; values closer to 0 mean a more confident model.",
@@ -92,7 +94,7 @@ const reportData = (() => {
       sink: columns > source.length,
       kinds,
       maps: kinds.map((_, i) => Float32Array.from(
-        bytes.subarray(own.at[1] + i * size, own.at[1] + (i + 1) * size), (level) => level / 255)),
+        bytes.subarray(own.at[1] + i * size, own.at[1] + (i + 1) * size), (level) => (level / 255) ** 2)),
     };
   }
 

@@ -153,8 +153,10 @@ const reportSentence = (() => {
     if (sentence.gold || sentence.systems.some((own) => own.links)) {
       const box = element("input", { type: "checkbox", checked: look.links });
       box.addEventListener("change", () => set("links", box.checked));
-      bar.append(element("label", { class: "check" }, box, element("span", {}, "word links (rings)")));
+      bar.append(element("label", { class: "check", title: "Word links of the aligner, or gold links. A ring marks two linked words." },
+        box, element("span", {}, "word links (rings)")));
     }
+    bar.append(regardColors.control(element));
     return bar;
   }
 
@@ -210,6 +212,7 @@ const reportSentence = (() => {
       if (event.detail) step(event.detail.row, event.detail.column);
       else settle();
     });
+    const files = words === svg ? reportExport.figure(svg, `${name} sentence ${card.id.slice(1)}`) : null;
     const steps = select("Time step", [["", "all"], ...found.rows.map((word, t) => [String(t), `${t}: ${word}`])], "", () => settle());
     const chooser = steps.querySelector("select");
     function settle() {
@@ -224,8 +227,8 @@ const reportSentence = (() => {
       if (row === null) quiet(); else step(row, null);
     }
     svg.addEventListener("pick", (event) => { chooser.value = String(event.detail.row); settle(); });
-    return element("figure", { class: "map" }, element("figcaption", {}, element("bdi", {}, name), settings.difference ? null : steps),
-      element("div", { class: "map-box" }, words), value);
+    return element("figure", { class: "map" }, element("figcaption", {}, element("bdi", {}, name), settings.difference ? null : steps, files),
+      regardScroll.watch(element("div", { class: "map-box" }, words)), value);
   }
 
   /** Return a list of remarks on a system's translation: its errors and its unusual attention. */

@@ -5,8 +5,8 @@
   const { data, element, words, SENTENCE_TIPS } = reportData;
   const byId = (id) => document.getElementById(id);
   const PAGE = 50;
-  // The worst sentences of a detector come first.
-  const start = data.check ? data.figures.findIndex((figure) => figure.key === "check") : -1;
+  // The worst sentences come first: those of a detector, or else those with the most dropped and repeated words.
+  const start = data.figures.findIndex((figure) => figure.key === (data.check ? "check" : "wrong"));
   const first = { figure: start < 0 ? null : start, of: "0", down: start >= 0 };
   const state = { ...first, low: null, high: null, query: "", page: 0, open: null };
   let order = [];
@@ -142,6 +142,22 @@
     renew();
   }
 
+  /** Show only the sentences with a number of a system from a value on. */
+  function pick(key, system, from) {
+    clear();
+    Object.assign(state, { figure: data.figures.findIndex((figure) => figure.key === key), of: String(system), low: from, down: true });
+    byId("sort").value = state.figure;
+    byId("of").value = state.of;
+    byId("low").value = from;
+    named();
+    renew();
+    byId("sentences").scrollIntoView();
+  }
+
+  function summarize() {
+    byId("verdicts").replaceChildren(...reportSummary.verdicts(reportSentence.marking, pick));
+  }
+
   function controls() {
     options(byId("sort"), [["", "line number"], ...data.figures.map((figure, i) => [String(i), figure.name])]);
     byId("sort").value = state.figure ?? "";
@@ -153,7 +169,7 @@
       state.figure = event.target.value === "" ? null : Number(event.target.value);
       const key = state.figure === null ? "" : data.figures[state.figure].key;
       // The worst sentences come first.
-      state.down = ["rep", "drop", "entropy", "check", ...Object.keys(regardMarks.KINDS)].includes(key);
+      state.down = ["rep", "drop", "wrong", "entropy", "check", ...Object.keys(regardMarks.KINDS)].includes(key);
       named();
       renew();
     });
@@ -179,6 +195,7 @@
     from.addEventListener("input", () => {
       marking.from = from.valueAsNumber;
       shown.textContent = regardMarks.percent(marking.from);
+      summarize();
       show();
     });
     const legend = element("p", { class: "soft" }, "Marks of the detector ", element("b", {}, detector), ": ",
@@ -187,7 +204,7 @@
     if (data.reference) {
       const by = element("select", { class: "field", id: "by" });
       options(by, [["detector", "the detector"], ["reference", "a comparison with the reference"]]);
-      by.addEventListener("change", () => { marking.by = by.value; from.disabled = by.value !== "detector"; show(); });
+      by.addEventListener("change", () => { marking.by = by.value; from.disabled = by.value !== "detector"; summarize(); show(); });
       byId("marks").append(element("label", {}, element("span", {}, "Marks of "), by));
     }
     byId("marks").hidden = false;
@@ -254,15 +271,20 @@
   // All parts
 
   theme();
-  if (data.reference) byId("about").append(`${data.sentences.length.toLocaleString("en")} sentences of `, element("bdi", {}, data.source),
-    ", references: ", element("bdi", {}, data.reference), ". 95 % intervals by bootstrap resampling",
+  byId("about").append(...reportSummary.about());
+  summarize();
+  byId("models").append(...reportSummary.cards());
+  if (data.reference) byId("intervals").append("95 % intervals by bootstrap resampling",
     data.systems.length > 1 ? `; below them, the difference from ${data.systems[0].name} and its p-value` : "", ".");
   byId("table").append(...reportCharts.table());
+  regardScroll.watch(document.querySelector(".scroll"));
+  byId("columns").append(...reportCharts.explanations());
+  byId("downloads").append(...reportExport.tables());
   byId("notes").append(...data.notes.map((note) => element("li", {}, note)));
   byId("legend").append(...reportCharts.legend());
   // A page of a check without reference has no scores and no charts.
-  const sections = [["scores", "Scores"], ["charts", "Charts"], ["sentences", "Sentences"]]
-    .filter(([id]) => data.reference || id === "sentences");
+  const sections = [["summary", "Summary"], ["scores", "Scores"], ["charts", "Charts"], ["sentences", "Sentences"]]
+    .filter(([id]) => data.reference || id === "sentences" || id === "summary");
   for (const [id] of sections) byId(id).hidden = false;
   controls();
   marks();

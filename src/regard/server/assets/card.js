@@ -37,7 +37,7 @@ function ranking(answer, pick, choose) {
     bar.style.width = `${(100 * Math.exp(Math.min(0, one.score - best))).toFixed(1)}%`;
     const button = make("button", {
       type: "button", role: "radio", "aria-checked": String(rank === pick), tabindex: rank === pick ? 0 : -1,
-    }, make("bdi", {}, one.text || "(empty)"), make("span", { class: "soft", title: SCORE_TIP }, score(one.score)),
+    }, make("bdi", {}, one.plain || "(empty)"), make("span", { class: "soft", title: SCORE_TIP }, `score ${score(one.score)}`),
     make("span", { class: "bar", title: "exp(score − best score): the score relative to that of the best translation" }, bar));
     button.addEventListener("click", () => choose(rank));
     button.addEventListener("keydown", (event) => {
@@ -124,12 +124,13 @@ export function drawCard({ answer, pick, check, model, levels, focus, bend, free
       else reading.textContent = `${translation.target_words[cell.row]} ← ${columns[cell.column]}: ${number(cell.weight)}`;
     });
     map.addEventListener("pick", (event) => show({ side: "target", word: event.detail.row }));
-    detail.append(make("div", {}, make("h3", {}, "Attention"), mapBox));
+    const mapHead = make("div", { class: "map-head" }, make("h3", {}, "Attention"), regardColors.control(make));
+    detail.append(make("div", {}, mapHead, regardScroll.watch(mapBox)));
   } else {
     const why = translation.word_attention_map === null ? "This model has no attention." : "The translation is empty.";
     detail.append(make("div", {}, make("h3", {}, "Attention"), make("p", { class: "note-text" }, why)));
   }
-  detail.append(make("div", {}, make("h3", {}, "Translations, best first"), ranking(answer, pick, choose)));
+  detail.append(make("div", {}, make("h3", { title: SCORE_TIP }, "Translations, best first"), ranking(answer, pick, choose)));
   const element = make("article", { class: "card", "aria-label": model.name }, head);
   element.append(make("p", { class: "note-text" }, levels
     ? "Drag the handle of a source word, or use the arrow keys, to adjust the attention that the word receives."

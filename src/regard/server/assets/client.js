@@ -50,10 +50,14 @@ export async function split(text, language, signal) {
   return sentences.map((one) => ({ text: one.text, start: places.get(one.start), end: places.get(one.end) }));
 }
 
-/** Return an answer with `translations`, best first: the answer and its alternatives; none if it has no translation. */
+/**
+ * Return an answer with `translations`, best first: the answer and its alternatives; none if it has no translation.
+ * `plain` is the text of a translation with punctuation attached to words.
+ */
 function ranked(answer) {
   const found = answer.token_log_probs && answer.token_log_probs.length;
-  return { ...answer, translations: found ? [answer, ...answer.alternatives] : [] };
+  const translations = found ? [answer, ...answer.alternatives] : [];
+  return { ...answer, translations: translations.map((one, i) => ({ ...one, plain: answer.plain_texts[i] })) };
 }
 
 /**

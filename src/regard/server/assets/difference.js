@@ -46,6 +46,6 @@ export function drawDifference(cards, names) {
     reading.textContent = cell
       ? `${found.rows[cell.row]} ← ${found.columns[cell.column]}: ${regardMap.number(cell.weight)}` : "";
   });
-  element.append(make("div", { class: "map-box" }, fitted(map)), reading);
+  element.append(regardScroll.watch(make("div", { class: "map-box" }, fitted(map))), reading);
   return element;
 }

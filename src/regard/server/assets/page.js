@@ -3,6 +3,7 @@ import { beginChecks, checkOf, checkPairs, markSentence } from "/check.js";
 import { Refused, models as askModels, split, translate } from "/client.js";
 import { drawCard } from "/card.js";
 import { drawDifference, shared } from "/difference.js";
+import { nameOf, showExamples } from "/examples.js";
 import { emptyState, FREE, LEVELS, readState, writeState } from "/state.js";
 import { make } from "/weave.js";
 
@@ -167,6 +168,7 @@ function draw() {
   sides().forEach(drawOutput);
   $("look").hidden = !sentences.length;
   $("welcome").hidden = sentences.length > 0;
+  showExamples(sentences.length ? [] : model(0).examples, enter);
   if (sentences.length) drawLook();
 }
 
@@ -200,11 +202,11 @@ const picked = (side, place, answer) =>
 
 /** Return a translation in which the words are marked that the other model's translation does not contain. */
 function marked(side, place, answer, fresh) {
-  const { text } = picked(side, place, answer);
+  const { plain: text } = picked(side, place, answer);
   if (!state.compare || !fresh) return [text];
   const other = current(1 - side, place);
   if (!other.fresh || !other.answer || other.answer.failed || !other.answer.translations.length) return [text];
-  const ours = text.split(/(\s+)/u), theirs = picked(1 - side, place, other.answer).text.split(/\s+/u);
+  const ours = text.split(/(\s+)/u), theirs = picked(1 - side, place, other.answer).plain.split(/\s+/u);
   const common = shared(ours.filter((_, i) => i % 2 === 0), theirs);
   return ours.map((part, i) => (i % 2 || common.has(i / 2) ? part : make("mark", { class: "differs" }, part)));
 }
@@ -304,6 +306,11 @@ function look(place) {
   draw();
 }
 
+function enter(text) {
+  state.text = $("text").value = text;
+  refresh();
+}
+
 function listen() {
   $("text").addEventListener("input", () => {
     state.text = $("text").value;
@@ -350,9 +357,7 @@ function listen() {
     }
   });
   $("theme").addEventListener("click", () => {
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const now = document.documentElement.dataset.theme || (dark ? "dark" : "light");
-    document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
+    document.documentElement.dataset.theme = regardColors.mode() === "dark" ? "light" : "dark";
   });
   addEventListener("hashchange", () => {
     if (location.hash !== writeState(state)) restore();
@@ -379,20 +384,16 @@ async function begin() {
   try {
     ({ models: served, limits, checks } = await askModels());
   } catch (error) {
-    complain(error);
-    return;
+    return complain(error);
   }
-  for (const side of [0, 1]) $(`model-${side}`).append(...served.map((one) => make("option", { value: one.name }, one.name)));
+  for (const side of [0, 1]) $(`model-${side}`).append(...served.map((one) => make("option", { value: one.name }, nameOf(one))));
   $("compare").hidden = served.length < 2;
   // The user may have entered text before the models were known.
   const typed = $("text").value;
   listen();
   beginChecks(checks, () => pairsOf(0), () => sides().forEach(examine));
   restore();
-  if (!state.text && typed) {
-    state.text = $("text").value = typed;
-    refresh();
-  }
+  if (!state.text && typed) enter(typed);
   if (!state.text) $("text").focus();
 }
 

@@ -1,0 +1,129 @@
+"""Hugging Face directories of every kind: whether their translations are those of `generate`.
+
+    python benchmarks/hf_kinds.py --lines 200      # the kinds of published translators in all formats
+    python benchmarks/hf_kinds.py --kinds --lines 200       # every kind of the library
+    python benchmarks/hf_kinds.py --table       # write the table of docs/hugging_face_kinds.md
+
+Models are small, with random weights, and made from configurations; nothing is downloaded. Weights are saved
+as safetensors or as pickles (`pytorch_model.bin`, converted by `regard.convert`), in one file or in shards.
+Both sides use the settings in `generation_config.json` and no other options: the text of
+`regard.load(DIRECTORY).translate(lines)` is compared with that of `generate`, line by line.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import torch
+import transformers
+from transformers.utils import logging
+
+import regard
+from hf import tiny
+from models.hf.kind_checks import check_kind, prepare_generation, write_table
+from models.hf.kinds import SMALL, pickle_shards, save_kind, t5_like
+
+PUBLISHED: dict[str, Callable[[Path], Any]] = {
+    "OPUS-MT (Marian)": tiny.marian,
+    "NLLB": tiny.nllb,
+    "M2M-100": tiny.m2m100,
+    "MADLAD (T5, gated)": t5_like("t5", feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    "mBART-50": tiny.mbart,
+    "T5": tiny.t5,
+}
+FORMATS = ("safetensors", "safetensors, sharded", "pickle", "pickle, sharded")
+MAX_LENGTH = 24
+
+
+def sentences(count: int) -> list[str]:
+    """Return different source lines of 1 to 12 words."""
+    generator = random.Random(1)
+    found: dict[str, None] = {}
+    while len(found) < count:
+        found[" ".join(generator.choices(tiny.WORDS, k=generator.randint(1, 12)))] = None
+    return list(found)
+
+
+def save_published(save: Callable[[Path], Any], form: str, directory: Path) -> Any:
+    """Save a model in a weight format, convert pickles, and return the model."""
+    torch.manual_seed(0)
+    directory.mkdir(parents=True)
+    model = save(directory).eval()
+    model.save_pretrained(directory, max_shard_size="8KB" if form == "safetensors, sharded" else "1GB")
+    if form.startswith("pickle"):
+        (directory / "model.safetensors").unlink()
+        state = model.state_dict()
+        if form == "pickle":
+            torch.save(state, directory / "pytorch_model.bin")
+        else:
+            pickle_shards(directory, state, 10)
+        regard.convert(directory)
+    return model
+
+
+def equal_lines(directory: Path, beam: int, lines: Sequence[str]) -> int:
+    """Return the number of lines whose translation is that of `generate`, with the directory's settings."""
+    ours = [one.text for one in regard.load(directory, device="cpu").translate(lines)]
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(directory).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    assert model.generation_config.num_beams == beam
+    special = {*tokenizer.all_special_ids, *getattr(tokenizer, "id_to_lang_token", {})}
+    theirs: list[str] = []
+    for start in range(0, len(lines), 50):
+        batch = tokenizer(list(lines[start : start + 50]), return_tensors="pt", padding=True)
+        for row in model.generate(**batch).tolist():
+            words = [number for number in row if number not in special]
+            theirs.append(tokenizer.decode(words).strip())
+    return sum(own == other for own, other in zip(ours, theirs, strict=True))
+
+
+def report(name: str, form: str, directory: Path, model: Any, lines: Sequence[str]) -> None:
+    """Print a row of the result table: the numbers of equal lines by greedy search and with a beam of 4."""
+    start, found = time.perf_counter(), []
+    size = model.get_output_embeddings().weight.shape[0]
+    for beam in (1, 4):
+        prepare_generation(directory, size, MAX_LENGTH, beam)
+        found.append(equal_lines(directory, beam, lines))
+    seconds = time.perf_counter() - start
+    print(f"| {name} | {form} | {found[0]} | {found[1]} | {len(lines)} | {seconds:.1f} |", flush=True)
+
+
+def main() -> None:
+    """Run the comparison that the command line selects."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lines", type=int, default=200)
+    parser.add_argument("--kinds", action="store_true")
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    logging.disable_progress_bar()
+    with tempfile.TemporaryDirectory() as name:
+        parent = Path(name)
+        if options.table:
+            rows = []
+            for kind in SMALL:
+                model = save_kind(kind, parent / kind)
+                prepare_generation(parent / kind, model.get_output_embeddings().weight.shape[0])
+                rows.append(check_kind(kind, parent / kind))
+            write_table(rows)
+            return
+        lines = sentences(options.lines)
+        print("| model | weights | equal, greedy | equal, beam of 4 | lines | s |\n|---|---|---|---|---|---|")
+        if options.kinds:
+            for kind in SMALL:
+                report(kind, "safetensors", parent / kind, save_kind(kind, parent / kind), lines)
+            return
+        for number, (label, save) in enumerate(PUBLISHED.items()):
+            for place, form in enumerate(FORMATS):
+                directory = parent / f"{number}-{place}"
+                report(label, form, directory, save_published(save, form, directory), lines)
+
+
+if __name__ == "__main__":
+    main()

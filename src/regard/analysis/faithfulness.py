@@ -1,0 +1,261 @@
+"""Faithfulness of attention and attribution maps: the effect of removing the top source token.
+
+A map is faithful if the tokens with large weights are those that the prediction depends on (Jacovi & Goldberg
+(2020)). For each token of a reference, under forced decoding, the source token with the largest weight is
+removed from the source, as in the erasure of Li et al. (2016), Section 3, and the fall of the token's
+probability is compared with the mean fall over all source tokens, the expectation for a token chosen at
+random. No map can exceed the largest fall, which is that of leave-one-out itself.
+
+Sinks, symbols that a tokenizer adds, and end symbols are left out. If several source tokens share the largest
+weight, the mean of their falls counts, so a map without weights is as good as chance.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from regard.analysis.inputs import ParallelText, Progress, System, no_progress
+from regard.errors import DataError, UsageError
+from regard.generation.analysis import ForcedResult
+from regard.generation.base import BaseTranslator
+from regard.generation.config import MapMethod
+from regard.metrics.base import Estimate, bootstrap
+from regard.plotting.analyses import faithfulness_chart, plot_faithfulness
+from regard.plotting.figure import Figure
+from regard.results import Result
+from regard.types import Bool, Float
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+__all__ = ["FaithfulnessAnalysis", "MapFaithfulness", "ModelFaithfulness", "analyze_faithfulness"]
+
+MAP_METHODS: tuple[MapMethod, ...] = get_args(MapMethod)
+
+
+@dataclass(frozen=True)
+class MapFaithfulness:
+    """The fall of the probabilities of target tokens, in percentage points, with 95 % intervals.
+
+    Attributes:
+        most_attributed: Mean fall when the source token with the largest weight is removed.
+        difference: `most_attributed` minus the mean fall for a random source token.
+    """
+
+    most_attributed: Estimate
+    difference: Estimate
+
+    def record(self) -> dict[str, Any]:
+        """Return all values as JSON types."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ModelFaithfulness:
+    """The faithfulness of the maps of one model.
+
+    Attributes:
+        paths: The model directories.
+        maps: The faithfulness of each kind of map.
+        random: Mean fall, in percentage points, when a random source token is removed.
+        largest: Mean fall when the token whose removal has the largest effect is removed.
+        num_sentences: Number of sentences with at least two source tokens.
+        num_tokens: Number of their target tokens.
+    """
+
+    paths: tuple[str, ...]
+    maps: Mapping[MapMethod, MapFaithfulness]
+    random: Estimate
+    largest: Estimate
+    num_sentences: int
+    num_tokens: int
+
+    def record(self) -> dict[str, Any]:
+        """Return all values as JSON types."""
+        return {
+            "paths": list(self.paths),
+            "num_sentences": self.num_sentences,
+            "num_tokens": self.num_tokens,
+            "random": asdict(self.random),
+            "largest": asdict(self.largest),
+            "maps": {kind: one.record() for kind, one in self.maps.items()},
+        }
+
+
+@dataclass(frozen=True)
+class FaithfulnessAnalysis(Result):
+    """The faithfulness of the maps of one or more models.
+
+    Attributes:
+        models: The faithfulness of each model, by name.
+        source_path: The file of the source lines. None for a text from Python.
+        reference_path: The file of the references. None for a text from Python.
+    """
+
+    schema = "faithfulness_analysis"
+    models: Mapping[str, ModelFaithfulness]
+    source_path: str | None
+    reference_path: str | None
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the figures of each model."""
+        models = {name: one.record() for name, one in self.models.items()}
+        return {"source": self.source_path, "reference": self.reference_path, "models": models}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per model and kind of map; falls are in percentage points."""
+        return [
+            {
+                "model": name,
+                "map": kind,
+                "most_attributed": found.most_attributed.value,
+                "random": model.random.value,
+                "difference": found.difference.value,
+                "largest": model.largest.value,
+            }
+            for name, model in self.models.items()
+            for kind, found in model.maps.items()
+        ]
+
+    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> Figure:
+        """Return a figure of the falls by kind of map.
+
+        Args:
+            ax: Axes on which they are plotted as well.
+        """
+        falls = {
+            name: {
+                **{kind: found.most_attributed for kind, found in model.maps.items()},
+                "random": model.random,
+            }
+            for name, model in self.models.items()
+        }
+        if ax is not None:
+            plot_faithfulness(ax, falls)
+        return faithfulness_chart(falls)
+
+    def __repr__(self) -> str:
+        """Return the difference from a random token for each model and kind of map."""
+        parts = (
+            f"{one['model']}, {one['map']}: {one['most_attributed']:.2f}, at random {one['random']:.2f}"
+            for one in self.rows()
+        )
+        return f"FaithfulnessAnalysis({'; '.join(parts)})"
+
+
+def analyze_faithfulness(
+    systems: Iterable[System],
+    text: ParallelText,
+    methods: Sequence[MapMethod] = MAP_METHODS,
+    progress: Progress = no_progress,
+) -> FaithfulnessAnalysis:
+    """Remove the source token with the largest weight for each target token of the references.
+
+    Args:
+        systems: The models, which may be loaded while they are iterated over.
+        text: The text.
+        methods: The origins of the maps to compare.
+        progress: Progress display.
+
+    Raises:
+        UsageError: if there is no such map, or a model does not support it or has no attention.
+        DataError: if no line has two source tokens and a target token.
+    """
+    for method in methods:
+        if method not in MAP_METHODS:
+            raise UsageError(f"map {method!r}: expected one of {', '.join(MAP_METHODS)}")
+    models = {one.name: _analyze_model(one, text, tuple(methods), progress) for one in systems}
+    return FaithfulnessAnalysis(models, text.source_path, text.reference_path)
+
+
+def _analyze_model(
+    system: System, text: ParallelText, methods: tuple[MapMethod, ...], progress: Progress
+) -> ModelFaithfulness:
+    """Return the faithfulness of the maps of one model."""
+    translator = system.translator
+    translator.require("score", "regard analyze faithfulness")
+    effects: list[_Effects] = []
+    kept: list[tuple[str, str]] = []
+    forced = _with_map(translator, "leave_one_out").force_decode(text.pairs)
+    name = f"{system.name}: leave_one_out"
+    for pair, line in zip(text.pairs, progress(forced, name, len(text)), strict=True):
+        found = None if line is None else _Effects.of(line)
+        if found is not None:
+            effects.append(found)
+            kept.append(pair)
+    if not kept:
+        raise DataError(f"{text.source_name}: no line has two source tokens and a target token")
+    falls: dict[MapMethod, Float[np.ndarray, "N"]] = {}
+    for method in methods:
+        shown = _with_map(translator, method)
+        lines = progress(shown.force_decode(kept), f"{system.name}: {method}", len(kept))
+        weights = (_weights(line, shown, system.name) for line in lines)
+        falls[method] = np.array(
+            [one.fall_of_largest(own).sum() for one, own in zip(effects, weights, strict=True)]
+        )
+    random = np.array([one.falls.mean(axis=1).sum() for one in effects])
+    largest = np.array([one.falls.max(axis=1).sum() for one in effects])
+    counts = np.array([len(one.falls) for one in effects])
+    return ModelFaithfulness(
+        system.paths,
+        {
+            method: MapFaithfulness(_mean(own, counts), _mean(own - random, counts))
+            for method, own in falls.items()
+        },
+        _mean(random, counts),
+        _mean(largest, counts),
+        len(effects),
+        int(counts.sum()),
+    )
+
+
+@dataclass(frozen=True)
+class _Effects:
+    """The fall of each target token's probability for each removed source token.
+
+    Attributes:
+        words: [S], True at the source tokens of the text, which can be removed.
+        falls: [T, W], the fall for each of the W removable tokens, without the end symbol's row.
+    """
+
+    words: Bool[np.ndarray, "S"]
+    falls: Float[np.ndarray, "T W"]
+
+    @classmethod
+    def of(cls, line: ForcedResult) -> "_Effects | None":
+        """Return the effects of a line; None if there is nothing to choose from."""
+        assert line.contributions is not None
+        words = np.array(line.source_words) >= 0
+        falls = line.contributions[:-1, words]
+        return None if falls.shape[0] == 0 or falls.shape[1] < 2 else cls(words, falls)
+
+    def fall_of_largest(self, weights: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T"]:
+        """Return, for each target token, the fall for the source token with the largest weight."""
+        own = weights[:, self.words]
+        largest = own == own.max(axis=1, keepdims=True)
+        return (self.falls * largest).sum(axis=1) / largest.sum(axis=1)
+
+
+def _with_map(translator: BaseTranslator, method: MapMethod) -> BaseTranslator:
+    return translator.with_search({"map": method})
+
+
+def _weights(line: ForcedResult | None, translator: BaseTranslator, name: str) -> Float[np.ndarray, "T S"]:
+    """Return the map of a line, which is not skipped.
+
+    Raises:
+        UsageError: if the map shows attention and the model has no attention to the source.
+    """
+    assert line is not None
+    config = translator.search.alignment
+    if config.map == "attention" and not line.attends:
+        raise UsageError(f"{name} has no attention to the source: choose another --map")
+    return line.attention_map(config, name=name)
+
+
+def _mean(sums: Float[np.ndarray, "N"], counts: Float[np.ndarray, "N"]) -> Estimate:
+    """Return the mean per target token in percentage points, from the sums of each sentence."""
+    rows = np.stack([sums, counts], axis=1)
+    return bootstrap(rows, lambda summed: 100 * summed[:, 0] / summed[:, 1])

@@ -1,0 +1,121 @@
+"""The word aligner and the coverage model of a model directory, trained on the text that trained the model.
+
+They are trained when a report or an analysis first needs them, and kept in the directories `aligner` and
+`checker` of the model. The configuration of a model names its training text; these files may have been moved,
+or belong to another machine, so a model may have neither.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
+from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
+from regard.analysis.coverage.model import ErrorModel
+from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
+from regard.analysis.coverage.text import split_pairs
+from regard.analysis.linking import line_words
+from regard.data.corpus import read_pairs
+from regard.data.hf import is_hf_directory
+from regard.data.text import TextProcessor
+from regard.errors import RegardError
+from regard.run_config import load_config
+
+__all__ = ["FEW_PAIRS", "Companions"]
+
+FEW_PAIRS = 10_000
+"""Number of training pairs below which marks of errors are of doubtful precision."""
+_MAX_PAIRS = 50_000
+_MAX_WORDS = 200
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Companions:
+    """The aligner and the coverage model of a model directory.
+
+    Attributes:
+        directory: The model directory.
+        num_threads: Number of threads. 0 uses all processors.
+    """
+
+    directory: Path
+    num_threads: int = 0
+
+    @classmethod
+    def of(cls, models: Iterable[Any], num_threads: int = 0) -> "Companions | None":
+        """Return the companions of the first model directory with a training text; None if there is none.
+
+        Args:
+            models: Lists of directories, loaded models with `directories`, or files of translations.
+            num_threads: Number of threads. 0 uses all processors.
+        """
+        for model in models:
+            directories = model if isinstance(model, list) else getattr(model, "directories", ())
+            for directory in map(Path, directories):
+                if directory.is_dir() and not is_hf_directory(directory):
+                    return cls(directory, num_threads)
+        return None
+
+    def aligner(self) -> WordAligner | None:
+        """Return the word aligner, for the words of the model's tokenizers; None without a training text."""
+        return self._kept("aligner", "word aligner", WordAligner.load, self._train_aligner)
+
+    def checker(self) -> ErrorModel | None:
+        """Return the coverage model; None without a training text, or with fewer than 100 pairs."""
+        return self._kept("checker", "coverage model", load_coverage_model, self._train_checker)
+
+    def num_pairs(self) -> int:
+        """Return the number of pairs that train both, 0 if the text cannot be read."""
+        try:
+            return sum(1 for _ in self._pairs())
+        except RegardError:
+            return 0
+
+    def _kept(self, name: str, title: str, load: Any, train: Any) -> Any:
+        """Return a part that was saved earlier, or train and save it."""
+        path = self.directory / name
+        if path.is_dir():
+            return load(path)
+        try:
+            _log.info("training a %s on the training text of %s ...", title, self.directory)
+            made, save = train()
+        except RegardError as error:
+            _log.warning("there is no %s of %s: %s", title, self.directory, error)
+            return None
+        try:
+            save(path)
+        except RegardError as error:
+            # A directory that cannot be written costs the training each time, but no report.
+            _log.warning("the %s was not kept: %s", title, error)
+        return made
+
+    def _train_aligner(self) -> tuple[WordAligner, Any]:
+        text = TextProcessor.load(self.directory)
+        words = (
+            (line_words(source, text.source), line_words(target, text.target))
+            for source, target in self._pairs()
+        )
+        usable = ((source, target) for source, target in words if source and target)
+        corpus = Corpus.from_tokens(usable, names=("source", "target"))
+        config = default_config(DEFAULT_ALIGNER)
+        made = train_both(corpus, config, TrainingSetup(self.num_threads))
+        return made, made.save
+
+    def _train_checker(self) -> tuple[ErrorModel, Any]:
+        lines = list(self._pairs())
+        pairs = split_pairs([source for source, _ in lines], [target for _, target in lines])
+        made = ErrorModel.train(pairs, num_threads=self.num_threads)
+        return made, lambda path: save_coverage_model(made, path)
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield the first pairs of the training text, without very long ones."""
+        corpora = load_config(self.directory).data.train
+        pairs = islice(chain.from_iterable(map(read_pairs, corpora)), _MAX_PAIRS)
+        for source, target in pairs:
+            if max(source.count(" "), target.count(" ")) < _MAX_WORDS:
+                yield source, target

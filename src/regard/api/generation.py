@@ -1,0 +1,160 @@
+"""Continuation of text with a decoder-only model: `regard.generate_text`.
+
+found = regard.generate_text("models/gpt2", "The lecture begins", sample={"top_k": 40})
+print(found.continuations[0].text)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from regard.api.loading import load_translator
+from regard.api.model import Model
+from regard.config import from_dict
+from regard.data.tokenizers.prompt import SOURCE_FIELD, PromptTokenizerConfig
+from regard.errors import UsageError
+from regard.generation.base import BaseTranslator
+from regard.generation.config import SamplingConfig
+from regard.generation.continuation import ContinuationConfig, continue_text
+from regard.generation.translator import Translator
+from regard.results import Result, finite
+from regard.run_config import load_config
+
+__all__ = ["Continuation", "Continuations", "generate_text"]
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A continuation of a text.
+
+    Attributes:
+        text: The text, without that of the prompt.
+        tokens: The generated tokens, without the end symbol.
+        score: The score that search ranks by.
+        log_probability: log p(tokens, end symbol | prompt) under the model, in nats.
+        token_log_probs: The log-probability of each token and, last, of the end symbol, in nats.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    score: float
+    log_probability: float
+    token_log_probs: tuple[float, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Continuations(Result):
+    """The continuations of a text, best first, or samples in their order.
+
+    Attributes:
+        prompt: The text that is continued.
+        continuations: The continuations.
+    """
+
+    schema: ClassVar[str] = "continuations"
+    prompt: str
+    continuations: tuple[Continuation, ...]
+
+    def to_data(self) -> Mapping[str, Any]:
+        """Return the prompt and the continuations as JSON values."""
+        return {
+            "prompt": self.prompt,
+            "continuations": [
+                {
+                    "text": one.text,
+                    "tokens": list(one.tokens),
+                    "score": finite(one.score),
+                    "log_probability": finite(one.log_probability),
+                    "token_log_probs": [finite(value) for value in one.token_log_probs],
+                }
+                for one in self.continuations
+            ],
+        }
+
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        """Return one row per continuation."""
+        return [
+            {"text": one.text, "score": one.score, "log_probability": one.log_probability}
+            for one in self.continuations
+        ]
+
+    def __repr__(self) -> str:
+        """Return the prompt with each continuation."""
+        return "\n".join(f"{self.prompt}{one.text}" for one in self.continuations)
+
+
+def generate_text(
+    model: Path | str | Model,
+    prompt: str,
+    *,
+    sample: bool | Mapping[str, Any] = False,
+    device: str = "auto",
+    precision: str = "float32",
+    **options: Any,
+) -> Continuations:
+    """Continue a text with a decoder-only model.
+
+    Args:
+        model: The directory of the model, or a loaded model.
+        prompt: The text, which is used unchanged: the template of translations is not added.
+        sample: Sample from the model instead of searching. True, or a dict with any of `temperature`,
+            `top_k`, `top_p` and `seed`.
+        device: Device of a model that is not loaded, as in `regard.load`.
+        precision: Data type of the matrix multiplications of a model that is not loaded.
+        options: `max_new_tokens`, `num_continuations` and `beam_size`; see
+            `regard.generation.continuation.ContinuationConfig`.
+
+    Raises:
+        UsageError: if the model cannot continue text, or an argument is wrong.
+        ConfigError: if a setting is invalid; names it.
+        DataError: if the prompt is longer than the context of the model.
+        CheckpointError: if the directory is missing or damaged; names the file.
+    """
+    if not isinstance(prompt, str):
+        raise UsageError(f"prompt: expected a string, got {prompt!r}")
+    config = from_dict(ContinuationConfig, options, origin="generate")
+    sampling = None
+    # An empty dict asks for samples with the default settings.
+    if sample is not False:
+        given = dict(sample) if isinstance(sample, Mapping) else {}
+        sampling = from_dict(SamplingConfig, given, origin="sample")
+        if config.beam_size > 1:
+            raise UsageError("beam_size: a setting of beam search, which cannot be combined with sampling")
+    loaded = model if isinstance(model, Model) else None
+    translator = _load(Path(model), device, precision) if not isinstance(model, Model) else model.translator
+    translator.require("continuation", "generate")
+    assert isinstance(translator, Translator)
+    if loaded is None:
+        return _continue(translator, prompt, config, sampling)
+    with loaded.lock:
+        return _continue(translator, prompt, config, sampling)
+
+
+def _load(directory: Path, device: str, precision: str) -> BaseTranslator:
+    """Load a translator; one that translates with prompts needs no languages here."""
+    overrides: list[str] = []
+    if isinstance(load_config(directory).data.source_tokenizer, PromptTokenizerConfig):
+        # A template without languages, since the prompt of a translation is not used.
+        overrides = [f"data.source_tokenizer.template={SOURCE_FIELD}"]
+    return load_translator([directory], device, precision, overrides=overrides)
+
+
+def _continue(
+    translator: Translator, prompt: str, config: ContinuationConfig, sampling: SamplingConfig | None
+) -> Continuations:
+    found = continue_text(translator.model, translator.text, translator.search, prompt, config, sampling)
+    vocabulary = translator.text.target.vocabulary
+    return Continuations(
+        prompt,
+        tuple(
+            Continuation(
+                text,
+                tuple(vocabulary.to_tokens(one.tokens)),
+                one.score,
+                one.log_probability,
+                one.token_log_probs,
+            )
+            for text, one in found
+        ),
+    )

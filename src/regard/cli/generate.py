@@ -1,0 +1,69 @@
+"""`regard generate`: continue a text with a decoder-only model."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import typer
+
+from regard.cli.command import expand_groups, given, setting
+from regard.cli.options import DeviceOption, JsonOption, ModelDirArgument, PrecisionOption
+from regard.cli.output import open_output, write_json
+from regard.cli.translation_candidates import SAMPLING
+
+__all__ = ["generate_command"]
+
+CONTINUATION = "regard.generation.continuation.ContinuationConfig"
+
+
+@dataclass(frozen=True)
+class ContinuationOptions:
+    """The number and the length of the continuations, and beam search."""
+
+    panel: ClassVar[str] = "Search"
+
+    max_new_tokens: Annotated[int | None, setting(f"{CONTINUATION}:max_new_tokens")] = None
+    num_continuations: Annotated[int | None, setting(f"{CONTINUATION}:num_continuations")] = None
+    beam_size: Annotated[int | None, setting(f"{CONTINUATION}:beam_size")] = None
+
+
+@dataclass(frozen=True)
+class ContinuationSampling:
+    """Sampling, which each of these flags turns on."""
+
+    panel: ClassVar[str] = "Sampling instead of beam search, if one of these is given"
+
+    temperature: Annotated[float | None, setting(f"{SAMPLING}:temperature")] = None
+    top_k: Annotated[int | None, setting(f"{SAMPLING}:top_k")] = None
+    top_p: Annotated[float | None, setting(f"{SAMPLING}:top_p")] = None
+    seed: Annotated[int | None, setting(f"{SAMPLING}:seed")] = None
+
+
+@expand_groups
+def generate_command(
+    model_dir: ModelDirArgument,
+    prompt: Annotated[str, typer.Option(help="Text that is continued.", show_default=False)],
+    search: ContinuationOptions,
+    sampling: ContinuationSampling,
+    json_file: JsonOption = None,
+    precision: PrecisionOption = "float32",
+    device: DeviceOption = "auto",
+) -> None:
+    """Continue a text with a decoder-only model (GPT-2, Llama, ...).
+
+    The text is printed with its continuation; several are separated by lines with three hyphens. The default
+    is greedy search.
+
+    Example: regard generate models/gpt2 --prompt "The lecture begins" --top-k 40 --temperature 0.8
+
+    Beam search: regard generate models/gpt2 --prompt "The lecture begins" --beam-size 4
+    """
+    from regard.api.generation import generate_text
+
+    # Flags that are not given keep the defaults, and without any of them the text is searched for.
+    sample = given(sampling) or False
+    found = generate_text(
+        model_dir, prompt, sample=sample, device=device, precision=precision, **given(search)
+    )
+    with open_output(None) as file:
+        file.write("\n---\n".join(f"{prompt}{one.text}" for one in found.continuations) + "\n")
+    write_json(json_file, found.to_dict())

@@ -1,0 +1,214 @@
+"""Attribution of the probability of each target token to the source tokens, as a map alongside attention.
+
+With p_t = p(y_t | y_<t, x) under forced decoding and e_j the embedding of source token j, token j contributes
+
+    gradient              e_j . d log p_t / d e_j, gradient times input (Shrikumar et al. (2017), Section 3)
+    integrated_gradients  the mean of e_j . d log p_t / d e_j along the straight path from zero embeddings of
+                          all tokens to e (Sundararajan et al. (2017), Eq. 1). Summed over j, it is the
+                          difference of log p_t between both ends
+    leave_one_out         p_t(x) - p_t(x without token j) (Li et al. (2016), Section 3)
+
+Gradients are taken with respect to a factor of each embedding (`PaddedSequences.embedding_scale`), whose
+derivative at s is e_j . d log p_t / d e_j at s e. The path integral is computed by Gauss-Legendre quadrature.
+Sinks and the special symbols of a pre-trained tokenizer are kept everywhere and receive no contribution.
+
+A map shows the positive contributions, divided by their sum at each time step: a token with a negative
+contribution makes the prediction less probable. A row without a positive contribution is zero.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from regard.data.batch import Batch, PaddedSequences
+from regard.errors import InfeasibleBoundsError, UsageError
+from regard.generation.config import AlignmentConfig
+from regard.kernels.matmul import Int8Weight
+from regard.models.base import TranslationModel
+from regard.types import Float, Int, Tensor
+
+__all__ = ["Attribution", "attribute", "attribute_pairs", "has_gradient", "to_map"]
+
+_MAX_TOKENS = 4096  # maximum number of padded tokens of a forward pass that keeps its activations
+_NUM_NODES = 16
+"""Number of nodes of the quadrature. Each has the cost of `gradient`."""
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """The attribution of the T tokens of a translation, the last of which is the end symbol.
+
+    Attributes:
+        contributions: [T, S], contributions to log p_t in nats or, for `leave_one_out`, to p_t.
+        weights: [T, 1, S], the map, in the form of an attention layer with one head.
+    """
+
+    contributions: Float[np.ndarray, "T S"]
+    weights: Float[np.ndarray, "T 1 S"]
+
+
+def attribute_pairs(model: TranslationModel, batch: Batch, config: AlignmentConfig) -> list[Attribution]:
+    """Return the attribution of each sentence pair. The arguments are those of `attribute`."""
+    assert batch.target is not None
+    found = attribute(model, batch, config)
+    weights, values = to_map(found).float().cpu().numpy(), found.cpu().numpy()
+    lengths = zip(batch.target.lengths.tolist(), batch.source.lengths.tolist(), strict=True)
+    return [
+        Attribution(values[row, :steps, :positions].copy(), weights[row, :steps, None, :positions].copy())
+        for row, (steps, positions) in enumerate(lengths)
+    ]
+
+
+def to_map(contributions: Float[Tensor, "*B S"]) -> Float[Tensor, "*B S"]:
+    """Return the positive contributions, divided by their sum over the source tokens."""
+    positive = contributions.clamp(min=0)
+    return positive / positive.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(positive.dtype).tiny)
+
+
+def attribute(model: TranslationModel, batch: Batch, config: AlignmentConfig) -> Float[Tensor, "B T S"]:
+    """Return the contribution of each source token to each target token, positive or negative.
+
+    Contributions are 0 at sinks and padding.
+
+    Args:
+        model: The model.
+        batch: Sources and targets, each target ending in the end symbol, on the model's device.
+        config: The kind of the map, which is not `attention`.
+
+    Returns:
+        Contributions to log p_t in nats, or, for `leave_one_out`, to p_t; in float64.
+
+    Raises:
+        UsageError: if the model has no gradient with respect to its source embeddings, or, for
+            `leave_one_out`, the fertilities of the other tokens do not suffice for the target.
+    """
+    if batch.target is None:
+        raise ValueError("attribution needs a batch with targets")
+    training = model.training
+    model.eval()
+    try:
+        if config.map == "leave_one_out":
+            return _leave_one_out(model, batch)
+        nodes = _quadrature(_NUM_NODES) if config.map == "integrated_gradients" else [(1.0, 1.0)]
+        if not has_gradient(model):
+            raise UsageError(
+                f"map {config.map}: {type(model).__name__} has no gradient with respect to its source "
+                "embeddings: use leave_one_out, or load the model in float32"
+            )
+        with _frozen(model):
+            return _integrate(model, batch, nodes)
+    finally:
+        model.train(training)
+
+
+def has_gradient(model: TranslationModel) -> bool:
+    """Return whether predictions have a gradient with respect to source embeddings; none in int8."""
+    return model.scales_embeddings and not any(isinstance(one, Int8Weight) for one in model.parameters())
+
+
+def _quadrature(count: int) -> list[tuple[float, float]]:
+    """Return the nodes and weights of the Gauss-Legendre quadrature on the interval from 0 to 1."""
+    places, weights = np.polynomial.legendre.leggauss(count)
+    return list(zip(((places + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
+
+
+@contextmanager
+def _frozen(model: TranslationModel) -> Iterator[None]:
+    """Return a context in which parameters have no gradient, whose computation would be most of the work."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for parameter in trained:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
+
+def _integrate(
+    model: TranslationModel, batch: Batch, nodes: list[tuple[float, float]]
+) -> Float[Tensor, "B T S"]:
+    """Return the weighted sum, over scales of the embeddings, of the gradients with respect to the scales."""
+    assert batch.target is not None
+    places, factors = (torch.tensor(x, device=batch.source.tokens.device) for x in zip(*nodes, strict=True))
+    owners = torch.arange(len(batch), device=places.device).repeat_interleave(len(nodes))
+    places, factors = places.repeat(len(batch)), factors.repeat(len(batch)).double()
+    shape = len(batch), batch.target.tokens.shape[1], batch.source.tokens.shape[1]
+    found = torch.zeros(shape, dtype=torch.float64, device=places.device)
+    for rows in torch.arange(len(owners), device=places.device).split(max(1, _MAX_TOKENS // max(shape[1:]))):
+        gradients = _scale_gradients(model, _select(batch, owners[rows]), places[rows])
+        found.index_add_(0, owners[rows], gradients * factors[rows, None, None])
+    return found
+
+
+def _scale_gradients(model: TranslationModel, batch: Batch, places: Float[Tensor, "B"]) -> Tensor:
+    """Return the gradient of each log-probability with respect to the scale of each token, [B, T, S]."""
+    words = batch.source.word_mask
+    dtype = next(one.dtype for one in model.parameters() if one.is_floating_point())
+    scale = torch.where(words, places.unsqueeze(1), 1.0).to(dtype).requires_grad_()
+    source = replace(batch.source, embedding_scale=scale)
+    with torch.enable_grad():
+        log_probs = model(replace(batch, source=source), output_attentions="nothing").log_likelihood
+    if not log_probs.requires_grad:  # a model without attention to the source
+        return torch.zeros(*log_probs.shape, words.shape[1], dtype=torch.float64, device=words.device)
+    steps = log_probs.shape[1]
+    gradients = [
+        torch.autograd.grad(log_probs[:, step].sum(), scale, retain_graph=step < steps - 1)[0]
+        for step in range(steps)
+    ]
+    return torch.stack(gradients, dim=1).double().masked_fill(~words.unsqueeze(1), 0.0)
+
+
+def _leave_one_out(model: TranslationModel, batch: Batch) -> Float[Tensor, "B T S"]:
+    """Return the fall of each probability when a source token is removed.
+
+    Without its only token, a source gives no prediction, so the whole probability is attributed to it.
+    """
+    assert batch.target is not None
+    whole = _probabilities(model, batch)
+    words = batch.source.word_mask
+    found = torch.zeros(*whole.shape, words.shape[1], dtype=torch.float64, device=whole.device)
+    single = words.sum(dim=1) == 1
+    found[single] = whole[single].unsqueeze(2) * words[single].unsqueeze(1)
+    owners, places = (words & ~single.unsqueeze(1)).nonzero(as_tuple=True)
+    size = max(1, _MAX_TOKENS // max(whole.shape[1], words.shape[1]))
+    # `split` would yield an empty part if there is nothing to remove.
+    for rows in torch.arange(len(owners), device=whole.device).split(size) if len(owners) else ():
+        removed = _without(_select(batch, owners[rows]), places[rows])
+        try:
+            without = _probabilities(model, removed)
+        except InfeasibleBoundsError as error:
+            raise UsageError(
+                "map leave_one_out: without one of its tokens, the fertilities of a source sentence do not "
+                "suffice for the translation: use another map, or a model with data.fertility.sink"
+            ) from error
+        found[owners[rows], :, places[rows]] = whole[owners[rows]] - without
+    return found
+
+
+def _probabilities(model: TranslationModel, batch: Batch) -> Float[Tensor, "B T"]:
+    """Return the probability of each target token, 0 at padding."""
+    assert batch.target is not None
+    with torch.inference_mode():
+        found = model(batch, output_attentions="nothing").log_likelihood.double().exp()
+        return found.masked_fill(~batch.target.mask, 0.0)
+
+
+def _select(batch: Batch, rows: Int[Tensor, "N"]) -> Batch:
+    """Return some rows of a batch, in the given order and with repetitions."""
+    assert batch.target is not None
+    return batch.with_targets(rows, PaddedSequences(batch.target.tokens[rows], batch.target.lengths[rows]))
+
+
+def _without(batch: Batch, places: Int[Tensor, "B"]) -> Batch:
+    """Return the batch without one token of each source."""
+    positions = torch.arange(batch.source.tokens.shape[1] - 1, device=places.device).expand(len(places), -1)
+    kept = positions + (positions >= places.unsqueeze(1))
+    upper, lower = (
+        None if one is None else one.gather(1, kept) for one in (batch.upper_bounds, batch.lower_bounds)
+    )
+    source = PaddedSequences(batch.source.tokens.gather(1, kept), batch.source.lengths - 1)
+    return replace(batch, source=source, upper_bounds=upper, lower_bounds=lower)

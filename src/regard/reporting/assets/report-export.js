@@ -1,0 +1,123 @@
+/* Downloads of the report: tables as CSV, figures as SVG and PNG. Figures have light colors, also in dark mode. */
+"use strict";
+
+const reportExport = (() => {
+  const { data, element } = reportData;
+  const NAMESPACE = "http://www.w3.org/2000/svg";
+  const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "font-size",
+    "font-family", "font-weight", "text-anchor", "visibility"];
+  const PIXELS = 3; // of a PNG file per pixel of the page
+  const KEPT = 60_000; // milliseconds until the memory of a file is freed
+
+  /** Return a text as the name of a file. */
+  function fileName(text, ending) {
+    return `${text.normalize("NFKD").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 60) || "report"}.${ending}`;
+  }
+
+  function save(name, blob) {
+    const address = URL.createObjectURL(blob);
+    const link = element("a", { href: address, download: name });
+    document.body.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(address), KEPT);
+  }
+
+  // Tables
+
+  function csv(rows) {
+    const cell = (value) => (value === null || value === undefined ? "" : String(value));
+    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
+    return rows.map((row) => row.map((value) => quoted(cell(value))).join(",") + "\r\n").join("");
+  }
+
+  /** Return the table of scores: one row per system, one column per number. */
+  function scoreRows() {
+    const attention = ["accuracy", "entropy", "support", "coverage"];
+    const head = ["system", ...data.metrics.flatMap(({ name }) =>
+      [name, `${name} low`, `${name} high`, `${name} difference`, `${name} p`]), "perplexity", ...attention, ...data.columns.map(([name]) => name)];
+    return [head, ...data.systems.map((system, i) => [
+      system.name,
+      ...data.metrics.flatMap((metric) => {
+        const one = metric.systems[i];
+        return one ? [one.value, ...one.interval, one.difference, one.p] : Array(5).fill(null);
+      }),
+      system.perplexity,
+      ...attention.map((key) => data.attention[i] && data.attention[i][key]),
+      ...data.columns.map(([, cells]) => cells[i]),
+    ])];
+  }
+
+  /** Return the table of sentences: one row per sentence and system. */
+  function sentenceRows() {
+    const head = ["line", "system", "source", ...(data.reference ? ["reference"] : []), "translation",
+      ...data.figures.map((figure) => figure.name)];
+    return [head, ...data.sentences.flatMap((sentence, index) => sentence.systems.map((own, i) => [
+      sentence.line, data.systems[i].name, sentence.source_words.join(" "),
+      ...(data.reference ? [sentence.reference_words.join(" ")] : []), own.target_words.join(" "),
+      ...data.figures.map((figure) => figure.values[i][index]),
+    ]))];
+  }
+
+  function button(label, tip, work) {
+    const made = element("button", { type: "button", class: "button download", title: tip }, label);
+    made.addEventListener("click", work);
+    return made;
+  }
+
+  /** Return the buttons of the tables. */
+  function tables() {
+    // The byte order mark makes Excel recognize UTF-8.
+    const written = (rows) => new Blob(["\ufeff", csv(rows)], { type: "text/csv;charset=utf-8" });
+    const scores = button("Scores as CSV", "Download the table of scores", () => save(fileName(`${data.title} scores`, "csv"), written(scoreRows())));
+    const sentences = button("Sentences as CSV", "Download all sentences with their translations, scores and probabilities",
+      () => save(fileName(`${data.title} sentences`, "csv"), written(sentenceRows())));
+    return data.metrics.length ? [scores, sentences] : [sentences];
+  }
+
+  // Figures
+
+  /** Return a figure as the text of an SVG file, with its size; it does not depend on the styles of the page. */
+  function standalone(svg, title) {
+    const root = document.documentElement, { theme } = root.dataset;
+    root.dataset.theme = "light";
+    if (svg.paint) svg.paint("light");
+    const copy = svg.cloneNode(true);
+    const [from, to] = [svg, copy].map((tree) => [tree, ...tree.querySelectorAll("*")]);
+    from.forEach((one, i) => {
+      const style = getComputedStyle(one);
+      for (const name of STYLES) to[i].setAttribute(name, style.getPropertyValue(name));
+      for (const name of ["class", "style", "tabindex", "role"]) to[i].removeAttribute(name);
+    });
+    if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
+    if (svg.paint) svg.paint();
+    const { width, height } = svg.viewBox.baseVal;
+    for (const [name, value] of Object.entries({ xmlns: NAMESPACE, width, height })) copy.setAttribute(name, value);
+    const paper = document.createElementNS(NAMESPACE, "rect");
+    for (const [name, value] of Object.entries({ width, height, fill: "#ffffff" })) paper.setAttribute(name, value);
+    const named = document.createElementNS(NAMESPACE, "title");
+    named.textContent = title;
+    copy.prepend(named, paper);
+    return { text: new XMLSerializer().serializeToString(copy), width, height };
+  }
+
+  async function png({ text, width, height }) {
+    const picture = new Image();
+    picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+    await picture.decode();
+    const canvas = element("canvas", { width: PIXELS * width, height: PIXELS * height });
+    canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+    return new Promise((done) => canvas.toBlob(done, "image/png"));
+  }
+
+  /** Return the buttons of a figure; `title` is its title and the name of the file. */
+  function figure(svg, title) {
+    return element("span", { class: "downloads" },
+      button("SVG", `Download this figure as SVG: ${title}`, () =>
+        save(fileName(title, "svg"), new Blob([standalone(svg, title).text], { type: "image/svg+xml" }))),
+      button("PNG", `Download this figure as PNG: ${title}`, async () =>
+        save(fileName(title, "png"), await png(standalone(svg, title)))));
+  }
+
+  return { figure, tables };
+})();

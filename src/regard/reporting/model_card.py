@@ -1,0 +1,112 @@
+"""The model card of a system in the report: its kind, attention, size, training text and software."""
+
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from regard.analysis.inputs import System
+from regard.data.hf import is_hf_directory
+from regard.data.manifest import read_manifest
+from regard.data.text import TextSide
+from regard.errors import RegardError
+from regard.run_config import load_config
+from regard.version import __version__
+
+__all__ = ["ModelCard", "model_card"]
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """The properties of a system that a reader compares; None for one that is unknown.
+
+    Attributes:
+        kind: Kind of the model, such as `transformer`; `file` for a file of translations.
+        paths: Its directories, or the file.
+        attention: Attention mechanism, transformation of scores, and fertilities.
+        num_parameters: Number of parameters, or of entries of its table.
+        num_pairs: Number of sentence pairs of its training text.
+        num_tokens: Number of source and target tokens of its training text.
+        tokenizers: Source and target tokenizer with the sizes of their vocabularies.
+        software: The software that computed the translations, with versions.
+    """
+
+    kind: str
+    paths: tuple[str, ...]
+    attention: str | None = None
+    num_parameters: int | None = None
+    num_pairs: int | None = None
+    num_tokens: tuple[int, int] | None = None
+    tokenizers: str | None = None
+    software: str | None = None
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return the name, the value and the explanation of each known property."""
+        pairs = None if self.num_pairs is None else f"{self.num_pairs:,} sentence pairs"
+        if pairs is not None and self.num_tokens is not None:
+            pairs += " ({:,} source and {:,} target tokens)".format(*self.num_tokens)
+        parameters = None if self.num_parameters is None else f"{self.num_parameters:,}"
+        found = [
+            ("kind", self.kind, "Kind of the model: model.kind in its configuration."),
+            ("attention", self.attention, "Attention mechanism and transformation of its scores to weights."),
+            ("parameters", parameters, "Number of parameters, or of entries of a phrase table."),
+            ("training text", pairs, "Size of the training text after preprocessing."),
+            (
+                "tokenizer",
+                self.tokenizers,
+                "Tokenizers of source and target, and sizes of their vocabularies.",
+            ),
+            ("location", ", ".join(self.paths), "The model directory, or the file of translations."),
+            ("software", self.software, "The software that computed the translations."),
+        ]
+        return [(name, value, tip) for name, value, tip in found if value]
+
+
+def model_card(system: System) -> ModelCard:
+    """Return the model card of a system."""
+    translator, found = system.translator, system.translator.describe()
+    if found.kind == "file":
+        return ModelCard(found.kind, system.paths)
+    attention = [found.attention]
+    if found.normalizer is not None:
+        attention.append(found.normalizer)
+    if translator.text.budget is not None:
+        attention.append(f"fertility: {translator.text.budget.config.kind}")
+    sides = [_tokenizer(side) for side in (translator.text.source, translator.text.target)]
+    pairs, tokens = _training_size(Path(system.paths[0]))
+    return ModelCard(
+        found.kind,
+        system.paths,
+        ", ".join(attention),
+        found.num_parameters,
+        pairs,
+        tokens,
+        " → ".join(sides),
+        f"regard {__version__}, PyTorch {_version('torch')}",
+    )
+
+
+def _tokenizer(side: TextSide) -> str:
+    kind = getattr(getattr(side.tokenizer, "config", None), "kind", "tokenizer")
+    return f"{kind} ({len(side.vocabulary):,})"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "(unknown version)"
+
+
+def _training_size(directory: Path) -> tuple[int | None, tuple[int, int] | None]:
+    """Return the pairs and tokens of the training text, from the preprocessed data if they still exist."""
+    if not directory.is_dir() or is_hf_directory(directory):
+        return None, None
+    try:
+        cache = load_config(directory).data.cache_dir
+        split = read_manifest(Path(cache))["splits"]["train"] if cache else {}
+        pairs = sum(int(corpus["kept"]) for corpus in split["corpora"])
+        source, target = (int(split["unknown"][side]["tokens"]) for side in ("source", "target"))
+    # The file belongs to a directory that may have been changed or written by another version.
+    except (RegardError, KeyError, TypeError, ValueError):
+        return None, None
+    return pairs, (source, target)

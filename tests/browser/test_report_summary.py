@@ -1,0 +1,194 @@
+"""The summary, the downloads, the color scales and the dark maps of the report page in a browser."""
+
+import csv
+import itertools
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+
+from playwright.sync_api import Page, expect
+
+from checked_text import made_check
+from made_report import PAIRS, make_report
+from regard.reporting.page import PageCheck, render
+from regard.reporting.word_maps import quantize
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory) -> str:
+    """Return the address of a report whose errors are found by comparison with the reference."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(render(replace(make_report(), date="2026-01-31")), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory) -> str:
+    """Return the address of a report whose errors are found by a detector."""
+    records = made_check(PAIRS).to_dict()["sentences"]
+    page = replace(make_report(), check=PageCheck("made", 0.5, [records, [None, *records[1:]]]))
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(render(page), encoding="utf-8")
+    return path.as_uri()
+
+
+def lines(page: Page) -> list[str]:
+    """Return the ids of the displayed sentences, in order."""
+    return page.locator("#list .sentence").evaluate_all("all => all.map((card) => card.id)")
+
+
+def fills(page: Page) -> list[str]:
+    """Return the colors of the cells of the first map of the first sentence."""
+    cells = page.locator("#s1 .regard-map").first.locator("rect[data-row]")
+    return cells.evaluate_all("all => all.map((cell) => cell.getAttribute('fill'))")
+
+
+def lightness(color: str) -> int:
+    """Return the sum of the parts of a color, from 0 to 765."""
+    if color.startswith("#"):
+        return sum(int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return sum(map(int, re.findall(r"\d+", color)))
+
+
+def save(page: Page, button: str, path: Path) -> Path:
+    """Click a download button, and return the path of the file."""
+    with page.expect_download() as waiting:
+        page.locator(button).first.click()
+    waiting.value.save_as(path)
+    return path
+
+
+def test_summary_counts_sentences_by_comparison_with_the_reference(page, compared):
+    page.goto(compared)
+    expect(page.locator("#about")).to_have_text(
+        "January 31, 2026 · 6 sentences of in.txt, references: ref.txt"
+    )
+    # Lines 2, 3 and 6 drop words, lines 1 and 5 repeat words.
+    expect(page.locator(".verdict").first).to_have_text("soft: 3 of 6 sentences drop a word, 2 repeat one.")
+    expect(page.locator(".verdict").nth(1)).to_have_text(
+        "<b>bounded</b>: none of the 6 sentences drops or repeats a word."
+    )
+    expect(page.locator("#verdicts")).to_contain_text("By comparison with the reference")
+    page.locator(".verdict .tally").nth(1).click()
+    assert sorted(lines(page)) == ["s1", "s5"]
+    expect(page.locator("#of")).to_have_value("0")
+
+
+def test_summary_counts_sentences_by_the_detector_and_follows_the_threshold(page, checked):
+    page.goto(checked)
+    expect(page.locator("#verdicts")).to_contain_text("By the detector made: ")
+    first = page.locator(".verdict").first
+    count = sum(
+        one["probabilities"].get("omission", 0) >= 0.5 for one in made_check(PAIRS).to_dict()["sentences"]
+    )
+    assert count > 0
+    expect(first).to_contain_text(f"soft: {count} of 6 sentences probably drop")
+    page.locator("#from").fill("0.95")
+    expect(page.locator("#verdicts")).to_contain_text("at least 95 %")
+    expect(first).not_to_contain_text(f"{count} of 6 sentences probably drop")
+
+
+def test_every_column_and_chart_is_explained(page, compared):
+    page.goto(compared)
+    for name in ("#table thead th", ".chart", ".tally"):
+        titles = page.locator(name).evaluate_all("all => all.map((one) => one.title)")
+        assert titles and all(titles), name
+    explained = page.locator("#columns dt").all_text_contents()
+    assert {"BLEU", "REP", "DROP", "perplexity", "coverage"} <= set(explained)
+
+
+def test_tables_are_downloaded_as_csv(page, compared, tmp_path):
+    page.goto(compared)
+    path = save(page, "#downloads button >> text=Sentences", tmp_path / "sentences.csv")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * len(PAIRS)
+    # Texts with quotation marks and markup are kept.
+    sources = [row["source"] for row in rows if row["system"] == "soft"]
+    assert sources == [" ".join(source.split()) for source, _ in PAIRS]
+    assert [row["repetitions"] for row in rows if row["line"] == "1"] == ["6", "0"]
+    path = save(page, "#downloads button >> text=Scores", tmp_path / "scores.csv")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        scores = {row["system"]: row for row in csv.DictReader(file)}
+    assert float(scores["<b>bounded</b>"]["BLEU"]) == 100 and scores["soft"]["BLEU difference"] == ""
+
+
+def test_figures_are_downloaded_as_svg_and_png_in_light_colors(opened, compared, tmp_path):
+    page = opened(color_scheme="dark", accept_downloads=True)
+    page.goto(f"{compared}#s1")
+    expect(page.locator("#s1 .regard-map").first).to_be_visible()
+    before = fills(page)
+    for place in (".chart", "#s1 .map"):
+        root = ElementTree.parse(save(page, f"{place} >> text=SVG", tmp_path / "figure.svg")).getroot()
+        background = next(one for one in root if one.tag.endswith("rect"))
+        assert root.tag.endswith("svg") and background.get("fill") == "#ffffff"
+        # Styles are attributes, because the file has no style sheet.
+        texts = [one for one in root.iter() if one.tag.endswith("}text")]
+        assert texts and all(lightness(one.get("fill", "#ffffff")) < 400 for one in texts)
+        content = save(page, f"{place} >> text=PNG", tmp_path / "figure.png").read_bytes()
+        assert content.startswith(b"\x89PNG") and len(content) > 1000
+    # The page keeps its own colors.
+    assert fills(page) == before
+
+
+def test_scales_tell_small_weights_apart(page, tmp_path):
+    report = make_report()
+    first = report.systems[0].sentences[0]
+    weights = first.own_maps.weights.copy()
+    weights[0, 0] = quantize(np.array([0.97, 0.02, 0.002, 0.0002, 0.0]))
+    sentence = replace(first, own_maps=replace(first.own_maps, weights=weights))
+    system = replace(report.systems[0], sentences=(sentence, *report.systems[0].sentences[1:]))
+    path = tmp_path / "report.html"
+    path.write_text(render(replace(report, systems=[system, report.systems[1]])), encoding="utf-8")
+    page.goto(f"{path.as_uri()}#s1")
+    expect(page.locator("#s1 .regard-map").first).to_be_visible()
+
+    def steps() -> list[int]:
+        shades = [lightness(color) for color in fills(page)[:5]]
+        return [after - before for before, after in itertools.pairwise(shades)]
+
+    linear = steps()
+    assert all(step > 0 for step in (linear[0], linear[3])) and max(linear[1:3]) < 20
+    scale = page.locator("#s1 .map-scale")
+    scale.select_option("log")
+    assert min(steps()) > 30
+    ticks = page.locator("#s1 .regard-map").first.locator(".scale text")
+    assert ticks.all_text_contents() == ["0", "0.001", "0.01", "0.1", "1"]
+    scale.select_option("sqrt")
+    assert steps()[1] > linear[1] and ticks.nth(1).text_content() == "0.01"
+    # Exactly 0 is white on every scale.
+    assert fills(page)[4] == "#ffffff"
+    page.locator("#s1 .regard-map rect[data-row='0'][data-column='3']").first.hover()
+    expect(page.locator("#s1 .value").first).to_contain_text("0.0002")
+
+
+def test_maps_follow_the_mode_of_the_page(opened, compared):
+    page = opened(color_scheme="dark")
+    page.goto(f"{compared}#s1")
+    expect(page.locator("#s1 .regard-map").first).to_be_visible()
+    dark = fills(page)
+    # In dark mode, a large weight is light, and 0 is darker than all weights.
+    assert lightness(dark[0]) > 600 and lightness(dark[1]) < 100
+    page.locator("#theme").click()
+    expect(page.locator("#s1 .regard-map rect[data-column='1']").first).to_have_attribute("fill", "#ffffff")
+    assert lightness(fills(page)[0]) < 200
+    page.locator("#theme").click()
+    page.emulate_media(media="print")
+    expect(page.locator("#s1 .regard-map rect[data-column='1']").first).to_have_attribute("fill", "#ffffff")
+
+
+def test_box_that_scrolls_fades_at_the_hidden_side(phone, compared):
+    phone.goto(compared)
+    box = phone.locator(".scroll").first
+    fade = "(box) => ['left', 'right'].map((side) => box.style.getPropertyValue(`--${side}`))"
+    expect(box).to_have_class(re.compile("more"))
+    assert box.evaluate(fade)[0] == "0px" and box.evaluate(fade)[1] != "0px"
+    box.evaluate("(box) => { box.scrollLeft = box.scrollWidth; }")
+    expect(box).not_to_have_class(re.compile("more"))
+    assert box.evaluate(fade)[0] != "0px" and box.evaluate(fade)[1] == "0px"

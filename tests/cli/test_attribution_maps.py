@@ -1,0 +1,81 @@
+"""Tests of `--map` and of `regard analyze faithfulness`: attributions replace attention everywhere."""
+
+import json
+
+import numpy as np
+import pytest
+from test_translate import run, save_model
+
+import regard
+from regard.errors import ConfigError, UsageError
+
+SOURCES, REFERENCES = ["a b c", "d", "e f g a b"], ["C B A", "D E", "A F"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("models") / "first", seed=3)
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, lines in (("in.txt", SOURCES), ("ref.txt", REFERENCES)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+def shown(model, files, name: str, *arguments):
+    texts = ("--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
+    result = run("analyze", name, model, *texts, "--json", files / "out.json", *arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout, json.loads((files / "out.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("method", ["gradient", "leave_one_out"])
+def test_commands_and_python_show_the_same_links(model, files, method):
+    links = files / "links.txt"
+    run("score", model, files / "in.txt", files / "ref.txt", "--map", method, "--links-output", links)
+    python = regard.load(model).score(SOURCES, REFERENCES, map=method)
+    assert links.read_text().splitlines() == [" ".join(f"{i}-{j}" for i, j in x.alignment) for x in python]
+    _, analysis = shown(model, files, "attention", "--map", method, "--line", 1)
+    (found,) = analysis["models"].values()
+    assert found["alignment"]["map"] == method
+    assert [line["links"] for line in found["lines"]] == links.read_text().splitlines()
+    (maps,) = analysis["maps"][0]["maps"].values()
+    np.testing.assert_allclose(maps["weights"], python[0].word_attention, atol=1e-5)
+
+
+def test_faithfulness_table_has_a_row_for_each_map(model, files):
+    output, found = shown(model, files, "faithfulness", "--figures-dir", files)
+    lines = output.splitlines()
+    assert [line.split()[1] for line in lines[1:]] == [
+        "attention", "gradient", "integrated_gradients", "leave_one_out",
+    ]  # fmt: skip
+    python = regard.analyze.faithfulness(model, SOURCES, REFERENCES)
+    assert python.to_dict()["models"].keys() == found["models"].keys()
+    (one,), (other,) = found["models"].values(), python.to_dict()["models"].values()
+    assert one["maps"].keys() == other["maps"].keys() and one["num_sentences"] == 2
+    for method, row in one["maps"].items():
+        value = row["most_attributed"]["value"]
+        assert value == pytest.approx(other["maps"][method]["most_attributed"]["value"], abs=1e-4)
+        assert value <= one["largest"]["value"] + 1e-6
+        assert row["most_attributed"]["low"] <= value <= row["most_attributed"]["high"]
+    assert "integrated_gradients" in repr(python) and len(python.rows()) == 4
+    assert "Fall of the probability" in (files / "faithfulness.svg").read_text(encoding="utf-8")
+
+
+def test_one_map_and_a_layer_can_be_chosen(model, files):
+    output, _ = shown(model, files, "faithfulness", "--map", "leave_one_out")
+    assert len(output.splitlines()) == 2
+    output, _ = shown(model, files, "faithfulness", "--map", "attention", "--layer", "0")
+    assert len(output.splitlines()) == 2
+    with pytest.raises(UsageError, match="map 'saliency': expected one of attention, gradient"):
+        shown(model, files, "faithfulness", "--map", "saliency")
+
+
+def test_impossible_maps_are_refused_with_one_message(model, files):
+    arguments = ("score", model, files / "in.txt", files / "ref.txt", "--map")
+    with pytest.raises(ConfigError, match="layer, heads and shift select attention"):
+        run(*arguments, "gradient", "--layer", 0)
+    with pytest.raises(ConfigError, match=r"alignment\.map"):
+        run(*arguments, "saliency")

@@ -1,0 +1,99 @@
+"""Run the code blocks of one page in the current directory: `python -m page_runner blocks.json`.
+
+Python blocks share one namespace. Commands run in a shell in which `regard` is a function. A server
+is started, asked for its health and stopped; requests to `localhost:8000` go to one of `runs/first`.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FILES = ("test.de", "test.en", "train.de", "train.en")
+SERVED = ["runs/first", "--checker", "checker"]
+
+
+def main() -> None:
+    """Run the blocks of the file named by the argument; the error of a block names its line."""
+    given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    names: dict[str, object] = {"__name__": "__main__", **texts()}
+    sys.path.insert(0, "")
+    for one in given["blocks"]:
+        where = f"{one['page']}, line {one['line']}"
+        if one["language"] == "python":
+            try:
+                exec(compile(one["code"], where, "exec"), names)
+            except Exception as error:
+                error.add_note(f"in {where}")
+                raise
+        elif one["language"] == "sh":
+            run_commands(one["code"], where, given["python"])
+
+
+def texts() -> dict[str, list[str]]:
+    """Return the names of texts that pages use without defining them."""
+    read = {name: Path(name).read_text(encoding="utf-8").splitlines() for name in FILES}
+    sources, references, train_sources, train_targets = read.values()
+    given = {"sources": sources, "references": references, "outputs": references, "translations": references}
+    return {**given, "train_sources": train_sources, "train_targets": train_targets}
+
+
+def run_commands(code: str, where: str, python: str) -> None:
+    """Run the commands of a block in a shell, and stop at the first that fails."""
+    os.environ["DOCS_PYTHON"] = python
+    kept = []
+    for line in code.split("\n"):
+        if line.startswith("regard init"):
+            # The written run would train for minutes; the run of this name in the world is tiny.
+            line = line.replace("-o first.toml", "-o written.toml")
+        if re.match(r"regard serve\b", line):
+            with server(line.partition("#")[0].split()[2:], python) as address:
+                with urllib.request.urlopen(f"{address}/health") as answer:
+                    assert answer.status == 200, where
+        else:
+            kept.append(line)
+    if "localhost:8000" in code:
+        with server(SERVED, python) as address:
+            shell("\n".join(kept).replace("localhost:8000", address.removeprefix("http://")), where)
+    elif any(kept):
+        shell("\n".join(kept), where)
+
+
+def shell(script: str, where: str) -> None:
+    """Run a script; `regard` and `python` are functions of the shell."""
+    functions = 'regard() { "$DOCS_PYTHON" -m regard "$@"; }; python() { "$DOCS_PYTHON" "$@"; }\n'
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", functions + script],
+        stdin=open("in.txt", encoding="utf-8"), capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode != 0:
+        sys.exit(f"{where}: exit status {done.returncode}\n{script}\n{done.stdout}\n{done.stderr}")
+
+
+@contextmanager
+def server(arguments: list[str], python: str) -> Iterator[str]:
+    """Serve models on a free port, and yield the address."""
+    kept = [one for i, one in enumerate(arguments) if one != "--port" and arguments[i - 1] != "--port"]
+    command = [python, "-m", "regard", "serve", *kept, "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    printed = []
+    try:
+        for line in process.stderr:
+            printed.append(line)
+            if found := re.search(r"http://\S+?:(\d+)", line):
+                yield f"http://127.0.0.1:{found[1]}"
+                return
+        raise AssertionError(f"{' '.join(command)}: {''.join(printed)}")
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The reference of the site has every public name, option and command of the code."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import site_reference
+from typer.testing import CliRunner
+
+import regard
+from regard.cli.main import app
+from regard.config_reference import reference
+
+SOURCE = Path(__file__).parents[2] / "src" / "regard"
+PAGES = site_reference.pages()
+API = "\n".join(text for name, text in PAGES.items() if name.startswith("reference/api/"))
+
+
+def test_every_public_name_has_an_entry() -> None:
+    headings = set(re.findall(r"(?:^#+ |heading: )(regard[\w.]+)", API, re.MULTILINE))
+    names = {f"{module}.{name}" for module, names in site_reference.public_names().items() for name in names}
+    assert len(names) > 250
+    assert names - headings == set()
+
+
+def test_all_lists_of_public_names_are_in_the_reference() -> None:
+    """Read `__all__` from the source, independently of the generator."""
+    packages = {}
+    for path in SOURCE.rglob("__init__.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+                module = ".".join(("regard", *path.relative_to(SOURCE).parent.parts))
+                packages[module] = ast.literal_eval(node.value)
+    public = {module: names for module, names in packages.items() if names and "._" not in module}
+    assert {"regard", "regard.functional", "regard.nn"} <= public.keys()
+    for module, names in public.items():
+        assert set(site_reference.public_names()[module]) == set(names), module
+
+
+def test_definitions_exist_and_have_one_entry() -> None:
+    entries = re.findall(r"^::: (\S+)$", API, re.MULTILINE)
+    assert len(entries) == len(set(entries)) > 150
+    for entry in entries:
+        module, _, name = entry.rpartition(".")
+        assert hasattr(__import__(module, fromlist=[name]), name), entry
+
+
+def test_every_option_of_a_run_is_on_its_page() -> None:
+    tables = reference(regard.RunConfig)
+    assert sum(len(table.options) for table in tables) > 150
+    for table in tables:
+        page = table.path.replace("[]", "").split(".")[0]
+        text = PAGES[f"reference/options/{page or '0_run'}.md"]
+        section = text.partition(f"{{ #{table.path.replace('[]', '')} }}")[2] if table.path else text
+        for option in table.options:
+            assert f"\n| `{option.name}` |" in section, (table.path, option.name)
+
+
+def test_every_command_of_the_help_is_in_the_reference() -> None:
+    shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["--help"]).output
+    names = re.findall(r"^│ ([a-z]+) {2,}\S", shown, re.MULTILINE)
+    assert len(names) > 20
+    headings = re.findall(r"^## regard (\S+)", PAGES["reference/commands.md"], re.MULTILINE)
+    assert set(names) == set(headings)
+
+
+@pytest.mark.parametrize("command", ["translate", "analyze attention", "serve"])
+def test_every_flag_of_the_help_is_in_the_reference(command) -> None:
+    shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*command.split(), "--help"]).output
+    flags = set(re.findall(r"^│ (?:\* +)?(--[a-z][\w-]+)", shown, re.MULTILINE)) - {"--help", "--plugin"}
+    section = PAGES["reference/commands.md"].partition(f"## regard {command} {{")[2].partition("\n## ")[0]
+    assert flags and {flag for flag in flags if f"`{flag}`" not in section} == set()
+
+
+def test_tensors_in_signatures_of_transformations_have_shapes() -> None:
+    import inspect
+
+    for module in ("regard.functional", "regard.nn"):
+        for name in site_reference.public_names()[module]:
+            value = getattr(__import__(module, fromlist=[name]), name)
+            signature = str(inspect.signature(value.forward if inspect.isclass(value) else value))
+            assert not re.search(r"(?<!\[)\bTensor\b(?!\[|,)", signature), (name, signature)
+
+
+def test_http_api_and_json_pages_list_endpoints_and_schemas() -> None:
+    http = site_reference.fill("<!-- openapi -->")
+    for endpoint in (
+        "POST /translate",
+        "POST /score",
+        "POST /check",
+        "POST /split",
+        "GET /models",
+        "GET /health",
+    ):
+        assert f"## {endpoint}\n" in http
+    schemas = site_reference.fill("<!-- schemas -->")
+    found = set(re.findall(r"^\| `(\w+)` \|", schemas, re.MULTILINE))
+    stated = set()
+    for path in SOURCE.rglob("*.py"):
+        stated |= set(
+            re.findall(
+                r'^    schema(?:: ClassVar\[str\])? = "(\w+)"', path.read_text(encoding="utf-8"), re.MULTILINE
+            )
+        )
+    assert found - {"schema"} == stated

@@ -1,0 +1,84 @@
+"""Pages start with an example, *Get started* has short sentences, and the navigation is complete."""
+
+import json
+import re
+import textwrap
+from fnmatch import fnmatch
+from pathlib import Path
+
+import doc_blocks
+import pytest
+import yaml
+
+from regard.version import __version__
+
+ROOT = doc_blocks.ROOT
+DOCS = ROOT / "docs"
+MAX_WORDS_BEFORE_EXAMPLE = 180
+"""About one screen; rows of tables are read as examples."""
+
+PAGES = [path for path in doc_blocks.pages() if path.is_relative_to(DOCS)]
+
+
+def navigation() -> list[str]:
+    """Return the pages of the navigation."""
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    def leaves(node) -> list[str]:
+        if isinstance(node, str):
+            return [node]
+        return [leaf for one in (node.values() if isinstance(node, dict) else node) for leaf in leaves(one)]
+
+    return leaves(yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)["nav"])
+
+
+def prose(text: str) -> str:
+    """Return the text of a page without code, tables, comments and headings."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    return "\n".join(line for line in text.split("\n") if not line.startswith(("|", "#", "    ", "!")))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_first_example_is_on_the_first_screen(path: Path) -> None:
+    before = re.split(
+        r"^(?:```|\||!\[|    \S)", path.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE
+    )
+    assert len(before) == 2, "no example"
+    assert len(before[0].split()) <= MAX_WORDS_BEFORE_EXAMPLE
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "get_started").glob("*.md")), ids=lambda path: path.stem)
+def test_sentences_of_get_started_have_at_most_30_words(path: Path) -> None:
+    for paragraph in re.split(r"\n\s*\n|\n- ", prose(path.read_text(encoding="utf-8"))):
+        for sentence in re.split(r"(?<=[.:?!])\s+(?=[A-Z`*\[])", textwrap.dedent(paragraph)):
+            assert len(sentence.split()) <= 30, sentence
+
+
+def test_every_written_page_is_in_the_navigation() -> None:
+    excluded = {"guide.md", "examples/README.md"}
+    written = {path.relative_to(DOCS).as_posix() for path in PAGES} - excluded
+    assert [page for page in written if not any(fnmatch(page, listed) for listed in navigation())] == []
+
+
+def test_notebooks_are_stored_without_outputs_and_shown() -> None:
+    notebooks = sorted((DOCS / "notebooks").glob("*.ipynb"))
+    assert len(notebooks) >= 3
+    for path in notebooks:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells), path
+    assert "notebooks" in navigation()
+
+
+def test_citation_has_the_version_of_the_package() -> None:
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == __version__
+
+
+def test_workflow_runs_the_gate_on_all_supported_versions() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "gate.yml").read_text(encoding="utf-8"))
+    gate = workflow["jobs"]["gate"]
+    assert any(step.get("run") == ".ci/run" for step in gate["steps"])
+    metadata = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert gate["strategy"]["matrix"]["python"] == re.findall(r"Python :: (3\.\d+)", metadata)

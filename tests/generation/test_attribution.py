@@ -1,0 +1,186 @@
+"""Tests of maps that show attributions: translation, scoring and forced decoding share them; faithfulness."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.analysis.faithfulness import analyze_faithfulness
+from regard.analysis.inputs import ParallelText, System
+from regard.config import from_dict
+from regard.data.text import TextProcessor, TextSide
+from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
+from regard.errors import ConfigError, DataError, UsageError
+from regard.generation.attribution import attribute, to_map
+from regard.generation.config import AlignmentConfig, GenerationConfig, search_settings
+from regard.generation.ensemble import Ensemble
+from regard.generation.lines import enumerate_lines
+from regard.generation.translator import Translator
+
+METHODS = ["gradient", "integrated_gradients", "leave_one_out"]
+PAIRS = [("a b c", "C B A"), ("d", "D E"), ("e f g a b", "A"), ("c c", "")]
+
+
+@pytest.fixture(autouse=True)
+def few_nodes(monkeypatch):
+    """Integrate with few nodes, which is faster."""
+    monkeypatch.setattr("regard.generation.attribution._NUM_NODES", 2)
+
+
+def side(words: str) -> TextSide:
+    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
+
+
+TEXT = TextProcessor(side("a b c d e f g"), side("A B C D E F G"))
+
+
+def translator(model, method: str = "attention") -> Translator:
+    search = from_dict(GenerationConfig, {"beam_size": 2, "num_return": 2, "max_length_ratio": 1.0})
+    return Translator(model, TEXT, search).with_search({"map": method})
+
+
+def expected_map(model, method: str, source: str, target: list[int]) -> np.ndarray:
+    batch = TEXT.batch([TEXT.source.encode(source)], [[*target, EOS]], [0])
+    return to_map(attribute(model, batch, AlignmentConfig(map=method)))[0].float().numpy()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_translations_scores_and_forced_decoding_show_the_same_map(build, method):
+    one = translator(build(seed=3), method)
+    for result in one.translate(enumerate_lines(["a b c", "d"])):
+        for found in result.translations:
+            expected = expected_map(one.model, method, result.line.text, list(found.hypothesis.tokens))
+            ((layer,), pair) = found.hypothesis.attention, (result.line.text, found.text)
+            np.testing.assert_allclose(layer[:, 0], expected, atol=1e-3)
+            np.testing.assert_allclose(found.weights, expected[:-1], atol=1e-3)
+            (score,), (forced,) = one.score([pair]), one.force_decode([pair])
+            assert score.hypothesis is not None and forced is not None and score.links == found.links
+            for layers in (score.hypothesis.attention, forced.weights, forced.posteriors):
+                np.testing.assert_allclose(layers[0][:, 0], expected, atol=1e-3)
+            assert forced.links(one.search.alignment) == found.links
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_map_changes_neither_translations_nor_scores(build, method):
+    model = build(seed=3, attention={"kind": "posterior"})
+    plain, shown = translator(model), translator(model, method)
+    lines = [source for source, _ in PAIRS]
+    for one, other in zip(
+        plain.translate(enumerate_lines(lines)), shown.translate(enumerate_lines(lines)), strict=True
+    ):
+        assert [x.text for x in one.translations] == [x.text for x in other.translations]
+        assert [x.score for x in one.translations] == [x.score for x in other.translations]
+    for one, other in zip(plain.score(PAIRS), shown.score(PAIRS), strict=True):
+        assert one.hypothesis.score == pytest.approx(other.hypothesis.score, abs=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_maps_do_not_depend_on_the_batch(build, method):
+    one = translator(build(seed=3), method)
+    alone = [found for pair in PAIRS for found in one.force_decode([pair])]
+    for expected, found in zip(alone, one.force_decode(PAIRS), strict=True):
+        assert expected is not None and found is not None
+        np.testing.assert_allclose(found.contributions, expected.contributions, atol=1e-5)
+        np.testing.assert_allclose(found.weights[0], expected.weights[0], atol=2e-3)
+
+
+def test_gradient_of_an_ensemble_of_equal_models_is_that_of_one(build):
+    model = build(seed=3)
+    alone, both = (
+        next(translator(x, "gradient").force_decode(PAIRS)) for x in (model, Ensemble([model] * 2))
+    )
+    assert alone is not None and both is not None
+    np.testing.assert_allclose(both.contributions, alone.contributions, atol=1e-5)
+
+
+def test_layer_and_heads_apply_to_attention_only():
+    base = from_dict(GenerationConfig, {"alignment": {"layer": 0, "heads": [1], "shift": True}})
+    found = search_settings(base, {"map": "gradient"}).alignment
+    assert (found.map, found.layer, found.heads, found.shift) == ("gradient", None, (), False)
+    assert search_settings(base, {"map": "attention"}).alignment == base.alignment
+    for options in ({"layer": 1}, {"head": 0}, {"shift": True}):
+        with pytest.raises(ConfigError, match="select attention"):
+            search_settings(base, {"map": "gradient", **options})
+
+
+def test_model_without_gradient_is_refused_before_translation(build, monkeypatch):
+    model = build()
+    monkeypatch.setattr(type(model), "scales_embeddings", False)
+    one = translator(model)
+    assert "gradient" not in one.capabilities
+    for method in METHODS[:2]:
+        with pytest.raises(UsageError, match=f"map {method} .--map.: not supported"):
+            one.with_search({"map": method})
+        batch = TEXT.batch([[5]], [[EOS]], [0])
+        with pytest.raises(UsageError, match="use leave_one_out"):
+            attribute(model, batch, AlignmentConfig(map=method))
+    assert next(one.with_search({"map": "leave_one_out"}).force_decode(PAIRS)) is not None
+
+
+def faithfulness(model, pairs=PAIRS, **options):
+    text = ParallelText(tuple(source for source, _ in pairs), tuple(target for _, target in pairs))
+    (found,) = analyze_faithfulness([System("one", (), translator(model))], text, **options).models.values()
+    return found
+
+
+def test_faithfulness_equals_removing_the_top_token_by_hand(build):
+    model = build(seed=3)
+    found = faithfulness(model)
+    sums = dict.fromkeys((*found.maps, "random", "largest"), 0.0)
+    # Only these pairs have two source tokens and a target token.
+    steps = 0
+    for source, target in (PAIRS[0], PAIRS[2]):
+        words, ids = source.split(), TEXT.target.encode(target)
+        pairs = [
+            (source, target),
+            *((" ".join(words[:i] + words[i + 1 :]), target) for i in range(len(words))),
+        ]
+        logs = [score.hypothesis.token_log_probs[:-1] for score in translator(model).score(pairs)]
+        whole, *without = np.exp(np.array(logs))
+        falls = 100 * (whole - np.array(without)).T  # (T, S)
+        steps += len(falls)
+        sums["random"] += falls.mean(1).sum()
+        sums["largest"] += falls.max(1).sum()
+        for method in found.maps:
+            if method == "attention":
+                (forced,) = translator(model).force_decode([(source, target)])
+                weights = forced.posteriors[0][:-1, 0]
+            else:
+                weights = expected_map(model, method, source, ids)[:-1]
+            # No weight at all: a random token.
+            sums[method] += sum(
+                row[weight.argmax()] if weight.any() else row.mean()
+                for row, weight in zip(falls, weights, strict=True)
+            )
+    assert (found.num_sentences, found.num_tokens) == (2, steps) == (2, 4)
+    assert found.random.value == pytest.approx(sums["random"] / steps, abs=1e-4)
+    assert found.largest.value == pytest.approx(sums["largest"] / steps, abs=1e-4)
+    for method, one in found.maps.items():
+        assert one.most_attributed.value == pytest.approx(sums[method] / steps, abs=1e-4), method
+        difference = one.most_attributed.value - found.random.value
+        assert one.difference.value == pytest.approx(difference, abs=1e-9)
+        assert one.most_attributed.value <= found.largest.value + 1e-9
+
+
+def test_map_with_equal_weights_is_as_good_as_chance(build):
+    model = build(seed=3)
+    found = faithfulness(model, methods=("leave_one_out",))
+    assert list(found.maps) == ["leave_one_out"]
+    assert found.maps["leave_one_out"].most_attributed.value >= found.random.value
+    with torch.no_grad():
+        for parameter in model.attention.parameters():
+            parameter.zero_()  # equal weights for all tokens: every token is a largest one
+    flat = faithfulness(model, methods=("attention",))
+    assert flat.maps["attention"].difference.value == pytest.approx(0.0, abs=1e-9)
+
+
+def test_faithfulness_needs_attention_and_a_choice(build):
+    with pytest.raises(UsageError, match="no attention to the source: choose another --map"):
+        faithfulness(build(attention={"kind": "none"}), methods=("attention",))
+    with pytest.raises(UsageError, match=r"map .saliency.: expected one of attention, gradient"):
+        faithfulness(build(), methods=("saliency",))
+
+
+def test_text_without_pairs_to_compare_is_an_error(build):
+    with pytest.raises(DataError, match="no line has two source tokens"):
+        faithfulness(build(), [("d", "D E")])

@@ -1,0 +1,337 @@
+"""The generated reference of the site: public names, options, commands, JSON results and the HTTP API.
+
+Everything is made from the code, so that no name, option or flag can be missing: `public_names` lists the
+names from `__all__`, options come from the configuration classes, commands from typer, and the HTTP API from
+its OpenAPI description. `tests/docs/test_reference_pages.py` compares the pages with the code.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import site_examples
+from typer.main import get_command
+
+import regard
+from regard.config_reference import OptionTable, reference
+from regard.config_rendering import render_markdown
+
+__all__ = ["api_pages", "command_parameters", "commands", "fill", "option_pages", "pages", "public_names"]
+
+TOPICS = {
+    "Train, load and translate": (
+        "train", "tune", "load", "Model", "Translation", "Translations", "Scores", "Translator", "load_model",
+        "load_config", "RunConfig", "Callback", "configure_threads", "load_plugins", "__version__",
+    ),
+    "Evaluate, check and report": (
+        "evaluate", "evaluate_links", "check", "check_report", "corrupt", "report", "analyze", "align",
+        "fertilities",
+    ),
+    "Extend": ("register_", "option", "configclass"),
+}  # fmt: skip
+"""Pages of the names of `regard`, with the beginnings of their names; the others are on the second page."""
+
+CONTRACTS = (
+    "regard.attention.base", "regard.attention.scorers", "regard.models.base", "regard.training.losses.base",
+    "regard.data.tokenizers.base", "regard.metrics.base", "regard.analysis.coverage.base",
+    "regard.generation.base",
+)  # fmt: skip
+"""Modules that define the interfaces of plugins."""
+
+MODULES = ("regard.analyze", "regard.testing", "regard.errors")
+"""Public modules that are no packages."""
+
+
+@cache
+def public_names() -> dict[str, tuple[str, ...]]:
+    """Return the public names of `regard`, its packages, its public modules and its contracts, by module."""
+    found = {"regard": tuple(regard.__all__)}
+    for module in pkgutil.walk_packages(regard.__path__, "regard."):
+        if module.ispkg and not re.search(r"\._", module.name):
+            names = getattr(importlib.import_module(module.name), "__all__", ())
+            if names:
+                found[module.name] = tuple(names)
+    for module in (*MODULES, *CONTRACTS):
+        found[module] = tuple(importlib.import_module(module).__all__)
+    return found
+
+
+def home(module: str, name: str) -> str:
+    """Return the path of the definition of a public name."""
+    if module == "regard":
+        # The names are imported lazily from these modules.
+        return f"{regard._HOMES.get(name, 'regard')}.{name}"
+    value = getattr(importlib.import_module(module), name)
+    defined = getattr(value, "__module__", None)
+    is_named = inspect.isclass(value) or inspect.isfunction(value)
+    if is_named and isinstance(defined, str) and defined.startswith("regard.") and value.__name__ == name:
+        return f"{defined}.{name}"
+    return f"{_module_of(module, name)}.{name}"
+
+
+def _module_of(package: str, name: str) -> str:
+    """Return the module from which a package imports a name that is no class or function."""
+    source = inspect.getsource(importlib.import_module(package))
+    for found in re.finditer(r"^from (\S+) import (\([^)]*\)|[^\n]*)", source, re.MULTILINE):
+        if re.search(rf"\b{name}\b", found[2]):
+            return found[1]
+    return package
+
+
+def api_pages() -> dict[str, str]:
+    """Return the pages of the public names: page and text."""
+    made, names = {}, public_names()
+    seen: set[str] = set()
+    topics: dict[str, list[str]] = {title: [] for title in TOPICS}
+    for name in names["regard"]:
+        matching = (t for t, starts in TOPICS.items() if any(_starts(name, start) for start in starts))
+        topics[next(matching, "Evaluate, check and report")].append(name)
+    for number, (title, members) in enumerate(topics.items(), 1):
+        text = f"# {title}\n\n```python\nimport regard\n```\n\n"
+        made[f"reference/api/0{number}_regard.md"] = text + _entries("regard", members, seen)
+    contracts = "# Interfaces of plugins\n\n```python\nfrom regard.attention.base import Attention\n```\n\n"
+    for module, members in names.items():
+        if module == "regard":
+            continue
+        body = _entries(module, members, seen)
+        if module in CONTRACTS:
+            contracts += f"## {module}\n\n{_docstring(module)}\n\n{body}"
+        else:
+            first = next((name for name in members if name.islower()), members[0])
+            opening = (
+                f"# {module}\n\n{_docstring(module)}\n\n```python\nfrom {module} import {first}\n```\n\n"
+            )
+            text = opening + body
+            made[f"reference/api/{module.replace('.', '_')}.md"] = text
+    made["reference/api/z_contracts.md"] = contracts
+    return made
+
+
+def _starts(name: str, start: str) -> bool:
+    return name.startswith(start) if start.endswith("_") else name == start
+
+
+def _docstring(module: str) -> str:
+    """Return the first paragraph of a module's docstring."""
+    return (importlib.import_module(module).__doc__ or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _entries(module: str, names: "tuple[str, ...] | list[str]", seen: set[str]) -> str:
+    """Return the entries of names, each with its examples.
+
+    Args:
+        module: The module that the names are imported from.
+        names: The public names.
+        seen: The definitions that have an entry; another entry would have the same address. It is updated.
+    """
+    parts = []
+    level = "###" if module in CONTRACTS else "##"
+    for name in names:
+        full = f"{module}.{name}"
+        value, origin = getattr(importlib.import_module(module), name), home(module, name)
+        heading = f"{level} {full} {{ #{full} }}\n"
+        if inspect.ismodule(value):
+            parts.append(f"{heading}\n{_docstring(full)}\n")
+        elif name == "__version__":
+            parts.append(f"{heading}\nThe version of the package, a string.\n")
+        elif origin in seen:
+            parts.append(f"{level} {full}\n\nThe same as [`{origin}`][{origin}].\n")
+        else:
+            anchor = "" if origin == full else f"[](){{ #{full} }}\n\n"
+            options = f"      heading: {full}\n      toc_label: {name}\n      heading_level: {len(level)}\n"
+            parts.append(f"{anchor}::: {origin}\n    options:\n{options}")
+        seen.add(origin)
+        parts.append(site_examples.example(full))
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def option_pages() -> dict[str, str]:
+    """Return the pages of the options: those of a run by table, and those of other commands."""
+    from regard.pretrain import PretrainConfig
+    from regard.server.config import ServeConfig
+
+    groups: dict[str, list[OptionTable]] = {}
+    for table in reference(regard.RunConfig):
+        groups.setdefault(table.path.replace("[]", "").split(".")[0] or "run", []).append(table)
+    made = {}
+    for name, tables in groups.items():
+        title = "Options of a run" if name == "run" else f"Options: {name}"
+        command = "regard config" if name == "run" else f"regard config {name}"
+        text = f"# {title}\n\n```sh\n{command}\n```\n\n{render_markdown(tables)}"
+        made[f"reference/options/{'0_' if name == 'run' else ''}{name}.md"] = text
+    for name, cls, command in (
+        ("pretrain", PretrainConfig, "regard pretrain encoder.toml --output-dir encoders/de"),
+        ("serve", ServeConfig, "regard serve runs/first --set max_words=300"),
+    ):
+        title = f"# Options of regard {name}\n\n```sh\n{command}\n```\n\n"
+        made[f"reference/options/z_{name}.md"] = title + render_markdown(reference(cls))
+    return made
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield the name and the command of each command, in the order of the help."""
+
+    def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+        parts = getattr(command, "commands", {})
+        for name, part in parts.items():
+            yield from walk(part, (*path, name))
+        if not parts:
+            yield " ".join(path), command
+
+    from regard.cli.main import app
+
+    yield from walk(get_command(app), ())
+
+
+def command_parameters(command: Any) -> list[Any]:
+    """Return the visible parameters of a command, without `--help`."""
+    return [one for one in command.params if not one.hidden and one.name != "help"]
+
+
+def command_page() -> str:
+    """Return the page of all commands."""
+    parts = ["# Commands\n\n```sh\nregard --help\n```\n"]
+    for name, command in commands():
+        first, *rest = (command.help or "").split("\n\n")
+        examples, paragraphs = [], [first]
+        for paragraph in rest:
+            label, found, line = paragraph.replace("\n", " ").partition(": regard ")
+            if found and not label.count("."):
+                examples.append(f"regard {line}" + ("" if label == "Example" else f"    # {label}"))
+            else:
+                paragraphs.append(paragraph)
+        parts.append(f"## regard {name} {{ #{name.replace(' ', '-')} }}\n")
+        if examples:
+            parts.append("```sh\n" + "\n".join(examples) + "\n```\n")
+        parts += [re.sub(r"\s+", " ", paragraph) + "\n" for paragraph in paragraphs]
+        panels: dict[str, list[Any]] = {}
+        for parameter in command_parameters(command):
+            panels.setdefault(getattr(parameter, "rich_help_panel", None) or "", []).append(parameter)
+        for panel, members in panels.items():
+            rows = [f"| {_flags(one)} | {_escape(_parameter_help(one))} |" for one in members]
+            parts.append("\n".join([f"| {panel or 'argument or option'} | |", "|---|---|", *rows]) + "\n")
+    return "\n".join(parts)
+
+
+def _flags(parameter: Any) -> str:
+    """Return the flags of an option, or the name of an argument."""
+    if not parameter.opts[0].startswith("-"):
+        return f"`{parameter.name.upper()}`" + ("..." if parameter.nargs == -1 else "")
+    return ", ".join(f"`{flag}`" for flag in (*parameter.opts, *parameter.secondary_opts))
+
+
+def _parameter_help(parameter: Any) -> str:
+    """Return the description of a parameter, with its default unless the description states it."""
+    text = re.sub(r"\s+", " ", parameter.help or "")
+    default = parameter.default
+    if parameter.required:
+        return f"{text} Required." if "Required" not in text else text
+    shown = default is not None and not callable(default) and default not in ((), [], False, "")
+    if shown and "Default" not in text:
+        text += f" Default: `{default}`."
+    return text
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def schema_section() -> str:
+    """Return a table of the JSON results: every schema with its class."""
+    from regard.results import Result
+
+    for module in pkgutil.walk_packages(regard.__path__, "regard."):
+        if re.match(r"regard\.(api|analysis|reproduce|tour|smt|generation|plotting|training)\.", module.name):
+            importlib.import_module(module.name)
+    rows = []
+    for cls in sorted(_subclasses(Result), key=lambda cls: cls.schema):
+        public = cls.__name__ in regard.__all__
+        name = f"[regard.{cls.__name__}][{cls.__module__}.{cls.__name__}]" if public else cls.__name__
+        first = _escape((cls.__doc__ or "").split("\n")[0])
+        rows.append(f"| `{cls.schema}` | {name} | {first} |")
+    return "\n".join(["| `schema` | class | content |", "|---|---|---|", *rows])
+
+
+def _subclasses(cls: type[Any]) -> set[type[Any]]:
+    """Return the classes that derive from a class and name their schema."""
+    found = set(cls.__subclasses__())
+    return {one for one in found if "schema" in vars(one)} | {
+        below for one in found for below in _subclasses(one)
+    }
+
+
+def openapi_section() -> str:
+    """Return the endpoints of the HTTP API with the fields of their requests and responses."""
+    from regard.server.app import create_app
+    from regard.server.config import ServeConfig
+
+    described = create_app([], ServeConfig()).openapi()
+    schemas = described["components"]["schemas"]
+    parts = []
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            summary = operation.get("description") or operation.get("summary", "")
+            parts.append(f"## {method.upper()} {path}\n\n{summary}\n")
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            for title, schema in (("request", body.get("schema")), ("response", _success(operation))):
+                if schema and (name := schema.get("$ref", "").rpartition("/")[2]) in schemas:
+                    parts.append(_field_table(title, name, schemas[name]))
+    for name, schema in schemas.items():
+        if schema.get("properties"):
+            parts.append(f"### {name} {{ #schema-{name} }}\n\n{_field_table('object', name, schema)}")
+    return "\n".join(parts)
+
+
+def _success(operation: dict[str, Any]) -> dict[str, Any] | None:
+    content = operation["responses"].get("200", {}).get("content", {})
+    return content.get("application/json", {}).get("schema")
+
+
+def _field_table(title: str, name: str, schema: dict[str, Any]) -> str:
+    """Return the fields of an object of the API as a table."""
+    required = schema.get("required", ())
+    rows = []
+    for field, content in schema.get("properties", {}).items():
+        text = _escape(re.sub(r"\s+", " ", content.get("description", "")))
+        rows.append(f"| `{field}` | {_json_type(content)} | {'required. ' * (field in required)}{text} |")
+    return "\n".join([f"| {title}: `{name}` | type | |", "|---|---|---|", *rows]) + "\n"
+
+
+def _json_type(schema: dict[str, Any]) -> str:
+    """Return the type of a field in JSON, with links to the objects of the API."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#schema-{name})"
+    if choices := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
+        return " or ".join(dict.fromkeys(_json_type(one) for one in choices))
+    if schema.get("type") == "array":
+        return f"list of {_json_type(schema.get('items', {}))}"
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    return str(schema.get("type", "any"))
+
+
+SECTIONS = {"<!-- openapi -->": openapi_section, "<!-- schemas -->": schema_section}
+"""Generated parts of written pages, by the comment that they replace."""
+
+
+def fill(markdown: str) -> str:
+    """Return a page with its generated sections."""
+    for mark, section in SECTIONS.items():
+        if mark in markdown:
+            markdown = markdown.replace(mark, section())
+    return markdown
+
+
+@cache
+def pages() -> dict[str, str]:
+    """Return all generated pages of the reference: page and Markdown."""
+    return {
+        **api_pages(),
+        **option_pages(),
+        "reference/commands.md": command_page(),
+    }
