@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         train_fertility_predictor,
     )
     from regard.api.generation import Continuations, generate_text
+    from regard.api.init_run import InitializedRun, init_run
     from regard.api.links import DropLinks, LinkEvaluation, evaluate_links
     from regard.api.model import Model, load
     from regard.api.report import ReportCheck, ReportOptions, check_report, report
@@ -66,6 +67,7 @@ __all__ = [
     "ErrorAnalysis",
     "Evaluation",
     "EvaluationOptions",
+    "InitializedRun",
     "LengthAnalysis",
     "LinkEvaluation",
     "Model",
@@ -94,6 +96,7 @@ __all__ = [
     "evaluate_links",
     "fertilities",
     "generate_text",
+    "init_run",
     "load",
     "load_config",
     "load_model",
@@ -128,6 +131,7 @@ _HOMES = {
     "ErrorAnalysis": "regard.analysis.errors",
     "Evaluation": "regard.api.evaluation",
     "EvaluationOptions": "regard.api.evaluation",
+    "InitializedRun": "regard.api.init_run",
     "LengthAnalysis": "regard.analysis.length",
     "LinkEvaluation": "regard.api.links",
     "Model": "regard.api.model",
@@ -154,6 +158,7 @@ _HOMES = {
     "evaluate_links": "regard.api.links",
     "fertilities": "regard.api.fertility",
     "generate_text": "regard.api.generation",
+    "init_run": "regard.api.init_run",
     "load": "regard.api.model",
     "load_config": "regard.run_config",
     "load_model": "regard.experiment",

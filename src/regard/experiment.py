@@ -98,7 +98,8 @@ def run_training(
         config: The settings of the run.
         output_dir: The model directory. It is created if it does not exist.
         progress_context: Returns a context manager that is entered during data preparation and yields the
-            progress display, or None for no display.
+            progress display; see `regard.training.display.preparation_progress`. If it is given, the progress
+            of training is shown as well. By default, nothing is written to stderr.
         callbacks: Callbacks that the first process calls during the training of a neural model.
 
     Returns:
@@ -138,7 +139,8 @@ def run_training(
             result = train_run() if processes.is_main else None
             processes.barrier()
             return train_run() if result is None else result
-        return _build_trainer(config, prepared, output_dir, processes, losses, callbacks).run()
+        shown = progress_context is not nullcontext
+        return _build_trainer(config, prepared, output_dir, processes, losses, callbacks, shown).run()
 
 
 def _prepare_run(
@@ -181,6 +183,7 @@ def _build_trainer(
     processes: ProcessGroup,
     losses: Sequence[LossTerm],
     callbacks: Sequence[Callback],
+    show_progress: bool,
 ) -> Trainer:
     """Return the trainer of a neural model; its model directory must exist."""
     run = RunContext(
@@ -192,6 +195,7 @@ def _build_trainer(
         translation_metric=TranslationMetric(
             config.generation, config.training, prepared, processes.device, config.data.valid.source_prefix
         ),
+        show_progress=show_progress,
     )
     # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
     torch.manual_seed(config.seed)

@@ -183,7 +183,14 @@ def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
             train,
             valid,
             config.training,
-            RunContext(run, config.seed, processes, {"text": digest.hexdigest()}, checksums),
+            RunContext(
+                run,
+                config.seed,
+                processes,
+                {"text": digest.hexdigest()},
+                checksums,
+                show_progress=True,
+            ),
         )
         result = trainer.run()
         # Export the best weights, unless a signal interrupted the training.

@@ -39,6 +39,7 @@ COMMANDS = {
     "quickstart": "quickstart --output-dir quick",
     "coverage_check": "check in.txt ref.txt --detector length --labels labels",
     "figure": "figures simplex -o plotted",
+    "init": "init long.de long.en -o made.toml",
 }
 OTHERS = {"score", "tour", "reproduce"}
 """Commands that are tested below, in `tests/tour` and in `tests/reproduce`."""
@@ -52,6 +53,8 @@ def directory(tmp_path_factory):
         "ref.txt": [line.upper() for line in TEXT],
         "links": ["0-0"] * 4,
         "labels": ["line\tomission", "1\t1", "2\t0"],
+        "long.de": [f"wort {i}" for i in range(80)],
+        "long.en": [f"word {i}" for i in range(80)],
     }
     for name, lines in texts.items():
         (folder / name).write_text("".join(f"{line}\n" for line in lines))

@@ -1,5 +1,6 @@
 """Files of figures: the same in every run, readable text, and one clear error without matplotlib."""
 
+import re
 import struct
 import sys
 import xml.etree.ElementTree as ET
@@ -10,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure as MatplotlibFigure
 
 from regard.errors import DataError, UsageError
+from regard.installation import install_command
 from regard.plotting.attention import heatmap_figure
 from regard.plotting.figure import FORMATS, Figure
 from regard.plotting.heatmap import attention_heatmap
@@ -88,11 +90,11 @@ def test_wrong_formats_and_places_are_rejected(tmp_path):
 
 def test_missing_matplotlib_is_reported_and_not_needed_for_svg_maps(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UsageError, match=r"pip install 'regard\[plot\]'"):
+    with pytest.raises(UsageError, match=re.escape(install_command("plot"))):
         chart().render("svg")
     heat = heatmap_figure(attention_heatmap(np.eye(2), ["a", "b"], ["x", "y"]))
     assert heat.svg.startswith("<svg")
-    with pytest.raises(UsageError, match=r"regard\[plot\]"):
+    with pytest.raises(UsageError, match=re.escape(install_command("plot"))):
         heat.render("pdf")
 
 

@@ -1,11 +1,13 @@
 """Tests of the training record: resumption, damaged lines, and TensorBoard."""
 
 import builtins
+import re
 from pathlib import Path
 
 import pytest
 
 from regard.errors import CheckpointError, ConfigError
+from regard.installation import install_command
 from regard.training.metrics_logger import MetricsLogger, read_metrics
 
 
@@ -46,5 +48,5 @@ def test_missing_tensorboard_is_reported(tmp_path: Path, monkeypatch) -> None:
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", import_without_tensorboard)
-    with pytest.raises(ConfigError, match=r"regard\[tensorboard\]"):
+    with pytest.raises(ConfigError, match=re.escape(install_command("tensorboard"))):
         MetricsLogger(tmp_path, 0, tensorboard=True)

@@ -1,7 +1,7 @@
 """Training and tuning from Python: `regard.train` trains a model, `regard.tune` chooses its penalties."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ from regard.api.loading import as_paths, load_systems, lock_models
 from regard.api.model import Model
 from regard.config import from_dict, to_dict
 from regard.data.files import write_atomic
-from regard.data.pretokenization import ProgressCallback
 from regard.errors import DataError, UsageError
 from regard.experiment import run_training
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
 from regard.plugins import load_plugins
 from regard.run_config import RunConfig, listed_plugins, read_run_config
+from regard.training.display import preparation_progress
 from regard.training.run_context import Callback
 from regard.training.trainer import TrainingResult
 
@@ -33,7 +33,7 @@ def train(
     overrides: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
     plugins: Sequence[str] = (),
-    progress: Callable[[], AbstractContextManager[ProgressCallback | None]] = nullcontext,
+    progress: bool = False,
 ) -> TrainingResult:
     """Train a model, or resume an interrupted run, as `regard train` does.
 
@@ -46,8 +46,8 @@ def train(
         overrides: Overrides of a TOML file, as `training.max_steps=100`.
         callbacks: Callbacks that are called during training; see `regard.Callback`.
         plugins: Plugins to import: Python packages or files (.py).
-        progress: Returns a context manager that is entered during the preparation of the text and yields the
-            progress display, or None for no display.
+        progress: Whether to write the progress to stderr: a description of the run, bars on a terminal or in
+            a notebook, and otherwise lines at growing intervals.
 
     Returns:
         The result: the reason why training ended, and its counters.
@@ -62,12 +62,13 @@ def train(
     """
     # A configuration may name parts that plugins register, so plugins are imported first.
     load_plugins(plugins)
+    display = preparation_progress if progress else nullcontext
     if isinstance(config, str | Path):
         if pairs is not None:
             raise UsageError("pairs: a TOML file names its own texts; give a dictionary instead")
         settings = read_run_config(config, overrides)
         directory = output_dir or settings.output_dir or Path(config).stem
-        return run_training(settings, directory, progress, callbacks)
+        return run_training(settings, directory, display, callbacks)
     if overrides:
         raise UsageError("overrides: only for a TOML file; set the values in the dictionary")
     data = dict(to_dict(config) if isinstance(config, RunConfig) else config)
@@ -79,7 +80,7 @@ def train(
         data["data"] |= _write_pairs(pairs, Path(f"{data['data']['cache_dir']}-text"))
     load_plugins(listed_plugins(data))
     settings = from_dict(RunConfig, data)
-    return run_training(settings, directory, progress, callbacks)
+    return run_training(settings, directory, display, callbacks)
 
 
 def tune(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.data.directories import atomic_directory
 from regard.errors import CheckpointError, UsageError
+from regard.installation import install_command
 
 if TYPE_CHECKING:
     from regard.models.hf.conversion import ConvertedWeights
@@ -95,7 +96,7 @@ def _import_hub() -> Any:
     except ImportError:
         raise UsageError(
             "downloads require the package huggingface_hub, which is not installed: run "
-            "pip install 'regard[hf]'"
+            f"{install_command('hf')}"
         ) from None
     return huggingface_hub
 

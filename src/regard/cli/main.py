@@ -22,6 +22,7 @@ from regard.cli.evaluate import evaluate_command
 from regard.cli.fertility import fertility
 from regard.cli.figures import figures
 from regard.cli.generate import generate_command
+from regard.cli.init import init_command
 from regard.cli.lm import lm
 from regard.cli.quickstart import phrasebook, quickstart
 from regard.cli.report import report_command
@@ -78,7 +79,7 @@ def load_given_plugins(
 
 COMMANDS = {
     "Start": (quickstart, tour, phrasebook),
-    "Train": (prepare, train_command, pretrain_command, average, config),
+    "Train": (init_command, prepare, train_command, pretrain_command, average, config),
     "Translate": (
         translate,
         generate_command,

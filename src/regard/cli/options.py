@@ -37,6 +37,7 @@ __all__ = [
     "OutputDirOption",
     "OutputOption",
     "OverridesArgument",
+    "OverwriteOption",
     "ParallelSourceArgument",
     "ParallelTargetArgument",
     "PrecisionOption",
@@ -120,6 +121,7 @@ OutputDirOption = Annotated[
     Path,
     typer.Option("--output-dir", "-o", help="Output directory. It is created if it does not exist."),
 ]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Overwrite existing output.")]
 RunDirOption = Annotated[
     Path | None,
     typer.Option(

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -22,7 +22,6 @@ __all__ = [
     "Output",
     "open_output",
     "open_page",
-    "preparation_progress",
     "print_message",
     "render_figures",
     "track",
@@ -182,30 +181,6 @@ def write_images(directory: Path, images: Mapping[str, bytes]) -> None:
         path = directory / name.replace("/", "-")
         write_atomic(path, content)
         print_message(f"wrote {path}")
-
-
-@contextmanager
-def preparation_progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Show progress bars for `regard.data.dataset.prepare_data`, one per stage.
-
-    Yields:
-        A callback that receives the name of a stage, the number of finished items, and their total or None.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        stages: dict[str, TaskID] = {}
-
-        def report(stage: str, done: int, total: int | None) -> None:
-            # The stages are not known in advance, so bars are added when a stage begins.
-            if stage not in stages:
-                stages[stage] = bar.add_task(stage, total=total)
-            bar.update(stages[stage], completed=done, total=total)
-
-        yield report
 
 
 def track(items: Iterable[_T], name: str, total: int) -> Iterator[_T]:

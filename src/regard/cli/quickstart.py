@@ -10,7 +10,7 @@ from rich.text import Text
 
 from regard.cli.command import setting
 from regard.cli.options import DirectoryArgument, JsonOption, OutputDirOption
-from regard.cli.output import preparation_progress, print_message, track, write_json
+from regard.cli.output import print_message, track, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -33,6 +33,7 @@ def quickstart(output_dir: OutputDirOption = Path("quickstart"), json_file: Json
     """
     from regard.tour.quickstart import run_quickstart
     from regard.tour.runner import TrainingInterruptedError
+    from regard.training.display import preparation_progress
 
     console = Console(stderr=True, highlight=False)
     try:

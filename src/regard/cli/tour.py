@@ -7,7 +7,7 @@ import typer
 
 from regard.cli.command import setting
 from regard.cli.options import JsonOption, OutputDirOption, SettingsOption
-from regard.cli.output import preparation_progress, track, write_json
+from regard.cli.output import track, write_json
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def tour(
 
     from regard.tour.report import load_report, write_report
     from regard.tour.runner import CORPUS_SIZES, SYSTEMS, Tour, TrainingInterruptedError
+    from regard.training.display import preparation_progress
 
     known = [system.name for system in SYSTEMS]
     names = known if systems is None else systems.split(",")

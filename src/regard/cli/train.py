@@ -13,9 +13,10 @@ from regard.cli.options import (
     ModelDirArgument,
     OutputDirOption,
     OverridesArgument,
+    OverwriteOption,
     RunDirOption,
 )
-from regard.cli.output import preparation_progress, print_message, write_json
+from regard.cli.output import print_message, write_json
 
 if TYPE_CHECKING:
     from regard.training.trainer import TrainingResult
@@ -33,6 +34,7 @@ def prepare(config: ConfigArgument, overrides: OverridesArgument = None) -> None
     from regard.data.dataset import prepare_data
     from regard.data.text_checks import warn_if_swapped
     from regard.run_config import read_run_config
+    from regard.training.display import preparation_progress
 
     settings = read_run_config(config, overrides or [])
     with preparation_progress() as progress:
@@ -73,11 +75,13 @@ def train_command(
     if init_from is not None:
         # The value is parsed as TOML, whose basic strings have the escapes of JSON.
         changes.append(f"training.init_from={json.dumps(init_from, ensure_ascii=False)}")
-    result = train(config, output_dir, overrides=changes, progress=preparation_progress)
+    result = train(config, output_dir, overrides=changes, progress=True)
     # Under torchrun, only one process reports.
     if process_rank() == 0:
         best = f"Best validation {_metric_label(result.metric)}: {result.progress.best_score or 0:.2f}"
         _report(result, f"{best} at step {result.progress.best_step}. The model is in {result.output_dir}.")
+        if result.signal is None and result.output_dir is not None:
+            _print_next_commands(result.output_dir)
         write_json(json_file, result.to_dict())
     if result.signal is not None:
         # Shells report a process that was ended by a signal with status 128 + signal number.
@@ -112,11 +116,41 @@ def pretrain_command(
 
 def _report(result: "TrainingResult", best: str) -> None:
     """Print why training stopped and, if it was validated, its best score."""
-    print_message(f"Stopped after {result.reason} at step {result.progress.step}.")
+    from regard.training.display import format_duration
+
+    progress = result.progress
+    speed = (
+        f", {progress.tokens / progress.seconds:,.0f} target tokens/s"
+        if progress.tokens and progress.seconds
+        else ""
+    )
+    print_message(
+        f"Stopped after {result.reason} at step {progress.step:,}, after {format_duration(progress.seconds)} "
+        f"of training{speed}."
+    )
     if result.signal is not None:
         print_message("The state is saved. Run the same command again to resume.")
     elif result.progress.best_score is not None:
         print_message(best)
+
+
+def _print_next_commands(model_dir: Path) -> None:
+    """Print commands that translate with a new model and show its attention, as they can be typed."""
+    import shlex
+
+    from regard.models.registry import MODELS
+    from regard.run_config import load_config
+
+    config = load_config(model_dir)
+    show = " --show-attention" if MODELS.part_of(config.model).has_attention else ""
+    plugins = "".join(f" --plugin {shlex.quote(name)}" for name in config.plugins)
+    model, valid = shlex.quote(str(model_dir)), config.data.valid
+    print_message("Next:")
+    if valid.source is not None:
+        text = shlex.quote(valid.source)
+        head = f"gunzip -c {text} | head -3" if valid.source.endswith(".gz") else f"head -3 {text}"
+        print_message(f"  {head} | regard translate {model}{plugins}{show}")
+    print_message(f"  regard report {model}{plugins} --config-test -o {shlex.quote(f'{model_dir}.html')}")
 
 
 def _metric_label(name: str) -> str:
@@ -169,9 +203,7 @@ def export(
             "int8_bfloat16 or int16."
         ),
     ] = "float32",
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Overwrite an existing exported model.")
-    ] = False,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Convert a model for another inference engine.
 

@@ -37,6 +37,7 @@ from regard.reproduce.experiment_text import ExperimentText, read_text
 from regard.reproduce.plan import RowJob, TableJob
 from regard.reproduce.scores import METRIC_FUNCTIONS, ScoredSystem, read_statistics, serialize_statistics
 from regard.run_config import RunConfig
+from regard.training.display import preparation_progress
 from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import TrainingResult
 
@@ -58,7 +59,8 @@ def run(job: TableJob) -> int | None:
     results = []
     for number, directory in enumerate(job.member_dirs):
         # The members of an ensemble are trained by earlier jobs; `train` then only returns their results.
-        results.append(train(dataclasses.replace(config, seed=job.seed + number), directory))
+        seeded = dataclasses.replace(config, seed=job.seed + number)
+        results.append(train(seeded, directory, preparation_progress))
         if results[-1].signal is not None:
             return results[-1].signal
     rows = job.unfinished_rows()

@@ -29,6 +29,7 @@ class RunContext:
             `regard.training.resume.file_checksums`.
         translation_metric: A function that returns the validation metric of the model's translations, if the
             metric is not perplexity. The first process calls it.
+        show_progress: Whether the first process writes its progress to stderr, and not only to the log.
     """
 
     output_dir: Path
@@ -37,6 +38,7 @@ class RunContext:
     identity: Mapping[str, Any] = field(default_factory=dict)
     file_checksums: Mapping[str, str] = field(default_factory=dict)
     translation_metric: Callable[[TranslationModel], float] | None = None
+    show_progress: bool = False
 
 
 @dataclass(frozen=True)

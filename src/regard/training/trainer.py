@@ -21,12 +21,13 @@ from regard.models.base import TranslationModel
 from regard.results import Result
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig
+from regard.training.display import ProgressDisplay, banner
 from regard.training.evaluate import TrainingExamples, validate
 from regard.training.losses.base import LossTerm
 from regard.training.lr_scheduler import build_lr_scheduler
 from regard.training.metrics_logger import MetricsLogger, read_metrics
 from regard.training.optimizer import build_optimizer, freeze_parameters, parameter_groups
-from regard.training.progress import ProgressDisplay, TrainingProgress
+from regard.training.progress import TrainingProgress
 from regard.training.run_context import Callback, RunContext, SignalHandler, StepStatistics
 from regard.training.train_step import TrainStep, warn_small_text
 from regard.training.weights import init_from, load_weights
@@ -153,7 +154,7 @@ class Trainer:
         self.checkpoints = CheckpointManager(run.output_dir, {**identity, **run.identity}, run.file_checksums)
         self.train_step = TrainStep(self.state, train, config, run.processes, run.seed, losses)
         self.metrics_logger: MetricsLogger | None = None
-        self.display = ProgressDisplay(run.processes.is_main)
+        self.display = ProgressDisplay(run.processes.is_main, run.show_progress, config)
         self._last_time = time.monotonic()
         self._saved_at = 0.0
 
@@ -225,6 +226,12 @@ class Trainer:
             order = self.train.batches(self.config, self.seed, progress.epoch)
             if not order:
                 raise DataError("the training text contains no sentence pair")
+            if self.display.needs_banner():
+                data = self.train, self.valid
+                described = banner(
+                    self.state.model, data, self.config, self.processes, len(order), self.output_dir
+                )
+                self.display.show_banner(described)
             reason = None
             while reason is None and progress.batches_in_epoch < len(order):
                 chosen = order[
@@ -235,7 +242,7 @@ class Trainer:
                 self._count(statistics)
                 for callback in self.callbacks:
                     callback.on_step(statistics)
-                self.display.advance(progress.completed_share(self.config, len(order)), progress.epoch)
+                self.display.advance(statistics, progress, len(order))
                 reason = self._after_step(statistics, epoch_ended=progress.batches_in_epoch == len(order))
                 # `_after_step` resets the batch counter at the end of an epoch.
                 if progress.batches_in_epoch == 0:
@@ -387,6 +394,7 @@ class Trainer:
         if self.metrics_logger is not None:
             entry = {"kind": kind, "step": self.state.progress.step, "epoch": epoch, **entry}
             self.metrics_logger.log(entry)
-            self.display.show_metrics(entry)
-            for callback in self.callbacks if kind == "validation" else ():
-                callback.on_validation(entry)
+            if kind == "validation":
+                self.display.show_validation(entry)
+                for callback in self.callbacks:
+                    callback.on_validation(entry)

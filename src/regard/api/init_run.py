@@ -1,0 +1,315 @@
+"""A first run from two text files: `regard.init_run` examines them and writes a commented TOML file."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+from regard.api.run_template import RunPlan, plan_run, render_run
+from regard.config import configclass, from_dict, option
+from regard.data.corpus import CorpusConfig, read_pairs
+from regard.data.files import open_atomic, write_atomic
+from regard.data.reading import open_regular_file
+from regard.data.text_survey import SideSurvey, TextSurvey, survey_pairs
+from regard.errors import DataError, UsageError
+from regard.results import Result
+from regard.run_config import RunConfig
+
+__all__ = ["InitConfig", "InitializedRun", "init_run"]
+
+MIN_PAIRS = 50
+"""Number of training pairs below which no run is written."""
+FEW_PAIRS = 5_000
+"""Number of training pairs below which a warning predicts poor translations."""
+MAX_VALID_PAIRS, MIN_VALID_PAIRS, VALID_SHARE = 1_000, 10, 20
+"""By default, a twentieth of the pairs is the validation text, within these limits."""
+MAX_WORDS = 200
+"""Number of words from which a line is probably not a sentence."""
+
+
+@configclass
+class InitConfig:
+    """Settings of a new run."""
+
+    output: str = option(default="run.toml", help="TOML file to write.")
+    valid: tuple[str, str] | None = option(
+        default=None,
+        help="Source and target text for validation. Default: the last lines of the training text.",
+    )
+    num_valid: int | None = option(
+        default=None,
+        help="Number of validation pairs. Default: a twentieth of the text, from 10 to 1,000.",
+        ge=1,
+        le=100_000_000,
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class InitializedRun(Result):
+    """A new run and the survey of its text.
+
+    Attributes:
+        path: The TOML file.
+        output_dir: The model directory of the run.
+        num_train: The number of training pairs.
+        num_valid: The number of validation pairs.
+        survey: The survey of the text, with the validation pairs if they are its last lines.
+        plan: The settings that were chosen by the amount of text.
+        findings: Sentences that describe the text.
+        warnings: Sentences about what may harm the translations.
+    """
+
+    schema: ClassVar[str] = "init"
+
+    path: Path
+    output_dir: str
+    num_train: int
+    num_valid: int
+    survey: TextSurvey
+    plan: RunPlan
+    findings: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the numbers of the text, the settings and the warnings."""
+        survey = self.survey
+        return {
+            "path": str(self.path),
+            "output_dir": self.output_dir,
+            "num_train": self.num_train,
+            "num_valid": self.num_valid,
+            "source": asdict(survey.source),
+            "target": asdict(survey.target),
+            "empty": survey.empty,
+            "duplicates": survey.duplicates,
+            "untranslated": survey.untranslated,
+            "suspicious": survey.suspicious,
+            "examples": {name: list(lines) for name, lines in survey.examples.items()},
+            "plan": asdict(self.plan),
+            "warnings": list(self.warnings),
+        }
+
+    def __repr__(self) -> str:
+        """Return the file, the numbers of pairs and the number of warnings."""
+        return (
+            f"InitializedRun({self.path}: {self.num_train:,} training and {self.num_valid:,} validation "
+            f"pairs, {self.plan.kind}, {len(self.warnings)} warnings)"
+        )
+
+
+def init_run(
+    source: Path | str,
+    target: Path | str,
+    output: Path | str = "run.toml",
+    *,
+    valid: tuple[Path | str, Path | str] | None = None,
+    num_valid: int | None = None,
+    output_dir: Path | str | None = None,
+    overwrite: bool = False,
+) -> InitializedRun:
+    """Examine two parallel files and write a commented TOML file of a run, as `regard init` does.
+
+    Without `valid`, the last lines become the validation text: both parts are written to the directory
+    `NAME-text` next to the file `NAME.toml`.
+
+    Args:
+        source: The source text, one sentence per line, plain or gzip.
+        target: The target text, parallel to `source`.
+        output: The TOML file.
+        valid: The files of the source and target text for validation.
+        num_valid: The number of last lines for validation. Default: a twentieth, from 10 to 1,000.
+        output_dir: The model directory of the run. Default: `runs/NAME`.
+        overwrite: Whether to replace an existing TOML file and its text.
+
+    Returns:
+        The result: the file, the settings, and the survey of the text.
+
+    Raises:
+        DataError: if a file is missing, empty, not text or too short, or the numbers of lines differ.
+        UsageError: if the output exists, or arguments contradict each other.
+        ConfigError: if `num_valid` is out of range.
+    """
+    path = Path(output)
+    if num_valid is not None:
+        from_dict(InitConfig, {"num_valid": num_valid}, origin="init")
+    if valid is not None and num_valid is not None:
+        raise UsageError("give either files for validation (--valid) or a number of lines (--num-valid)")
+    corpus, files = _check_files(source, target, valid)
+    validation = None if valid is None else CorpusConfig(source=str(valid[0]), target=str(valid[1]))
+    # Without files for validation, the text is split into two new ones.
+    text = _text_files(path, corpus) if validation is None else {"train": corpus, "valid": validation}
+    _check_output(path, text if validation is None else {}, files, overwrite)
+    survey = survey_pairs(read_pairs(corpus))
+    if validation is not None:
+        num_train, held_out, shared = survey.pairs, sum(1 for _ in read_pairs(validation)), 0
+    else:
+        held_out = _default_valid(survey.pairs) if num_valid is None else num_valid
+        num_train = max(0, survey.pairs - held_out)
+        shared = survey.count_shared(num_train)
+    _check_size(survey, num_train, held_out, corpus)
+    plan, findings = plan_run(survey, num_train), _describe(survey, num_train, held_out)
+    model_dir = f"runs/{path.stem}" if output_dir is None else str(output_dir)
+    directories = model_dir, f"prepared/{path.stem}"
+    content = render_run(plan, _names(text["train"]), _names(text["valid"]), directories, findings)
+    from_dict(RunConfig, tomllib.loads(content), origin=str(path))
+    if validation is None:
+        _write_split(corpus, text, num_train)
+    write_atomic(path, content.encode())
+    warnings = _warnings(survey, num_train, held_out, shared, corpus)
+    return InitializedRun(path, model_dir, num_train, held_out, survey, plan, findings, warnings)
+
+
+def _check_size(survey: TextSurvey, num_train: int, num_valid: int, corpus: CorpusConfig) -> None:
+    """Raise DataError if there are too few training pairs; those with an empty side are dropped."""
+    usable = max(0, num_train - survey.empty)
+    if usable < MIN_PAIRS:
+        raise DataError(
+            f"{corpus.source} and {corpus.target}: {usable} training pairs, without {num_valid} for "
+            f"validation and {survey.empty} with an empty side, are too few: training needs at "
+            f"least {MIN_PAIRS}, and useful translations several thousand"
+        )
+
+
+def _names(corpus: CorpusConfig) -> tuple[str, str]:
+    return str(corpus.source), str(corpus.target)
+
+
+def _check_files(
+    source: Path | str, target: Path | str, valid: tuple[Path | str, Path | str] | None
+) -> tuple[CorpusConfig, list[Path]]:
+    """Return the corpus of the training text and all input files, after checking that they are text.
+
+    Raises:
+        DataError: if a file is missing or not text.
+        UsageError: if source and target are the same file.
+    """
+    files = [Path(source), Path(target), *map(Path, valid or ())]
+    for path in files:
+        with open_regular_file(path) as file:
+            start = file.read(1 << 13)
+        # UTF-16 text without a byte order mark can be valid UTF-8 with zero bytes.
+        if b"\0" in start and not start.startswith(b"\x1f\x8b"):
+            raise DataError(f"{path}: not a text file: it contains zero bytes; convert it to UTF-8")
+    for pair in (files[:2], files[2:]):
+        if pair and pair[0].resolve() == pair[1].resolve():
+            raise UsageError(f"{pair[0]}: source and target are the same file")
+    return CorpusConfig(source=str(source), target=str(target)), files
+
+
+def _text_files(path: Path, corpus: CorpusConfig) -> dict[str, CorpusConfig]:
+    """Return the files of the training and the validation part, with the endings of the original files."""
+    endings = [Path(name.removesuffix(".gz")).suffix[1:] for name in _names(corpus)]
+    if not all(ending.isalnum() for ending in endings) or endings[0] == endings[1]:
+        endings = ["source", "target"]
+    directory = path.with_name(f"{path.stem}-text")
+    return {
+        split: CorpusConfig(
+            source=str(directory / f"{split}.{endings[0]}"), target=str(directory / f"{split}.{endings[1]}")
+        )
+        for split in ("train", "valid")
+    }
+
+
+def _check_output(path: Path, text: dict[str, CorpusConfig], inputs: Sequence[Path], overwrite: bool) -> None:
+    """Raise UsageError if a file would be overwritten without `overwrite`, or is an input."""
+    outputs = [path, *(Path(name) for corpus in text.values() for name in _names(corpus))]
+    for output in outputs:
+        if output.resolve() in {each.resolve() for each in inputs}:
+            raise UsageError(f"{output}: the output would overwrite the input; choose another output file")
+        if output.exists() and not overwrite:
+            raise UsageError(f"{output}: the file exists; choose another output file or give --overwrite")
+
+
+def _default_valid(pairs: int) -> int:
+    return min(MAX_VALID_PAIRS, max(MIN_VALID_PAIRS, pairs // VALID_SHARE))
+
+
+def _write_split(corpus: CorpusConfig, text: dict[str, CorpusConfig], num_train: int) -> None:
+    """Write the first pairs as the training text and the others as the validation text."""
+    pairs: Iterator[tuple[str, str]] = iter(read_pairs(corpus))
+    for split, number in (("train", num_train), ("valid", None)):
+        names = [Path(name) for name in _names(text[split])]
+        try:
+            names[0].parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(
+                f"{names[0].parent}: the directory cannot be created: {error.strerror or error}"
+            ) from None
+        with ExitStack() as stack:
+            files = [stack.enter_context(open_atomic(name)) for name in names]
+            for pair in islice(pairs, number):
+                for file, line in zip(files, pair, strict=True):
+                    file.write(f"{line}\n".encode())
+
+
+def _describe(survey: TextSurvey, num_train: int, num_valid: int) -> tuple[str, ...]:
+    """Return sentences about the text."""
+    return (
+        f"Text: {num_train:,} training pairs and {num_valid:,} validation pairs.",
+        f"Source: {_describe_side(survey.source)}.",
+        f"Target: {_describe_side(survey.target)}.",
+        f"Pairs: {survey.duplicates:,} repeated, {survey.empty:,} with an empty side, "
+        f"{survey.untranslated:,} equal on both sides, {survey.suspicious:,} of suspicious lengths.",
+    )
+
+
+def _describe_side(side: SideSurvey) -> str:
+    scripts = ", ".join(
+        f"{name.capitalize() if name != 'CJK' else name} {share:.0%}"
+        for name, share in side.scripts.items()
+        if share >= 0.01
+    )
+    return (
+        f"{side.words:,} words, {side.median_words} in a typical line and {side.max_words} in the longest; "
+        f"letters: {scripts or 'none'}"
+    )
+
+
+def _warnings(
+    survey: TextSurvey, num_train: int, num_valid: int, shared: int, corpus: CorpusConfig
+) -> tuple[str, ...]:
+    """Return a sentence for each property of the text that may harm the translations."""
+    where = {
+        name: f" (lines {', '.join(map(str, lines))}{'...' if len(lines) == 3 else ''} of {corpus.source})"
+        for name, lines in survey.examples.items()
+    }
+    longest = max(survey.source.max_words, survey.target.max_words)
+    found = [
+        (
+            num_train < FEW_PAIRS,
+            f"{num_train:,} training pairs are little text: expect poor translations of other sentences",
+        ),
+        (survey.empty > 0, f"{survey.empty:,} pairs have an empty side and are dropped{where['empty']}"),
+        (
+            survey.duplicates > 0.1 * survey.pairs,
+            f"{survey.duplicates / survey.pairs:.0%} of the pairs are repetitions: remove them if they "
+            "are not intended",
+        ),
+        (
+            survey.untranslated > 0.01 * survey.pairs,
+            f"{survey.untranslated:,} pairs are equal on both sides and may be untranslated; the model "
+            f"learns to copy{where['untranslated']}",
+        ),
+        (
+            survey.suspicious > 0.005 * survey.pairs,
+            f"{survey.suspicious:,} pairs have suspicious lengths and may not be translations of each other"
+            f"{where['suspicious']}",
+        ),
+        (
+            longest > MAX_WORDS,
+            f"the longest line has {longest:,} words: lines should be sentences; training drops long ones",
+        ),
+        (
+            shared > 0.05 * num_valid,
+            f"{shared:,} of {num_valid:,} validation pairs are also in the training text, so that validation "
+            "is too optimistic: give other text with --valid",
+        ),
+        (
+            not (survey.source.scripts or survey.target.scripts),
+            "neither side has letters: are these the right files?",
+        ),
+    ]
+    return tuple(text for applies, text in found if applies)

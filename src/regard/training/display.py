@@ -1,0 +1,284 @@
+"""The display of a run: a banner, progress bars on a terminal, and lines at growing intervals in a log."""
+
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from regard.models.base import TranslationModel
+    from regard.training.config import TrainingConfig
+    from regard.training.device import ProcessGroup
+    from regard.training.evaluate import TrainingExamples
+    from regard.training.progress import TrainingProgress
+    from regard.training.run_context import StepStatistics
+
+__all__ = ["LogClock", "ProgressDisplay", "banner", "format_duration", "preparation_progress"]
+
+_log = logging.getLogger(__name__)
+
+FIRST_LINE = 5.0
+"""Seconds after which the first line is written to a log."""
+MIN_INTERVAL, MAX_INTERVAL = 10.0, 300.0
+"""Limits of the interval between two lines of a log in seconds; it is a tenth of the time of the run."""
+WINDOW = 50
+"""Number of recent steps whose mean loss and speed are shown."""
+
+
+class LogClock:
+    """Decides when a line of a log is due: after 5 seconds, and then at intervals of 10 seconds to 5 minutes.
+
+    Args:
+        now: Returns the time in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Start the clock."""
+        self._now, self._start = now, now()
+        self._next = self._start + FIRST_LINE
+
+    def due(self) -> bool:
+        """Return whether a line is due; the next one is then due after an interval."""
+        now = self._now()
+        if now < self._next:
+            return False
+        self._next = now + min(MAX_INTERVAL, max(MIN_INTERVAL, (now - self._start) / 10))
+        return True
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as `M:SS` or `H:MM:SS`."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _bars(*columns: Any) -> tuple[Console, Progress | None]:
+    """Return the console of stderr, and progress bars if it is a terminal or a notebook."""
+    console = Console(stderr=True, highlight=False)
+    if not (console.is_terminal or console.is_jupyter):
+        return console, None
+    return console, Progress(*columns, console=console, transient=True)
+
+
+@contextmanager
+def preparation_progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show the progress of `regard.data.dataset.prepare_data`: a bar per stage, or lines if it takes long.
+
+    Yields:
+        A callback that receives the name of a stage, the number of finished items, and their total or None.
+    """
+    console, bars = _bars(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    )
+    stages: dict[str, TaskID] = {}
+    clock = LogClock()
+
+    def report(stage: str, done: int, total: int | None) -> None:
+        if bars is None:
+            if clock.due():
+                of = "" if total is None else f" of {total:,}"
+                console.print(f"preparing the text: {stage}: {done:,}{of}", markup=False, soft_wrap=True)
+            return
+        # The stages are not known in advance, so bars are added when a stage begins.
+        if stage not in stages:
+            stages[stage] = bars.add_task(stage, total=total)
+        bars.update(stages[stage], completed=done, total=total)
+
+    if bars is None:
+        yield report
+        return
+    with bars:
+        yield report
+
+
+def banner(
+    model: "TranslationModel",
+    data: tuple["TrainingExamples", "TrainingExamples"],
+    config: "TrainingConfig",
+    processes: "ProcessGroup",
+    num_batches: int,
+    output_dir: Path,
+) -> list[str]:
+    """Return the lines that describe a run before its first step.
+
+    Args:
+        model: The model on its device.
+        data: The training and the validation split.
+        config: The options of training.
+        processes: The processes of the run.
+        num_batches: The number of batches of an epoch.
+        output_dir: The model directory.
+    """
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
+    total, trained = sum(size for size, _ in sizes), sum(size for size, grad in sizes if grad)
+    fixed = "" if total == trained else f", of which {trained:,} are trained"
+    train, valid = (len(split.lengths[0]) for split in data)
+    tokens = int(data[0].lengths[1].sum())
+    limits = {
+        f"{config.max_epochs:,} epochs": config.max_epochs,
+        f"{config.max_steps:,} steps": config.max_steps,
+        f"{config.max_minutes:g} minutes": config.max_minutes,
+    }
+    at_most = " or ".join(text for text, value in limits.items() if value)
+    accumulated = f" x {config.gradient_accumulation}" if config.gradient_accumulation > 1 else ""
+    steps = math.ceil(num_batches / config.gradient_accumulation)
+    rows = {
+        "device": f"{_describe_device(processes)}, {config.precision}",
+        "model": f"{type(model).__name__} with {total:,} parameters{fixed}",
+        "data": f"{train:,} training sentences ({tokens:,} target tokens), {valid:,} for validation",
+        "epoch": f"{steps:,} steps of at most {config.batch_size:,}{accumulated} {config.batch_unit}",
+        "limit": at_most,
+        "output": str(output_dir),
+    }
+    return [f"{name:8} {text}" for name, text in rows.items()]
+
+
+def _describe_device(processes: "ProcessGroup") -> str:
+    import torch
+
+    device = processes.device
+    if device.type == "cuda":
+        name = f"{device} ({torch.cuda.get_device_name(device)})"
+    else:
+        threads = torch.get_num_threads()
+        name = f"{device}, {threads} thread{'s' if threads > 1 else ''}"
+    return name if processes.world_size == 1 else f"{processes.world_size} processes, the first on {name}"
+
+
+class ProgressDisplay:
+    """Shows a run: bars on a terminal or in a notebook, else lines at growing intervals.
+
+    Args:
+        enabled: Whether anything is shown: only in the first process of a run.
+        visible: Whether to write to stderr. Otherwise the same lines go to the log of this module.
+        config: The options of training, for the limits of the run.
+    """
+
+    def __init__(self, enabled: bool, visible: bool, config: "TrainingConfig") -> None:
+        """Create the display without showing it."""
+        self.enabled, self.visible, self.config = enabled, visible, config
+        self.bars: Progress | None = None
+        self.console: Console | None = None
+        self.score = ""
+        self._has_banner = False
+        self._tasks: list[TaskID] = []
+        self._recent: deque[StepStatistics] = deque(maxlen=WINDOW)
+        self._clock = LogClock()
+        self._start, self._steps, self._step_seconds = time.monotonic(), 0, 0.0
+
+    def __enter__(self) -> "ProgressDisplay":
+        """Show the bars."""
+        self._start, self._clock = time.monotonic(), LogClock()
+        if self.enabled and self.visible:
+            self.console, self.bars = _bars(
+                TextColumn("{task.description:12}"),
+                BarColumn(bar_width=20),
+                TextColumn("{task.percentage:>3.0f}% {task.fields[left]:>8} left  {task.fields[note]}"),
+            )
+            if self.bars is not None:
+                self._tasks = [self.bars.add_task(name, total=1.0, left="", note="") for name in ("", "run")]
+                self.bars.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Remove the bars."""
+        if self.bars is not None:
+            self.bars.stop()
+            self.bars = None
+
+    def needs_banner(self) -> bool:
+        """Return whether the banner has not been shown yet; False in a process that shows nothing."""
+        return self.enabled and not self._has_banner
+
+    def show_banner(self, lines: list[str]) -> None:
+        """Show the banner."""
+        self._has_banner = True
+        for line in lines:
+            self._print(line)
+
+    def advance(self, step: "StepStatistics", progress: "TrainingProgress", num_batches: int) -> None:
+        """Show a step.
+
+        Args:
+            step: The statistics of the step.
+            progress: The counters of the run, with this step.
+            num_batches: The number of batches of the epoch.
+        """
+        if not self.enabled:
+            return
+        self._steps += 1
+        self._step_seconds += step.seconds
+        # The loss of a skipped step may be NaN.
+        if step.applied:
+            self._recent.append(step)
+        if not self._recent or (self.bars is None and not self._clock.due()):
+            return
+        epoch_left, run_left = self._seconds_left(progress, num_batches)
+        tokens = sum(one.tokens for one in self._recent)
+        speed = tokens / max(1e-9, sum(one.seconds for one in self._recent))
+        loss = sum(one.loss for one in self._recent) / max(1, tokens)
+        name = f"epoch {progress.epoch}" + (f"/{self.config.max_epochs}" if self.config.max_epochs else "")
+        share = progress.batches_in_epoch / max(1, num_batches)
+        if self.bars is None:
+            self._print(
+                f"{name} ({share:.0%}), step {progress.step:,}: loss {loss:.3f}, {speed:,.0f} tokens/s, "
+                f"{format_duration(epoch_left)} left of the epoch, {format_duration(run_left)} of the run"
+            )
+            return
+        whole = progress.completed_share(self.config, num_batches)
+        note = f"loss {loss:.3f}, {speed:,.0f} tokens/s"
+        rows = ((name, share, epoch_left, note), ("run", whole, run_left, self.score))
+        for task, (title, completed, left, text) in zip(self._tasks, rows, strict=True):
+            self.bars.update(
+                task, description=title, completed=completed, left=format_duration(left), note=text
+            )
+
+    def _seconds_left(self, progress: "TrainingProgress", num_batches: int) -> tuple[float, float]:
+        """Return the expected seconds until the end of the epoch and of the run, without early stopping."""
+        config = self.config
+        accumulation = config.gradient_accumulation
+        per_step = sum(one.seconds for one in self._recent) / len(self._recent)
+        # Validations and checkpoints take time between the steps.
+        between = max(0.0, time.monotonic() - self._start - self._step_seconds) / self._steps
+        rest = math.ceil((num_batches - progress.batches_in_epoch) / accumulation)
+        limits = []
+        if config.max_epochs:
+            later = (config.max_epochs - progress.epoch) * math.ceil(num_batches / accumulation)
+            limits.append((rest + later) * (per_step + between))
+        if config.max_steps:
+            limits.append((config.max_steps - progress.step) * (per_step + between))
+        if config.max_minutes:
+            limits.append(60 * config.max_minutes - progress.seconds)
+        whole = max(0.0, min(limits, default=0.0))
+        return min(rest * per_step, whole), whole
+
+    def show_validation(self, entry: dict[str, Any]) -> None:
+        """Show a line of the metrics log of kind `validation`."""
+        if self.enabled:
+            self.score = f"validation perplexity {entry['perplexity']:.2f}"
+            self._print(_validation_line(entry))
+
+    def _print(self, line: str) -> None:
+        if self.console is None:
+            _log.info("%s", line)
+        else:
+            self.console.print(line, markup=False, soft_wrap=True)
+
+
+def _validation_line(entry: dict[str, Any]) -> str:
+    from regard.metrics.base import METRICS
+
+    searched = "".join(
+        f", {metric.label} {value:.2f}" for key, value in entry.items() if (metric := METRICS.get(key))
+    )
+    best = " (best so far)" if entry["best"] else ""
+    where = f"epoch {entry['epoch']}, step {entry['step']:,}"
+    return f"validation at {where}: perplexity {entry['perplexity']:.2f}{searched}{best}"

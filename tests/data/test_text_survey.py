@@ -1,0 +1,53 @@
+"""The survey of parallel text: counts of planted findings, scripts, and lengths."""
+
+import pytest
+
+from regard.data.text_survey import survey_pairs
+
+PAIRS = [(f"ein Satz mit der Zahl {i} hier", f"a sentence with number {i} here") for i in range(100)]
+
+
+def test_planted_findings_are_counted_with_their_lines() -> None:
+    pairs = [*PAIRS]
+    pairs[10] = ("", "a sentence")
+    pairs[20] = pairs[30] = PAIRS[40]
+    pairs[50] = ("Click here", " Click here ")
+    pairs[60] = ("7 : 3", "7 : 3")  # numbers are not untranslated text
+    pairs[70] = ("kurz und gut so", "one two three four " * 10)
+    pairs[80] = ("ja", "yes, it is")  # a long ratio of short lines means nothing
+    survey = survey_pairs(pairs)
+    assert (survey.pairs, survey.empty, survey.duplicates) == (100, 1, 2)
+    assert (survey.untranslated, survey.suspicious) == (1, 1)
+    assert survey.examples == {"empty": (11,), "untranslated": (51,), "suspicious": (71,)}
+    assert survey.target.max_words == 40 and survey.source.median_words == 7
+
+
+def test_pairs_after_an_index_that_also_occur_before_it_are_counted() -> None:
+    survey = survey_pairs([*PAIRS[:90], *PAIRS[:4], *PAIRS[90:]])
+    assert survey.count_shared(90) == 4 and survey.count_shared(94) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("Größe naïve", "LATIN"),
+        ("привет x", "CYRILLIC"),
+        ("東京に行く", "CJK"),
+        ("ひらがな 東", "CJK"),
+        ("123 !", ""),
+    ],
+)
+def test_script_of_a_side_is_that_of_most_letters(text, script) -> None:
+    side = survey_pairs([(text, "a")]).source
+    assert side.script == script and sum(side.scripts.values()) == pytest.approx(float(bool(script)))
+
+
+def test_lengths_are_words_and_characters() -> None:
+    side = survey_pairs([("a bb  ccc ", "x"), ("dd", "y"), (" ", "z")]).source
+    assert (side.words, side.characters, side.median_words, side.max_words) == (4, 11, 2, 3)
+    assert side.distinct_characters == 4
+
+
+def test_text_without_pairs_has_no_findings() -> None:
+    survey = survey_pairs([("", "")])
+    assert (survey.empty, survey.suspicious, survey.source.script, survey.duplicates) == (1, 0, "", 0)

@@ -1,0 +1,204 @@
+"""`regard init` and `regard.init_run`: the written run, the description of the text, and bad input."""
+
+import gzip
+import json
+import re
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import regard
+from regard.api.run_template import SIZES, plan_run, render_run
+from regard.cli.main import app
+from regard.config import from_dict
+from regard.data.text_survey import survey_pairs
+from regard.errors import ConfigError, DataError, UsageError
+from regard.phrasebook import write_splits
+from regard.run_config import RunConfig, read_run_config
+
+PAIRS = [(f"ein Satz mit der Zahl {i} hier", f"a sentence with number {i} here") for i in range(200)]
+
+
+def write(directory: Path, pairs=PAIRS, names=("train.de", "train.en")) -> tuple[Path, Path]:
+    files = directory / names[0], directory / names[1]
+    for file, lines in zip(files, zip(*pairs, strict=True), strict=True):
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return files
+
+
+def run(*arguments: object):
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, [*map(str, arguments)])
+
+
+def test_written_run_trains_as_it_is_and_its_next_commands_work(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_splits(tmp_path, {"train": 400, "valid": 10, "test": 10}, seed=1)
+    made = run("init", "train.de", "train.en", "-o", "first.toml", "--json", "init.json")
+    assert made.exit_code == 0 and made.stdout == ""
+    assert "Text: 380 training pairs and 20 validation pairs." in made.stderr
+    assert "letters: Latin 100%" in made.stderr and "Warning: 380 training pairs" in made.stderr
+    assert made.stderr.endswith("Next:\n  regard train first.toml\n")
+    assert json.loads(Path("init.json").read_text())["num_valid"] == 20
+    german = Path("train.de").read_text().splitlines()
+    assert Path("first-text/train.de").read_text().splitlines() == german[:380]
+    assert Path("first-text/valid.de").read_text().splitlines() == german[380:]
+
+    trained = run("train", "first.toml", "training.max_steps=2", "device=cpu")
+    assert trained.exit_code == 0 and trained.stdout == ""
+    lines = trained.stderr.splitlines()
+    assert any(re.fullmatch(r"device   cpu, \d+ threads?, float32", line) for line in lines)
+    assert any(re.fullmatch(r"model    RnnModel with [\d,]+ parameters", line) for line in lines)
+    assert any(line.startswith("data     380 training sentences (") for line in lines)
+    assert any(line.startswith("epoch    12 steps of at most 32 sentences") for line in lines)
+    assert "output   runs/first" in lines and any("Stopped after 2 steps" in line for line in lines)
+    next_commands = [line.strip() for line in lines[lines.index("Next:") + 1 :]]
+    assert next_commands == [
+        "head -3 first-text/valid.de | regard translate runs/first --show-attention",
+        "regard report runs/first --config-test -o runs/first.html",
+    ]
+    Path("one.de").write_text(f"{german[-1]}\n")
+    translated = run("translate", "runs/first", "--input", "one.de", "--beam-size", "1")
+    assert translated.exit_code == 0 and len(translated.stdout.splitlines()) == 1
+
+
+def test_python_writes_nothing_and_trains_a_given_validation_text(tmp_path: Path, monkeypatch, capfd) -> None:
+    monkeypatch.chdir(tmp_path)
+    train, valid = write(tmp_path), write(tmp_path, PAIRS[:12], ("v.de", "v.en"))
+    made = regard.init_run(*train, "run.toml", valid=valid, output_dir="models/first")
+    assert (made.num_train, made.num_valid, made.output_dir) == (200, 12, "models/first")
+    assert not Path("run-text").exists()
+    assert "200 training and 12 validation pairs" in repr(made)
+    settings = read_run_config("run.toml")
+    assert (settings.output_dir, settings.data.cache_dir) == ("models/first", "prepared/run")
+    assert (settings.data.train[0].source, settings.data.valid.target) == (str(train[0]), str(valid[1]))
+    assert json.loads(made.to_json())["schema"] == "init"
+    result = regard.train("run.toml", overrides=["training.max_steps=1", "device=cpu"])
+    assert result.progress.step == 1 and capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("number", [int(min(size.max_pairs, 3_000_000)) for size in SIZES])
+@pytest.mark.parametrize("script", ["latin", "cyrillic"])
+def test_run_of_every_size_validates_also_with_bounded_attention(number: int, script: str) -> None:
+    target = PAIRS if script == "latin" else [(source, "это предложение") for source, _ in PAIRS]
+    plan = plan_run(survey_pairs(target), number)
+    assert plan.joint == (script == "latin") and 3 <= plan.max_epochs <= 100
+    files = ("a", "b")
+    text = render_run(plan, files, files, ("runs/x", "prepared/x"), ("seen",))
+    bounded = re.sub("^attention = .*\n", "", text, flags=re.MULTILINE)
+    bounded, switched = re.subn("^# (fertility|attention) = ", r"\1 = ", bounded, flags=re.MULTILINE)
+    assert switched == 2
+    for content, kind in ((text, "soft"), (bounded, "constrained")):
+        settings = from_dict(RunConfig, tomllib.loads(content))
+        assert settings.model.attention.kind == kind
+        assert settings.data.shared_vocab == plan.joint
+
+
+def test_more_text_gives_larger_models_and_fewer_epochs() -> None:
+    survey = survey_pairs(PAIRS)
+    plans = [plan_run(survey, number) for number in (1_000, 10_000, 50_000, 500_000, 5_000_000)]
+    for smaller, larger in pairwise(plans):
+        assert smaller.vocab_size < larger.vocab_size and smaller.width <= larger.width
+        assert smaller.max_epochs >= larger.max_epochs and smaller.dropout >= larger.dropout
+    assert [plan.kind for plan in plans] == ["rnn"] * 3 + ["transformer"] * 2
+
+
+def test_vocabulary_has_a_token_for_every_character() -> None:
+    pairs = [(chr(0x4E00 + i) * 10, chr(0x5E00 + i) * 10) for i in range(3_000)]
+    assert plan_run(survey_pairs(pairs), 3_000).vocab_size > 6_000 + 256
+
+
+def test_gzip_paths_and_names_without_an_ending_are_kept_apart(tmp_path: Path) -> None:
+    files = []
+    for name, side in (('quote"d.gz', 0), ("other", 1)):
+        text = "".join(f"{pair[side]}\n" for pair in PAIRS).encode()
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+        files.append(tmp_path / name)
+    valid = write(tmp_path, PAIRS[:12], ("v.de", "v.en"))
+    made = regard.init_run(*files, tmp_path / "run.toml", num_valid=15)
+    assert made.num_valid == 15
+    assert {path.name for path in (tmp_path / "run-text").iterdir()} == {
+        f"{split}.{side}" for split in ("train", "valid") for side in ("source", "target")
+    }
+    regard.init_run(*files, tmp_path / "other.toml", valid=valid)
+    assert read_run_config(tmp_path / "other.toml").data.train[0].source == str(files[0])
+
+
+def test_doubtful_text_gives_warnings(tmp_path: Path) -> None:
+    pairs = [*PAIRS[:100], *PAIRS[:60], *[("Click here now", "Click here now")] * 10, ("", "nothing")]
+    pairs += [("kurz und gut", "one two three four " * 60)] * 5
+    warnings = "\n".join(regard.init_run(*write(tmp_path, pairs), tmp_path / "run.toml").warnings)
+    for expected in (
+        "little text", "1 pairs have an empty side and are dropped (lines 171 of",
+        "of the pairs are repetitions", "10 pairs are equal on both sides",
+        "(lines 161, 162, 163... of", "5 pairs have suspicious lengths", "has 240 words",
+        "4 of 10 validation pairs are also in the training text",
+    ):  # fmt: skip
+        assert expected in warnings
+    assert not regard.init_run(*write(tmp_path), tmp_path / "good.toml").warnings[1:]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (b"a\n" * 100, b"a\n" * 99, "has 100 lines but .* has 99: parallel files must have the same number"),
+        (b"", b"", "the file is empty"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", b"a\n", "zero bytes"),
+        (b"\xff\xfe\xff" * 50, b"a\n" * 50, "not UTF-8"),
+        ("a\n".encode("utf-16-le") * 100, b"a\n" * 100, "zero bytes; convert it to UTF-8"),
+        (b"a\n" * 30, b"b\n" * 30, "20 training pairs, without 10 for validation .* are too few"),
+        (b"a\n" + b"\n" * 99, b"b\n" * 100, "99 with an empty side, are too few"),
+        (None, b"a\n", "train.de"),
+    ],
+)
+def test_bad_text_is_one_message_and_writes_nothing(tmp_path: Path, source, target, message) -> None:
+    for name, content in (("train.de", source), ("train.en", target)):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+    before = sorted(tmp_path.iterdir())
+    result = run("init", tmp_path / "train.de", tmp_path / "train.en", "-o", tmp_path / "run.toml")
+    assert isinstance(result.exception, DataError) and result.exception.exit_status == 1
+    assert re.search(message, str(result.exception)) and "\n" not in str(result.exception)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_existing_output_is_kept_unless_overwriting(tmp_path: Path) -> None:
+    files, output = write(tmp_path), tmp_path / "run.toml"
+    output.write_text("mine")
+    with pytest.raises(UsageError, match=r"run\.toml: the file exists; .*--overwrite"):
+        regard.init_run(*files, output)
+    assert output.read_text() == "mine" and not (tmp_path / "run-text").exists()
+    assert run("init", *files, "-o", output, "--overwrite").exit_code == 0
+    output.unlink()
+    with pytest.raises(UsageError, match=r"train\.de: the file exists"):
+        regard.init_run(*files, output)
+    text = tmp_path / "run-text"
+    with pytest.raises(UsageError, match="would overwrite the input"):
+        regard.init_run(text / "train.de", text / "train.en", output, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"valid": ("v.de", "v.en"), "num_valid": 3}, UsageError, "either files .* or a number of lines"),
+        ({"num_valid": 0}, ConfigError, "num_valid"),
+        ({"num_valid": 190}, DataError, "10 training pairs, without 190 for validation"),
+        ({"num_valid": 500}, DataError, "0 training pairs"),
+        ({"output": Path("missing") / "run.toml", "valid": "same"}, DataError, "cannot be written"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_one_message(tmp_path, monkeypatch, arguments, error, message) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = write(tmp_path)
+    if arguments.get("valid") == "same":
+        arguments = {**arguments, "valid": files}
+    with pytest.raises(error, match=message):
+        regard.init_run(*files, **arguments)
+
+
+def test_source_and_target_must_be_different_files(tmp_path: Path) -> None:
+    source, _ = write(tmp_path)
+    with pytest.raises(UsageError, match="source and target are the same file"):
+        regard.init_run(source, source, tmp_path / "run.toml")
