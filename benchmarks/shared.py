@@ -44,6 +44,35 @@ POLICIES: dict[str, dict[str, str] | None] = {
     "one-thread": ONE_THREAD,
 }
 TASKS = ("lstm", "transformer", "search", "align", "server", "tests")
+CONFIG = """\
+seed = 1
+
+[data]
+cache_dir = "{folder}/prepared"
+train = [{{ source = "{folder}/corpus/train.de", target = "{folder}/corpus/train.en" }}]
+valid = {{ source = "{folder}/corpus/valid.de", target = "{folder}/corpus/valid.en" }}
+source_tokenizer = {{ kind = "words" }}
+target_tokenizer = {{ kind = "words" }}
+
+[model]
+kind = "rnn"
+embedding_size = 192
+encoder = {{ num_layers = 1, hidden_size = 256 }}
+decoder = {{ num_layers = 1, hidden_size = 256 }}
+attention = {{ kind = "soft", normalizer = "softmax", score_function = "bilinear" }}
+dropout = 0.1
+init_range = 0.1
+
+[training]
+batch_size = 64
+batch_unit = "sentences"
+optimizer = {{ kind = "adam", learning_rate = 3e-3, max_grad_norm = 1.0 }}
+lr_scheduler = {{ kind = "plateau", patience = 1 }}
+max_epochs = {epochs}
+
+[generation]
+beam_size = 5
+"""
 TRANSFORMER = """
 kind = "transformer"
 d_model = 128
@@ -125,7 +154,6 @@ def prepared(directory: Path) -> None:
     from regard.experiment import run_training
     from regard.phrasebook import write_splits
     from regard.run_config import RunConfig
-    from regard.tour.quickstart import CONFIG
 
     write_splits(directory / "corpus", PAIRS, seed=1)
     path = directory / "lstm.toml"

@@ -34,6 +34,7 @@ COMMANDS = {
     "language_model": "lm in.txt --order 2 --perplexity ref.txt",
     "error_analysis": f"analyze errors model {ANALYSIS}",
     "attention_analysis": f"analyze attention model {ANALYSIS}",
+    "faithfulness_analysis": f"analyze faithfulness model {ANALYSIS}",
     "length_analysis": f"analyze length model {ANALYSIS}",
     "penalty_tuning": f"tune model {ANALYSIS}",
     "quickstart": "quickstart --output-dir quick",
@@ -41,8 +42,8 @@ COMMANDS = {
     "figure": "figures simplex -o plotted",
     "init": "init long.de long.en -o made.toml",
 }
-OTHERS = {"score", "tour", "reproduce"}
-"""Commands that are tested below, in `tests/tour` and in `tests/reproduce`."""
+OTHERS = {"score", "tour", "reproduce", "generate"}
+"""Commands that are tested below, in `tests/tour`, in `tests/reproduce` and in `tests/hf`."""
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_json_of_a_command_is_that_of_its_result(directory, schema, monkeypatch,
     own = Result.to_dict
     monkeypatch.setattr(Result, "to_dict", lambda self: made.append(own(self)) or made[-1])
     monkeypatch.setattr(quickstart, "SIZES", {"train": 64, "valid": 8, "test": 8})
-    monkeypatch.setattr(quickstart, "EPOCHS", 1)
+    monkeypatch.setattr(quickstart, "OVERRIDES", ("training.max_epochs=1",))
     monkeypatch.chdir(directory)
     written = run(COMMANDS[schema], tmp_path / "out.json")
     assert (written["schema"], written["schema_version"]) == (schema, 1)
