@@ -90,7 +90,7 @@ def test_example_is_translated_when_it_is_clicked(page, served):
     expect(page.locator("#text")).to_have_value("a b c")
     expect(page.locator(".card .regard-map").first).to_be_visible()
     expect(page.locator("#examples")).to_be_hidden()
-    # Scores have labels, and the options tell the models apart.
+    # Scores have labels, and the options distinguish the models.
     expect(page.locator(".best button").first).to_contain_text("score −")
     expect(page.locator("#model-0 option").first).to_have_text("bounded · constrained, sparsemax")
 

@@ -14,7 +14,7 @@ from server.served import ask, save_model
     ("line", "language", "expected"),
     [
         ("Hello World !", "en", "Hello World!"),
-        ("It 's Paul 's , he said .", "en", "It's Paul's, he said."),
+        ("It 's Paul 's , he thinks .", "en", "It's Paul's, he thinks."),
         ("Der Hund schläft , die Katze ( auch ) nicht .", "de", "Der Hund schläft, die Katze (auch) nicht."),
     ],
 )
@@ -87,7 +87,7 @@ def test_only_models_with_equal_last_names_get_longer_names(tmp_path):
         ('{"text": "a", "texts": ["b"]}', "give either text or texts, not both"),
         ('{"texts": "a"}', "texts: expected a list"),
         ("[]", "expected a JSON object"),
-        ('{"text": "a", "colour": 1}', "colour: there is no such field"),
+        ('{"text": "a", "size": 1}', "size: there is no such field"),
         ('{"text": "a", "language": "German"}', "language: expected a language code such as de"),
         ('{"text": "a", "num_return": 0}', "num_return: expected at least 1"),
         ('{"text": "a", "num_return": 1.5}', "num_return: expected a whole number"),

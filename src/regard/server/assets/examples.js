@@ -1,4 +1,4 @@
-/* The example sentences of the empty page, and the names of the models with what tells them apart. */
+/* The example sentences of the empty page, and the names of the models with their attention. */
 import { make } from "/weave.js";
 
 /** Return the name of a model with its attention mechanism, as short as fits a selection. */
