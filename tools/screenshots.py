@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).parents[1]
 SIZE = {"width": 1100, "height": 760}
+MIN_WORDS, MAX_WORDS = 6, 10  # of the sentence in the picture of the report, so that its map fits
 
 
 def main() -> None:
@@ -27,7 +28,7 @@ def main() -> None:
     parser.add_argument("quickstart", type=Path)
     parser.add_argument("--output-dir", type=Path, default=ROOT / "docs" / "images")
     options = parser.parse_args()
-    model, test = options.quickstart / "model", options.quickstart / "corpus" / "test"
+    model, test = options.quickstart / "models" / "soft", options.quickstart / "corpus" / "test"
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as directory:
         path = shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
@@ -37,27 +38,18 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "regard", *command], check=True)
         take_report(browser, report, options.output_dir / "report.png")
         take_served_page(browser, model, test.with_suffix(".de"), options.output_dir / "serve.png")
-        take_check(browser, options.quickstart / "corpus", Path(directory), options.output_dir / "check.png")
+        take_check(browser, model, test.parent, Path(directory), options.output_dir / "check.png")
         browser.close()
 
 
-def take_check(browser: Browser, corpus: Path, directory: Path, output: Path) -> None:
+def take_check(browser: Browser, model: Path, corpus: Path, directory: Path, output: Path) -> None:
     """Make errors in the translations of the test set, check them, and take a picture of the worst ones."""
     made, page_file = directory / "corrupted.en", directory / "check.html"
-    training = ["--train-source", str(corpus / "train.de"), "--train-target", str(corpus / "train.en")]
-    source = str(corpus / "test.de")
-    commands = [
-        [
-            "corrupt",
-            source,
-            str(corpus / "test.en"),
-            "--kinds",
-            "deletion,insertion,repetition",
-            "-o",
-            str(made),
-        ],
-        ["check", source, str(made), *training, "--worst", "0", "--report", str(page_file)],
-    ]
+    texts = str(corpus / "test.de"), str(corpus / "test.en")
+    kinds = [part for kind in ("deletion", "insertion", "repetition") for part in ("--kind", kind)]
+    # The report has trained the coverage model.
+    check = ["check", texts[0], str(made), "--checker", str(model / "checker"), "--num-sentences", "0"]
+    commands = [["corrupt", *texts, *kinds, "-o", str(made)], [*check, "--report", str(page_file)]]
     for command in commands:
         subprocess.run([sys.executable, "-m", "regard", *command], check=True)
     page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
@@ -67,23 +59,26 @@ def take_check(browser: Browser, corpus: Path, directory: Path, output: Path) ->
 
 
 def take_report(browser: Browser, report: Path, output: Path) -> None:
-    """Open the first sentence of a report, point to a cell of its attention map, and take a picture."""
+    """Open the worst short sentence of a report, point to a cell of its attention map, and take a picture."""
     page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
     page.goto(report.as_uri())
-    page.locator("#list .sentence button", has_text="Attention").first.click()
-    sentence = page.locator("#list .sentence").first
+    cards = page.locator("#list .sentence")
+    lengths = cards.evaluate_all("all => all.map((card) => card.querySelectorAll('.source .word').length)")
+    short = next((i for i, length in enumerate(lengths) if MIN_WORDS <= length <= MAX_WORDS), 0)
+    sentence = cards.nth(short)
+    sentence.locator("button", has_text="Attention").click()
     sentence.locator(".regard-map").first.wait_for()
-    sentence.scroll_into_view_if_needed()
-    sentence.locator('.regard-map rect[data-row="3"]').first.hover()
-    page.evaluate("window.scrollTo(0, document.querySelector('#list .sentence').offsetTop - 70)")
-    strongest = sentence.locator('.regard-map rect[data-row="3"]')
-    weights = [float(cell.get_attribute("data-weight") or 0) for cell in strongest.all()]
-    strongest.nth(weights.index(max(weights))).hover()
+    sentence.locator(".map-scale").select_option("sqrt")
+    row = sentence.locator('.regard-map rect[data-row="3"]')
+    weights = [float(cell.get_attribute("data-weight") or 0) for cell in row.all()]
+    row.nth(weights.index(max(weights))).hover()
+    sentence.evaluate("(card) => window.scrollTo(0, card.offsetTop - 70)")
+    row.nth(weights.index(max(weights))).hover()
     page.screenshot(path=output)
 
 
 def take_served_page(browser: Browser, model: Path, source: Path, output: Path) -> None:
-    """Serve a model, translate two sentences, select a word of the first, and take a picture."""
+    """Serve a model, translate two sentences on a logarithmic scale, select a word, and take a picture."""
     command = [sys.executable, "-m", "regard", "serve", str(model), "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
@@ -94,6 +89,7 @@ def take_served_page(browser: Browser, model: Path, source: Path, output: Path) 
         lines = source.read_text(encoding="utf-8").splitlines()[:2]
         page.locator("#text").fill("\n".join(line.replace(" .", ".") for line in lines))
         page.locator(".card .regard-map").first.wait_for()
+        page.locator(".map-scale").first.select_option("log")
         page.locator(".row.target-row .name").nth(3).click()
         page.screenshot(path=output)
     finally:

@@ -13,7 +13,7 @@ from made_report import PAIRS, make_page, make_system
 from regard.metrics.alignment import AttentionMap, map_difference
 from regard.reporting.page import Report, render
 from regard.reporting.scores import compute_scores
-from regard.reporting.word_maps import dequantize
+from regard.reporting.word_maps import stored_weights
 
 WORST_FIRST = [1, 2, 3, 5, 6, 4]
 
@@ -181,7 +181,7 @@ def test_systems_with_and_without_sink_are_subtracted(page, tmp_path):
     # Equals the difference in Python, up to the 8 bits per weight that the page stores.
     words = tuple(PAIRS[0][0].split()), tuple(PAIRS[0][1].split())
     maps = [
-        AttentionMap(*words, dequantize(one.sentences[0].own_maps.weights[0]))
+        AttentionMap(*words, stored_weights(one.sentences[0].own_maps.weights[0]))
         for one in systems
         if one.sentences[0].own_maps
     ]

@@ -137,7 +137,7 @@ def test_figures_are_downloaded_as_svg_and_png_in_light_colors(opened, compared,
     assert fills(page) == before
 
 
-def test_scales_tell_small_weights_apart(page, tmp_path):
+def test_scales_distinguish_small_weights(page, tmp_path):
     report = make_report()
     first = report.systems[0].sentences[0]
     weights = first.own_maps.weights.copy()

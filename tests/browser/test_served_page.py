@@ -76,6 +76,60 @@ def test_typed_sentences_are_translated_and_have_maps(page, served):
     assert page.locator(".regard-map rect[data-row]").count() == 7 * words
 
 
+def test_example_is_translated_when_it_is_clicked(page, served):
+    def named(route):
+        response = route.fetch()
+        content = response.json()
+        content["models"][0]["examples"] = ["a b c", "d <b>e</b>"]
+        route.fulfill(response=response, json=content)
+
+    page.route("**/models", named)
+    page.goto(served)
+    expect(page.locator(".example")).to_have_text(["a b c", "d <b>e</b>"])
+    page.locator(".example").first.click()
+    expect(page.locator("#text")).to_have_value("a b c")
+    expect(page.locator(".card .regard-map").first).to_be_visible()
+    expect(page.locator("#examples")).to_be_hidden()
+    # Scores have labels, and the options distinguish the models.
+    expect(page.locator(".best button").first).to_contain_text("score −")
+    expect(page.locator("#model-0 option").first).to_have_text("bounded · constrained, sparsemax")
+
+
+def test_scale_and_legend_apply_to_all_maps(page, served):
+    visit(page, served)
+    page.locator("#compare").click()
+    expect(page.locator(".card .regard-map")).to_have_count(2)
+    page.locator(".map-scale").first.select_option("log")
+    expect(page.locator(".map-scale").nth(1)).to_have_value("log")
+    for map in page.locator(".card .regard-map").all():
+        assert map.locator(".scale text").all_text_contents() == ["0", "0.001", "0.01", "0.1", "1"]
+
+
+def test_page_of_the_api_describes_and_tries_each_operation(page, served):
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto(f"{served}docs")
+    expect(page.locator(".operation h2 code").first).to_have_text("/translate")
+    assert {"/translate", "/score", "/check", "/split", "/models"} <= set(
+        page.locator(".operation h2 code").all_text_contents()
+    )
+    assert all(url.startswith(served) for url in requested)
+    split = page.locator("#operation-split")
+    split.locator("textarea").fill('{"text": "One. Two."}')
+    expect(split.locator("pre").first).to_contain_text("""-d '{"text": "One. Two."}'""")
+    split.get_by_role("button", name="Send").click()
+    expect(split.locator(".answer")).to_contain_text("200")
+    expect(split.locator(".answer")).to_contain_text('"text": "Two."')
+    fields = page.locator("#operation-translate td code, #operation-translate th code").all_text_contents()
+    assert {"text", "num_return", "fertilities"} <= set(fields)
+
+
+def test_page_of_the_api_fits_a_phone(phone, served):
+    phone.goto(f"{served}docs")
+    expect(phone.locator("#schema-SplitAnswer")).to_be_visible()
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+
+
 def test_hovering_shows_the_weight_of_a_cell(page, served):
     visit(page, served)
     page.locator('.regard-map rect[data-row="0"][data-column="1"]').hover()

@@ -11,8 +11,12 @@ from test_translate import run, save_model
 import regard
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.ibm import IBM1Config
+from regard.api.loading import training_size
+from regard.config import dump_toml, from_dict
+from regard.data.dataset import prepare_data
 from regard.errors import DataError, UsageError
 from regard.phrasebook import generate
+from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]
@@ -153,6 +157,25 @@ def test_aligner_and_detector_are_trained_on_the_text_of_the_model(models, files
     assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
 
 
+def test_finished_page_is_opened_in_the_browser_on_request(files, monkeypatch):
+    opened: list[str] = []
+
+    def browse(address):
+        # The page is complete when it is opened.
+        assert "</html>" in (files / "report.html").read_text(encoding="utf-8")
+        opened.append(address)
+        return len(opened) == 1
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    (files / "given.txt").write_text("".join(f"{line.upper()}\n" for line in SOURCE), encoding="utf-8")
+    result = report([files / "given.txt"], files)
+    assert opened == []
+    report([files / "given.txt"], files, "--open")
+    assert opened == [(files / "report.html").resolve().as_uri()]
+    # Without a browser, the command succeeds as well.
+    assert report([files / "given.txt"], files, "--open") == result
+
+
 def test_line_limit_and_omissions_are_noted(models, files):
     data = report(models[:1], files, "--max-lines", 2, "--gold-links", files / "gold.talp", "--title", "Mine")
     assert len(data["sentences"]) == 2 and data["title"] == "Mine"
@@ -218,3 +241,16 @@ def test_mismatched_links_and_translations_are_reported(models, files):
         report([files / "nothing"], files)
     with pytest.raises(UsageError, match="--test SOURCE"):
         run("report", files / "short.txt", "--config-test")
+
+
+def test_size_of_the_training_text_is_read_from_the_preprocessed_data(tmp_path):
+    for name, text in (("s", "a b c\nd e\n"), ("t", "A B\nC\n")):
+        (tmp_path / name).write_text(text)
+    corpus = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
+    data = {"train": [corpus], "valid": corpus, "cache_dir": str(tmp_path / "prepared")}
+    config = from_dict(RunConfig, {"data": data})
+    prepare_data(config.data)
+    (tmp_path / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
+    assert training_size(tmp_path) == (2, (5, 3))
+    (tmp_path / "prepared" / "manifest.json").write_text("{}")
+    assert training_size(tmp_path) == training_size(tmp_path / "nowhere") == (None, None)

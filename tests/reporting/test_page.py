@@ -22,9 +22,9 @@ from regard.reporting.word_maps import (
     MapKind,
     MapPacker,
     WordMaps,
-    dequantize,
     drop_equal_priors,
     quantize,
+    stored_weights,
     word_maps,
 )
 
@@ -136,12 +136,12 @@ def test_quantization_keeps_exact_zeros_and_has_small_error(weights):
     found = quantize(weights)
     assert ((found == 0) == (weights == 0)).all()
     # Half a step of the square root r changes r² by at most r / 255 + 1 / 510².
-    assert (abs(dequantize(found) - weights) <= 1 / 255 + 1 / 510**2).all()
+    assert (abs(stored_weights(found) - weights) <= 1 / 255 + 1 / 510**2).all()
 
 
 def test_quantized_small_weights_differ():
     weights = np.array([0.0, 1e-5, 1e-4, 1e-3, 2e-3, 1e-2])
-    found = dequantize(quantize(weights))
+    found = stored_weights(quantize(weights))
     assert (np.diff(found) > 0).all() and found[0] == 0
     np.testing.assert_allclose(found[2:], weights[2:], rtol=0.5)
 

@@ -6,8 +6,7 @@ import torch
 
 from regard.analysis.errors import corpus_scores
 from regard.analysis.inputs import System
-from regard.config import dump_toml, from_dict
-from regard.data.dataset import prepare_data
+from regard.config import from_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
@@ -25,8 +24,7 @@ from regard.reporting.model_card import model_card
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import add_word_links, collect_system, system_maps
 from regard.reporting.training_curves import read_curves
-from regard.reporting.word_maps import MapKind, dequantize
-from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.reporting.word_maps import MapKind, stored_weights
 
 PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), ("x " * 40, "X")]
 
@@ -94,7 +92,7 @@ def test_own_maps_equal_maps_of_translations(soft):
             assert (
                 shown.own_maps.rows == tuple(best.tokens) and shown.own_maps.columns == shown.sentence.source
             )
-            assert abs(dequantize(shown.own_maps.weights[0]) - best.weights).max() <= 0.004
+            assert abs(stored_weights(shown.own_maps.weights[0]) - best.weights).max() <= 0.004
             logs = best.hypothesis.token_log_probs
             assert shown.log_prob == pytest.approx(best.hypothesis.log_probability / len(logs))
 
@@ -108,7 +106,7 @@ def test_forced_maps_equal_maps_of_forced_decoding(soft):
             words = merge_subwords(
                 line.posteriors[-1][:-1].mean(axis=1), line.source_words, line.target_words
             )
-            assert abs(dequantize(shown.forced_maps.weights[0]) - words).max() <= 0.004
+            assert abs(stored_weights(shown.forced_maps.weights[0]) - words).max() <= 0.004
             assert shown.forced_maps.rows == tuple(line.target)
 
 
@@ -122,8 +120,8 @@ def test_posterior_and_prior_are_kept_on_request():
         if shown.own_maps is not None:
             best = result.translations[0]
             prior = best.hypothesis.attention[0][:-1, 0]  # the prior: before the update with the token
-            assert abs(dequantize(shown.own_maps.weights[0]) - best.weights).max() <= 0.004
-            assert abs(dequantize(shown.own_maps.weights[1]) - prior).max() <= 0.004
+            assert abs(stored_weights(shown.own_maps.weights[0]) - best.weights).max() <= 0.004
+            assert abs(stored_weights(shown.own_maps.weights[1]) - prior).max() <= 0.004
     assert any(
         (one.own_maps.weights[0] != one.own_maps.weights[1]).any() for one in system.sentences if one.own_maps
     )
@@ -144,7 +142,7 @@ def test_maps_of_a_bounded_model_have_a_sink_column():
     )
     received = shown.sentence.received
     assert received is not None and received.fertility == (1.0,) * 3 and received.sink is not None
-    totals = dequantize(shown.own_maps.weights[0]).sum(axis=0)
+    totals = stored_weights(shown.own_maps.weights[0]).sum(axis=0)
     assert totals == pytest.approx([*received.attention, received.sink], abs=0.05)
 
 
@@ -213,18 +211,6 @@ def test_model_card_has_the_properties_of_the_model():
     assert rows["tokenizer"] == " → ".join([f"words ({5 + len(SPECIAL_TOKENS)})"] * 2)
     # The size of the training text is unknown without a model directory.
     assert "training text" not in rows
-
-
-def test_model_card_reads_the_size_of_the_training_text(tmp_path):
-    for name, text in (("s", "a b c\nd e\n"), ("t", "A B\nC\n")):
-        (tmp_path / name).write_text(text)
-    corpus = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
-    data = {"train": [corpus], "valid": corpus, "cache_dir": str(tmp_path / "prepared")}
-    config = from_dict(RunConfig, {"data": data})
-    prepare_data(config.data)
-    (tmp_path / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
-    card = model_card(System("one", (str(tmp_path),), make_translator()))
-    assert (card.num_pairs, card.num_tokens) == (2, (5, 3))
 
 
 def test_model_card_of_a_file_has_only_its_kind_and_path(tmp_path):

@@ -17,7 +17,7 @@ from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.check import CoverageModel, check
 from regard.api.companions import FEW_PAIRS, Companions
-from regard.api.loading import load_systems, load_translator, lock_models, name_models
+from regard.api.loading import load_systems, load_translator, lock_models, name_models, training_size
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
 from regard.data.hf import is_hf_directory
@@ -182,7 +182,7 @@ def report(
             for system in load_systems(named, settings, len(whole), whole.source_name)
         }
         # Files of translations come last from `load_systems`; the page keeps the order of the user.
-        found = [systems[name] for name in named]
+        found = [_with_training_size(systems[name]) for name in named]
         if gold is not None:
             _check_gold(found, gold, options.gold_links)
         if aligner is not None:
@@ -202,6 +202,14 @@ def _detection(
     if _needs_model(given) and companions is not None and (model := companions.checker()) is not None:
         given = replace(given or ReportCheck(), model=CoverageModel(model, num_threads))
     return given and given.load(num_threads)
+
+
+def _with_training_size(system: SystemResults) -> SystemResults:
+    """Return a system whose model card has the size of the training text, if it is known."""
+    if system.card is None:
+        return system
+    num_pairs, num_tokens = training_size(Path(system.card.paths[0]))
+    return replace(system, card=replace(system.card, num_pairs=num_pairs, num_tokens=num_tokens))
 
 
 def _needs_model(given: ReportCheck | None) -> bool:

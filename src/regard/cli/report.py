@@ -148,10 +148,10 @@ def report_command(
     """Write an HTML page that compares the translations and the attention of one or more systems.
 
     The page works without a network connection. It starts with a summary in words and a card of each model.
-    For each sentence, it shows dropped and repeated words and
-    the attention of each target word, with the links of the aligner. It also shows scores with confidence
-    intervals, scores by source length, statistics of the attention, and training curves. Sentences can be
-    sorted, filtered, searched and linked to. As in `regard analyze errors`, REP and DROP use the words of
+    For each sentence, it shows dropped and repeated words and the attention of each target word, with the
+    links of the aligner. It also shows scores with confidence intervals, scores by source length, statistics
+    of the attention, and training curves. Sentences can be sorted, filtered, searched and linked to. Tables
+    can be saved as CSV, figures as SVG and PNG. As in `regard analyze errors`, REP and DROP use the words of
     each model's tokenizers, with subword tokens joined. As in `regard analyze attention`, the statistics of
     the attention are computed by forced decoding of the references. A detector marks words that are probably
     omitted, added or repeated, and the worst sentences come first. Its aligner and its model are trained on

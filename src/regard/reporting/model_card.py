@@ -2,14 +2,9 @@
 
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from regard.analysis.inputs import System
-from regard.data.hf import is_hf_directory
-from regard.data.manifest import read_manifest
 from regard.data.text import TextSide
-from regard.errors import RegardError
-from regard.run_config import load_config
 from regard.version import __version__
 
 __all__ = ["ModelCard", "model_card"]
@@ -62,7 +57,7 @@ class ModelCard:
 
 
 def model_card(system: System) -> ModelCard:
-    """Return the model card of a system."""
+    """Return the model card of a system, without the size of its training text."""
     translator, found = system.translator, system.translator.describe()
     if found.kind == "file":
         return ModelCard(found.kind, system.paths)
@@ -72,16 +67,13 @@ def model_card(system: System) -> ModelCard:
     if translator.text.budget is not None:
         attention.append(f"fertility: {translator.text.budget.config.kind}")
     sides = [_tokenizer(side) for side in (translator.text.source, translator.text.target)]
-    pairs, tokens = _training_size(Path(system.paths[0]))
     return ModelCard(
         found.kind,
         system.paths,
         ", ".join(attention),
         found.num_parameters,
-        pairs,
-        tokens,
-        " → ".join(sides),
-        f"regard {__version__}, PyTorch {_version('torch')}",
+        tokenizers=" → ".join(sides),
+        software=f"regard {__version__}, PyTorch {_version('torch')}",
     )
 
 
@@ -95,18 +87,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "(unknown version)"
-
-
-def _training_size(directory: Path) -> tuple[int | None, tuple[int, int] | None]:
-    """Return the pairs and tokens of the training text, from the preprocessed data if they still exist."""
-    if not directory.is_dir() or is_hf_directory(directory):
-        return None, None
-    try:
-        cache = load_config(directory).data.cache_dir
-        split = read_manifest(Path(cache))["splits"]["train"] if cache else {}
-        pairs = sum(int(corpus["kept"]) for corpus in split["corpora"])
-        source, target = (int(split["unknown"][side]["tokens"]) for side in ("source", "target"))
-    # The file belongs to a directory that may have been changed or written by another version.
-    except (RegardError, KeyError, TypeError, ValueError):
-        return None, None
-    return pairs, (source, target)

@@ -21,9 +21,9 @@ __all__ = [
     "MapKind",
     "MapPacker",
     "WordMaps",
-    "dequantize",
     "drop_equal_priors",
     "quantize",
+    "stored_weights",
     "word_maps",
 ]
 
@@ -85,7 +85,7 @@ def quantize(weights: Float[np.ndarray, "*N"]) -> UInt8[np.ndarray, "*N"]:
     return np.where(weights > 0, np.maximum(levels, 1), 0).astype(np.uint8)
 
 
-def dequantize(levels: UInt8[np.ndarray, "*N"]) -> Float[np.ndarray, "*N"]:
+def stored_weights(levels: UInt8[np.ndarray, "*N"]) -> Float[np.ndarray, "*N"]:
     """Return the weights of quantized weights, between 0 and 1."""
     return np.square(levels / 255)
 

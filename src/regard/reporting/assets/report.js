@@ -5,7 +5,7 @@
   const { data, element, words, SENTENCE_TIPS } = reportData;
   const byId = (id) => document.getElementById(id);
   const PAGE = 50;
-  // The worst sentences come first: those of a detector, or else those with the most dropped and repeated words.
+  // The worst sentences come first: those of a detector, or else by dropped and repeated words.
   const start = data.figures.findIndex((figure) => figure.key === (data.check ? "check" : "wrong"));
   const first = { figure: start < 0 ? null : start, of: "0", down: start >= 0 };
   const state = { ...first, low: null, high: null, query: "", page: 0, open: null };

@@ -1,9 +1,9 @@
-/* The example sentences of the empty page, and the names of the models with what tells them apart. */
+/* The example sentences of the empty page, and the names of the models with their attention. */
 import { make } from "/weave.js";
 
-/** Return the name of a model with its attention mechanism. */
+/** Return the name of a model with its attention mechanism, as short as fits a selection. */
 export function nameOf(model) {
-  const attention = model.attention === "none" ? "no attention" : `${model.attention} attention`;
+  const attention = model.attention === "none" ? "no attention" : model.attention;
   return `${model.name} · ${attention}${model.normalizer ? `, ${model.normalizer}` : ""}`;
 }
 

@@ -1,0 +1,114 @@
+"""Text for readers of the served page: examples, plain translations, names of models, errors in words."""
+
+import pytest
+
+from regard.data.punctuation import PLAIN_TEXT, TextFormat
+from regard.data.text import TextProcessor
+from regard.server.config import is_loopback
+from regard.server.engine import SearchSettings, SentenceJob, load_engines
+from regard.server.plain_text import detokenize, example_sentences
+from server.served import ask, save_model
+
+
+@pytest.mark.parametrize(
+    ("line", "language", "expected"),
+    [
+        ("Hello World !", "en", "Hello World!"),
+        ("It 's Paul 's , he thinks .", "en", "It's Paul's, he thinks."),
+        ("Der Hund schläft , die Katze ( auch ) nicht .", "de", "Der Hund schläft, die Katze (auch) nicht."),
+    ],
+)
+def test_punctuation_is_attached_to_words(line, language, expected):
+    assert detokenize(line, TextFormat(tokenized=True, language=language)) == expected
+    assert detokenize(line, PLAIN_TEXT) == line
+
+
+def test_answers_have_plain_texts_of_all_translations(tmp_path):
+    (engine,) = load_engines([save_model(tmp_path / "model", tokenized=True)], "cpu")
+    (answer,) = engine.process_batch(SearchSettings(num_return=3), [SentenceJob("a b c")])
+    texts = [answer["text"], *(one["text"] for one in answer["alternatives"])]
+    assert answer["plain_texts"] == texts and len(texts) == 3
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Return a model directory whose configuration names an existing validation text."""
+    path = save_model(tmp_path / "model", tokenized=True)
+    lines = ["a b c d", "a b", "e f g zebra", "g f e d c , b", "a a a a a"]
+    for side in "st":
+        (tmp_path / side).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    config = path / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    for side in "st":
+        text = text.replace(f'"{side}"', f'"{(tmp_path / side).as_posix()}"')
+    config.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_examples_are_sentences_of_the_validation_text_without_unknown_words(model):
+    assert example_sentences(TextProcessor.load(model), model) == ["a b c d", "a a a a a"]
+
+
+def test_examples_need_a_readable_text_or_the_words_of_the_built_in_corpus(model, tmp_path):
+    text = TextProcessor.load(model)
+    assert example_sentences(text, None) == []
+    (tmp_path / "s").unlink()
+    assert example_sentences(text, model) == []
+    assert example_sentences(text, tmp_path / "nowhere") == []
+
+
+def test_validation_text_is_shown_only_on_this_machine(model):
+    async def work(one):
+        return (await one.get("/models")).json()["models"][0]["examples"]
+
+    engines = load_engines([model], "cpu")
+    assert ask(engines, work) == ["a b c d", "a a a a a"]
+    assert ask(engines, work, host="0.0.0.0") == []
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("example.org", False)],
+)
+def test_loopback_addresses_are_recognized(host, expected):
+    assert is_loopback(host) is expected
+
+
+def test_only_models_with_equal_last_names_get_longer_names(tmp_path):
+    paths = [save_model(tmp_path / name) for name in ("a/model", "b/model", "other")]
+    assert [one.name for one in load_engines(paths, "cpu")] == ["a/model", "b/model", "other"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("{}", "text is required: a text, or texts for several of them"),
+        ('{"text": 1}', "text: expected a text"),
+        ('{"text": "a", "texts": ["b"]}', "give either text or texts, not both"),
+        ('{"texts": "a"}', "texts: expected a list"),
+        ("[]", "expected a JSON object"),
+        ('{"text": "a", "size": 1}', "size: there is no such field"),
+        ('{"text": "a", "language": "German"}', "language: expected a language code such as de"),
+        ('{"text": "a", "num_return": 0}', "num_return: expected at least 1"),
+        ('{"text": "a", "num_return": 1.5}', "num_return: expected a whole number"),
+        ('{"text": "a", "stream": 1}', "stream: expected true or false"),
+        ('{"text": "a", "fertilities": [{"upper": 1}]}', "fertilities[0].word is required"),
+        ('{"text": "a", "attention": "all"}', "attention: expected 'none', 'words' or 'tokens'"),
+    ],
+)
+def test_errors_are_in_plain_words(engines, body, message):
+    async def work(one):
+        return await one.post("/translate", content=body, headers={"content-type": "application/json"})
+
+    answer = ask(engines, work)
+    assert (answer.status_code, answer.json()) == (422, {"error": message})
+
+
+def test_page_of_the_api_loads_only_from_the_server(engines):
+    async def work(one):
+        return await one.get("/docs"), await one.get("/docs.js")
+
+    page, script = ask(engines, work)
+    assert page.status_code == script.status_code == 200
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert "http" not in page.text and "//" not in page.text.replace("<!doctype", "")
