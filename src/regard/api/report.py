@@ -169,9 +169,7 @@ def report(
     with open_atomic(path) as file, lock_models(named.values()):
         num_threads = settings.get("num_threads")
         companions = Companions.of(named.values(), num_threads or 0) if options.train_missing else None
-        few_pairs: list[str] = []
-        if companions is not None and (aligner is None or _needs_model(options.check)):
-            few_pairs = _few_pairs_notes(companions.num_pairs())
+        few_pairs = _few_pairs_notes(companions if aligner is None or _needs_model(options.check) else None)
         detection = _detection(options.check, companions, num_threads or 0)
         if aligner is None and companions is not None:
             aligner = companions.aligner()
@@ -380,8 +378,9 @@ def _notes(systems: Sequence[SystemResults], text: ParallelText, options: Report
     return notes
 
 
-def _few_pairs_notes(num_pairs: int) -> list[str]:
+def _few_pairs_notes(companions: Companions | None) -> list[str]:
     """Return a caveat for the reader if the aligner and the coverage model have seen little text."""
+    num_pairs = 0 if companions is None else companions.num_pairs()
     if not 0 < num_pairs < FEW_PAIRS:
         return []
     return [
