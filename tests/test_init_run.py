@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import regard
-from regard.api.run_template import SIZES, plan_run, render_run
+from regard.api.run_template import MODEL_CLASSES, plan_run, render_run
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.data.text_survey import survey_pairs
@@ -79,7 +79,7 @@ def test_python_writes_nothing_and_trains_a_given_validation_text(tmp_path: Path
     assert result.progress.step == 1 and capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("number", [int(min(size.max_pairs, 3_000_000)) for size in SIZES])
+@pytest.mark.parametrize("number", [int(min(size.max_pairs, 3_000_000)) for size in MODEL_CLASSES])
 @pytest.mark.parametrize("script", ["latin", "cyrillic"])
 def test_run_of_every_size_validates_also_with_bounded_attention(number: int, script: str) -> None:
     target = PAIRS if script == "latin" else [(source, "это предложение") for source, _ in PAIRS]

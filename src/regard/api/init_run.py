@@ -22,11 +22,11 @@ __all__ = ["InitConfig", "InitializedRun", "init_run"]
 
 MIN_PAIRS = 50
 """Number of training pairs below which no run is written."""
-FEW_PAIRS = 5_000
+_FEW_PAIRS = 5_000
 """Number of training pairs below which a warning predicts poor translations."""
 MAX_VALID_PAIRS, MIN_VALID_PAIRS, VALID_SHARE = 1_000, 10, 20
 """By default, a twentieth of the pairs is the validation text, within these limits."""
-MAX_WORDS = 200
+_MAX_WORDS = 200
 """Number of words from which a line is probably not a sentence."""
 
 
@@ -279,7 +279,7 @@ def _warnings(
     longest = max(survey.source.max_words, survey.target.max_words)
     found = [
         (
-            num_train < FEW_PAIRS,
+            num_train < _FEW_PAIRS,
             f"{num_train:,} training pairs are little text: expect poor translations of other sentences",
         ),
         (survey.empty > 0, f"{survey.empty:,} pairs have an empty side and are dropped{where['empty']}"),
@@ -299,7 +299,7 @@ def _warnings(
             f"{where['suspicious']}",
         ),
         (
-            longest > MAX_WORDS,
+            longest > _MAX_WORDS,
             f"the longest line has {longest:,} words: lines should be sentences; training drops long ones",
         ),
         (

@@ -44,7 +44,7 @@ class _Size:
     max_epochs: int
 
 
-SIZES = (
+MODEL_CLASSES = (
     _Size(5_000, "rnn", 2_000, 256, 1, 0.4, 32, 6_000, 100),
     _Size(20_000, "rnn", 4_000, 384, 1, 0.4, 64, 8_000, 60),
     _Size(100_000, "rnn", 8_000, 512, 2, 0.4, 64, 25_000, 40),
@@ -89,7 +89,7 @@ def plan_run(survey: TextSurvey, num_train: int) -> RunPlan:
         survey: The survey of the text.
         num_train: The number of training pairs.
     """
-    size = next(size for size in SIZES if num_train <= size.max_pairs)
+    size = next(size for size in MODEL_CLASSES if num_train <= size.max_pairs)
     sides = survey.source, survey.target
     joint = survey.source.script == survey.target.script
     distinct = (sum if joint else max)(side.distinct_characters for side in sides)

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from regard.cli.command import setting
-from regard.cli.options import DirectoryArgument, JsonOption, OutputDirOption
-from regard.cli.output import print_message, track, write_json
+from regard.cli.options import DirectoryArgument, JsonOption, OpenOption, OutputDirOption
+from regard.cli.output import open_page, print_message, track, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -22,7 +22,11 @@ __all__ = ["phrasebook", "quickstart"]
 _CORPUS = "regard.phrasebook.corpus.PhrasebookConfig"
 
 
-def quickstart(output_dir: OutputDirOption = Path("quickstart"), json_file: JsonOption = None) -> None:
+def quickstart(
+    output_dir: OutputDirOption = Path("quickstart"),
+    json_file: JsonOption = None,
+    open_report: OpenOption = False,
+) -> None:
     """Train two small models on the built-in corpus, and compare their translations, scores and attention.
 
     Both translate from German to English: one with soft attention, the other with attention bounded by
@@ -46,6 +50,8 @@ def quickstart(output_dir: OutputDirOption = Path("quickstart"), json_file: Json
     _show(result)
     write_json(json_file, result.to_dict())
     _print_next_steps(console, output_dir, result.report)
+    if open_report:
+        open_page(result.report)
 
 
 def _show(result: "QuickstartResult") -> None:

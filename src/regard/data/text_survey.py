@@ -17,7 +17,7 @@ __all__ = ["SideSurvey", "TextSurvey", "survey_pairs"]
 
 MAX_EXAMPLES = 3
 """Number of lines that are listed for each finding."""
-MAX_LENGTH_RATIO = 3.0
+_MAX_LENGTH_RATIO = 3.0
 """Factor by which the ratio of the lengths of a suspicious pair differs from that of the whole text."""
 MIN_RATIO_CHARACTERS = 20
 """Number of characters of the longer side from which the ratio of a pair is examined."""
@@ -167,5 +167,5 @@ def _suspicious(source: np.ndarray, target: np.ndarray) -> np.ndarray:
         return np.empty(0, dtype=int)
     usual = np.median(target[kept] / source[kept])
     ratio = np.divide(target, source * usual, out=np.ones_like(target), where=kept)
-    unusual = (ratio > MAX_LENGTH_RATIO) | (ratio < 1 / MAX_LENGTH_RATIO)
+    unusual = (ratio > _MAX_LENGTH_RATIO) | (ratio < 1 / _MAX_LENGTH_RATIO)
     return np.flatnonzero(unusual & (np.maximum(source, target) >= MIN_RATIO_CHARACTERS)) + 1
