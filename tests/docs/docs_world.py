@@ -59,7 +59,7 @@ RUNS = {
 
 COPIES = {
     "soft": [
-        "MODEL", "MODEL2", "runs/first", "runs/second", "quickstart/model", "tour/models/soft",
+        "MODEL", "MODEL2", "runs/first", "runs/second", "quickstart/models/soft", "tour/models/soft",
         "stranger/model",
     ],
     "sparse": ["tour/models/sparse"],
@@ -93,7 +93,7 @@ def build_world(directory: Path) -> None:
         run(directory, "train", f"{name}.toml")
         for copy in COPIES.get(name, ()):
             shutil.copytree(directory / "runs" / name, directory / copy)
-    for copy in ("run.toml", "first.toml", "quickstart/quickstart.toml"):
+    for copy in ("run.toml", "first.toml"):
         shutil.copy(directory / "soft.toml", directory / copy)
     _train_inflection(directory)
     _train_phrases(directory)
@@ -101,6 +101,10 @@ def build_world(directory: Path) -> None:
     text = ["test.de", "test.en", "--train-source", "train.de", "--train-target", "train.en"]
     run(directory, "check", *text, "--save-model", "checker")
     shutil.copytree(directory / "checker", directory / "checkers" / "de-en")
+    # Otherwise each report of a page would train its own.
+    for config in list(directory.rglob("config.toml")):
+        for part in ("aligner", "checker"):
+            shutil.copytree(directory / part, config.parent / part, dirs_exist_ok=True)
     # Removed here, so that a page cannot depend on the order of the pages.
     for name in ("prepared/sparse", "prepared/hard", "prepared/transformer"):
         shutil.rmtree(directory / name, ignore_errors=True)
