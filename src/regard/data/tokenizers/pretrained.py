@@ -16,7 +16,7 @@ from regard.config import configclass, option
 from regard.data.hf import load_hf_tokenizer, pack_tokenizer, tokenizer_files, unpack_tokenizer
 from regard.data.reading import read_bytes
 from regard.data.tokenizers.base import Tokenizer, register_tokenizer
-from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
 
 __all__ = ["PretrainedTokenizer", "PretrainedTokenizerConfig"]
@@ -139,6 +139,16 @@ class PretrainedTokenizer(Tokenizer):
     def language_token(self) -> str | None:
         """The token of the language code, or None."""
         return None if self.language_id is None else self._names[self.language_id]
+
+    @property
+    def end_token(self) -> str:
+        """The library's end symbol."""
+        return self._names[self.library_ids[EOS]]
+
+    @property
+    def unknown_token(self) -> str | None:
+        """The library's unknown symbol, or None."""
+        return self._hf.unk_token
 
     @property
     def multilingual(self) -> bool:
