@@ -165,7 +165,9 @@ class PretrainedTokenizer(Tokenizer):
     @property
     def _has_target_vocabulary(self) -> bool:
         """Whether the library has a target vocabulary, but encodes with that of the source (FSMT)."""
-        return self.side == "target" and hasattr(self._hf, "get_tgt_vocab")
+        # Marian has two vocabularies too, and switches between them (`current_encoder`).
+        own = hasattr(self._hf, "get_tgt_vocab") and not hasattr(self._hf, "current_encoder")
+        return self.side == "target" and own
 
     def _languages(self) -> dict[str, int]:
         """Return the ids of language codes that are not in the library's vocabulary (M2M-100)."""
