@@ -43,11 +43,11 @@ MAX_LENGTH = 24
 
 
 def sentences(count: int) -> list[str]:
-    """Return different source lines of 1 to 12 words."""
+    """Return different source lines of 1 to 6 words."""
     generator = random.Random(1)
     found: dict[str, None] = {}
     while len(found) < count:
-        found[" ".join(generator.choices(tiny.WORDS, k=generator.randint(1, 12)))] = None
+        found[" ".join(generator.choices(tiny.WORDS, k=generator.randint(1, 6)))] = None
     return list(found)
 
 

@@ -10,24 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.hf import HF_CONFIG
-from regard.data.reading import InvalidJsonError, checked_file, read_json
+from regard.data.reading import InvalidJsonError, checked_file, read_json, read_limited
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
 from regard.export import import_ctranslate2
+from regard.export.search import Candidate, EngineSearch
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
-from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult
-from regard.generation.penalties import length_penalty
 from regard.models.hf.generation import GENERATION_CONFIG, read_generation_settings
 from regard.run_config import CONFIG_FILE
 from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
 __all__ = ["ForeignTranslator", "is_foreign_export", "load_foreign"]
 
-VOCABULARIES = ("source_vocabulary", "shared_vocabulary")
 MAX_VOCABULARY_BYTES = 64 << 20
 MIN_KNOWN_TOKENS = 0.9
 """Share of the tokenizer's tokens that must be in the vocabulary of the model."""
@@ -70,7 +68,7 @@ def load_foreign(
     """
     package = import_ctranslate2()
     text = _load_text(model_dir)
-    _check_vocabulary(model_dir, text.source)
+    banned = _check_vocabulary(model_dir, text)
     device_type, _, index = device.partition(":")
     settings = {"device_index": int(index) if index.isdigit() else 0, "intra_threads": num_threads or 0}
     try:
@@ -83,7 +81,7 @@ def load_foreign(
     if (model_dir / GENERATION_CONFIG).is_file():
         found, _ = read_generation_settings(model_dir)
         search = replace(search, beam_size=found.num_beams or search.beam_size)
-    return ForeignTranslator(engine, text, search, _read_config(model_dir), str(model_dir))
+    return ForeignTranslator(engine, text, search, _read_config(model_dir), banned, str(model_dir))
 
 
 def _load_text(model_dir: Path) -> TextProcessor:
@@ -103,30 +101,48 @@ def _load_text(model_dir: Path) -> TextProcessor:
         tokenizers = [PretrainedTokenizer.from_directory(config, side) for side in ("source", "target")]
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    return TextProcessor(*(TextSide(one, one.vocabulary) for one in tokenizers))
+    source, target = (TextSide(one, one.vocabulary) for one in tokenizers)
+    return TextProcessor(source, target)
 
 
-def _check_vocabulary(model_dir: Path, source: TextSide) -> None:
-    """Check that the tokenizer belongs to the model.
+def _read_vocabulary(model_dir: Path, side: str) -> tuple[Path, list[str]]:
+    """Return the vocabulary of a side of the model, and its file.
 
     Raises:
-        CheckpointError: if the vocabulary is missing, or does not contain the tokenizer's tokens.
+        CheckpointError: if it is missing or broken.
     """
-    found = [model_dir / f"{name}.json" for name in VOCABULARIES if (model_dir / f"{name}.json").is_file()]
-    if not found:
-        raise CheckpointError(f"{model_dir}: contains no vocabulary ({VOCABULARIES[1]}.json)")
+    # Versions before 4 of the engine write one token per line.
+    names = [f"{name}_vocabulary.{kind}" for name in (side, "shared") for kind in ("json", "txt")]
+    path = next((model_dir / name for name in names if (model_dir / name).is_file()), None)
+    if path is None:
+        raise CheckpointError(f"{model_dir}: contains no vocabulary ({names[2]} or {names[0]})")
     try:
-        tokens = set(read_json(checked_file(model_dir, found[0].name), list[str], MAX_VOCABULARY_BYTES))
-    except (DataError, InvalidJsonError) as error:
-        raise CheckpointError(f"{found[0]}: not a list of tokens: {error}") from None
-    assert isinstance(source.tokenizer, PretrainedTokenizer)
-    own = source.tokenizer.pretrained_tokens or ()
-    known = sum(token in tokens for token in own)
-    if known < MIN_KNOWN_TOKENS * len(own):
-        raise CheckpointError(
-            f"{model_dir}: its tokenizer does not belong to its model: {found[0].name} contains {known:,} of "
-            f"the tokenizer's {len(own):,} tokens"
-        )
+        if path.suffix == ".txt":
+            content = read_limited(checked_file(model_dir, path.name), MAX_VOCABULARY_BYTES)
+            return path, content.decode().removesuffix("\n").split("\n")
+        return path, read_json(checked_file(model_dir, path.name), list[str], MAX_VOCABULARY_BYTES)
+    except (DataError, InvalidJsonError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path}: not a list of tokens: {error}") from None
+
+
+def _check_vocabulary(model_dir: Path, text: TextProcessor) -> frozenset[str]:
+    """Check that the tokenizer belongs to the model, and return the target tokens that it does not have.
+
+    Raises:
+        CheckpointError: if a vocabulary is missing or broken, or does not contain the tokenizer's tokens.
+    """
+    others: frozenset[str] = frozenset()
+    for side, name in ((text.source, "source"), (text.target, "target")):
+        path, tokens = _read_vocabulary(model_dir, name)
+        assert isinstance(side.tokenizer, PretrainedTokenizer)
+        own, stored = set(side.tokenizer.pretrained_tokens or ()), set(tokens)
+        if len(own & stored) < MIN_KNOWN_TOKENS * len(own):
+            raise CheckpointError(
+                f"{model_dir}: its tokenizer does not belong to its model: {path.name} contains "
+                f"{len(own & stored):,} of the tokenizer's {len(own):,} tokens"
+            )
+        others = frozenset(stored - own - {side.tokenizer.end_token, side.tokenizer.unknown_token or ""})
+    return others
 
 
 @dataclass(frozen=True)
@@ -138,6 +154,7 @@ class ForeignTranslator(BaseTranslator):
         text: The tokenizers.
         search: The search settings.
         config: The engine's configuration, from `config.json`.
+        banned: The tokens of the model that its tokenizer does not have, such as padding.
         name: Name of the model in messages.
     """
 
@@ -145,6 +162,7 @@ class ForeignTranslator(BaseTranslator):
     text: TextProcessor
     search: GenerationConfig
     config: Mapping[str, Any]
+    banned: frozenset[str] = frozenset()
     name: str = "the CTranslate2 model"
     search_options = frozenset(
         {
@@ -204,8 +222,8 @@ class ForeignTranslator(BaseTranslator):
             after = after[:-1]
         return [*before, *result.source_tokens, *after]
 
-    def _search(self, results: Sequence[LineResult]) -> list[list[tuple[list[str], float]]]:
-        """Return the tokens and the scores of the best translations of a batch of lines."""
+    def _search(self, results: Sequence[LineResult]) -> list[list[Candidate]]:
+        """Return the best translations of a batch of lines."""
         search, tokenizer = self.resolved_search, self.text.target.tokenizer
         assert isinstance(tokenizer, PretrainedTokenizer)
         sources = [self._source(result) for result in results]
@@ -214,44 +232,15 @@ class ForeignTranslator(BaseTranslator):
             for source in sources
         ]
         # Every translation of a multilingual model starts with the language.
-        prefix = [] if tokenizer.language_token is None else [tokenizer.language_token]
-        found = self.engine.translate_batch(
-            sources,
-            target_prefix=[prefix] * len(sources) if prefix else None,
-            beam_size=search.beam_size,
-            num_hypotheses=search.beam_size,
-            # Scores are plain log-probabilities, and the penalty is applied below.
-            length_penalty=0,
-            min_decoding_length=search.min_length,
-            max_decoding_length=max(limits) + 1 + len(prefix),  # the engine counts the end symbol
-            max_input_length=0,
-            no_repeat_ngram_size=search.no_repeat_ngram_size,
-            disable_unk=search.suppress_unk,
-            return_scores=True,
+        prefix = () if tokenizer.language_token is None else (tokenizer.language_token,)
+        return EngineSearch(self.engine, search, tokenizer.end_token, self.banned, prefix).find(
+            sources, limits
         )
-        return [self._rank(one, limit, len(prefix)) for one, limit in zip(found, limits, strict=True)]
 
-    def _rank(self, result: Any, limit: int, num_prefix_tokens: int) -> list[tuple[list[str], float]]:
-        """Return the hypotheses of a line with their log-probabilities, best first."""
-        search = self.search
-        ranked = [
-            (tokens[num_prefix_tokens:][:limit], score)
-            for tokens, score in zip(result.hypotheses, result.scores, strict=True)
-        ]
-        ranked.sort(key=lambda one: -one[1] / length_penalty(len(one[0]) + 1, search.length_penalty))
-        return ranked[: search.num_return]
-
-    def _detokenize(self, result: LineResult, found: Sequence[tuple[list[str], float]]) -> LineResult:
+    def _detokenize(self, result: LineResult, found: Sequence[Candidate]) -> LineResult:
         """Convert the translations of a line to text."""
         target, written = self.text.target, []
-        for tokens, log_probability in found:
-            penalty = length_penalty(len(tokens) + 1, self.search.length_penalty)
-            hypothesis = Hypothesis(
-                tokens=tuple(target.vocabulary.to_ids(tokens)),
-                score=log_probability / penalty,
-                log_probability=log_probability,
-                token_log_probs=(),
-                attention=(),
-            )
+        for one in found:
+            hypothesis, tokens = one.to_hypothesis(target.vocabulary.to_ids(one.tokens)), list(one.tokens)
             written.append(self.to_translation(result, target.tokenizer.decode(tokens), tokens, hypothesis))
         return LineResult(result.line, (*result.source_tokens, *self.text.sink_tokens), tuple(written))

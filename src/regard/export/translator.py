@@ -1,18 +1,6 @@
-"""Translation with an exported model: CTranslate2 runs the search, regard processes text and scores.
+"""Translation with an exported model: CTranslate2 runs the search, regard processes text and scores."""
 
-CTranslate2 bans tokens before the softmax instead of after it, which raises the probabilities of all other
-tokens. A translation of maximum length has no end symbol. To report the model's own probabilities:
-
-- The search runs without a ban on padding, start symbol and sink, which a trained model does not produce. If
-  a sentence's results contain one of them, its search is repeated with the ban.
-- Translations for which CTranslate2 does not return the model's log-probability are scored in another pass.
-
-Greedy search gives the same translations as `Translator`. Beam search finishes a sentence when the number of
-its translations reaches the beam size, whereas `Translator` continues until no unfinished hypothesis can beat
-them. The translations are ranked by the same score.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -23,19 +11,19 @@ from regard.data.text import TextProcessor
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
 from regard.export import POSITIONS_KEY, check_export, import_ctranslate2, token_names
+from regard.export.search import EngineSearch
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult
-from regard.generation.penalties import length_penalty
 from regard.run_config import CONFIG_FILE, load_config
 from regard.training.fertility import load_text_processing
 from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
 __all__ = ["ExportedTranslator", "is_exported", "load_exported"]
 
-_BANNED = [[SPECIAL_TOKENS[token]] for token in (PAD, BOS, SINK)]
+_BANNED = frozenset(SPECIAL_TOKENS[token] for token in (PAD, BOS, SINK))
 
 
 def is_exported(model_dir: Path) -> bool:
@@ -88,20 +76,6 @@ def load_exported(
             raise DeviceError(f"device {device!r}: ctranslate2 cannot use it: {error}") from None
         raise CheckpointError(f"{model_dir / EXPORTED_FILE}: ctranslate2 cannot read it: {error}") from None
     return ExportedTranslator(engine, text, config.generation, longest, str(model_dir))
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """A translation that the search returned.
-
-    Attributes:
-        tokens: The tokens, without the end symbol.
-        log_probability: The log-probability with the end symbol, in nats. None if the engine's value is not
-            the model's.
-    """
-
-    tokens: tuple[str, ...]
-    log_probability: float | None
 
 
 @dataclass(frozen=True)
@@ -200,79 +174,11 @@ class ExportedTranslator(BaseTranslator):
             )
             for source in sources
         ]
-        # The engine has one limit per batch; sentences that exceed their own limit are searched again.
-        found = self._run_engine(sources, max(limits))
-        for row, limit in enumerate(limits):
-            longer = limit < max(limits) and any(len(candidate.tokens) > limit for candidate in found[row])
-            if longer or any([token] in _BANNED for candidate in found[row] for token in candidate.tokens):
-                (found[row],) = self._run_engine([sources[row]], limit, ban=_BANNED)
-        return self._rank(sources, found)
-
-    def _run_engine(
-        self, sources: list[list[str]], limit: int, ban: list[list[str]] | None = None
-    ) -> list[list[_Candidate]]:
-        """Run the engine's search, with translations of at most `limit` tokens."""
-        search = self.resolved_search
-        # These options mask logits before the softmax, so that the scores are not the model's.
-        masked = bool(ban or search.suppress_unk or search.min_length or search.no_repeat_ngram_size)
-        found = self.engine.translate_batch(
-            sources,
-            beam_size=search.beam_size,
-            # All hypotheses are needed, because `_rank` may reorder them by another length penalty.
-            num_hypotheses=search.beam_size,
-            # Without a penalty, the scores are plain log-probabilities; `_rank` applies the penalty.
-            length_penalty=0,
-            min_decoding_length=search.min_length,
-            max_decoding_length=limit + 1,  # the engine counts the end symbol
-            max_input_length=0,
-            no_repeat_ngram_size=search.no_repeat_ngram_size,
-            disable_unk=search.suppress_unk,
-            suppress_sequences=ban,
-            return_end_token=True,
-            return_scores=True,
-        )
-        results: list[list[_Candidate]] = []
-        for one in found:
-            # Two hypotheses may be equal after truncation to the limit; keep the first, which ranks higher.
-            unique: dict[tuple[str, ...], _Candidate] = {}
-            for tokens, score in zip(one.hypotheses, one.scores, strict=True):
-                ended = tokens[-1:] == [SPECIAL_TOKENS[EOS]]
-                truncated = tuple(tokens[:-1] if ended else tokens[:limit])
-                unique.setdefault(truncated, _Candidate(truncated, score if ended and not masked else None))
-            results.append(list(unique.values()))
-        return results
-
-    def _rank(self, sources: list[list[str]], found: list[list[_Candidate]]) -> list[list[Hypothesis]]:
-        """Return the candidates of each sentence as hypotheses, best first."""
-        candidates = [
-            (source, one) for source, several in zip(sources, found, strict=True) for one in several
+        found = EngineSearch(self.engine, search, SPECIAL_TOKENS[EOS], _BANNED).find(sources, limits)
+        return [
+            [one.to_hypothesis([self._ids[token] for token in one.tokens]) for one in several]
+            for several in found
         ]
-        missing = [(source, list(one.tokens)) for source, one in candidates if one.log_probability is None]
-        # One pass scores the candidates of all sentences for which the engine has not returned the score.
-        scores: Iterator[Any] = iter(())
-        if missing:
-            batch, targets = zip(*missing, strict=True)
-            scores = iter(self.engine.score_batch(list(batch), list(targets), max_input_length=0))
-        results: list[list[Hypothesis]] = []
-        for several in found:
-            hypotheses = []
-            for one in several:
-                known = one.log_probability
-                # The missing scores come in the order in which these loops visit the candidates.
-                log_probability = sum(next(scores).log_probs) if known is None else known
-                # The end symbol counts as a token of the translation, as in `Translator`.
-                penalty = length_penalty(len(one.tokens) + 1, self.search.length_penalty)
-                hypotheses.append(
-                    Hypothesis(
-                        tokens=tuple(self._ids[token] for token in one.tokens),
-                        score=log_probability / penalty,
-                        log_probability=log_probability,
-                        token_log_probs=(),
-                        attention=(),
-                    )
-                )
-            results.append(sorted(hypotheses, key=lambda one: -one.score)[: self.search.num_return])
-        return results
 
     def _detokenize(self, result: LineResult, hypotheses: Sequence[Hypothesis]) -> LineResult:
         """Detokenize the hypotheses of a line."""

@@ -51,33 +51,46 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> MakeExport:
     return make
 
 
-@pytest.mark.parametrize("name", ["marian", "m2m100", "t5"])
+@pytest.mark.parametrize("name", ["marian", "nllb", "t5"])
 def test_translations_are_those_of_the_engine_and_of_generate(name: str, exported: MakeExport) -> None:
     original, directory = exported(name)
     options = {"max_length_ratio": 0, "max_length_offset": 10, "length_penalty": 0, "suppress_unk": False}
     tokenizer = transformers.AutoTokenizer.from_pretrained(original)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(original).eval()
     engine = ctranslate2.Translator(str(directory), device="cpu")
     sources = [tokenizer.convert_ids_to_tokens(tokenizer(line)["input_ids"]) for line in LINES]
-    language = [tokenizer.get_lang_token("en")] if name == "m2m100" else []
+    language = ["eng_Latn"] if name == "nllb" else []
+    # Rows of the embeddings without a token of the tokenizer, and padding, have no text.
+    known = {*tokenizer.get_vocab()} - {tokenizer.pad_token}
+    names = json.loads((directory / "shared_vocabulary.json").read_text())
+    rows = range(len(tokenizer), model.config.vocab_size)
     for beam in (1, 3):
         translator = load_translator([directory], "cpu", options={**options, "beam_size": beam})
-        found = [list(one.translations[0].tokens) for one in translator.translate(enumerate_lines(LINES))]
+        translated = [one.translations[0] for one in translator.translate(enumerate_lines(LINES))]
+        found = [list(one.tokens) for one in translated]
         results = engine.translate_batch(
             sources,
             target_prefix=[language] * 3 if language else None,
             beam_size=beam,
+            num_hypotheses=beam,
             length_penalty=0,
+            min_decoding_length=0,
             max_decoding_length=11 + len(language),
+            suppress_sequences=[[token] for token in names if token not in known],
         )
-        assert found == [one.hypotheses[0][len(language) :][:10] for one in results]
+        for source, tokens, own, one in zip(sources, found, translated, results, strict=True):
+            hypotheses = [made[len(language) :][:10] for made in one.hypotheses]
+            scores = engine.score_batch([source] * beam, [[*language, *made] for made in hypotheses])
+            totals = [sum(made.log_probs[len(language) :]) for made in scores]
+            # The best hypothesis, with the probability of the end symbol.
+            assert tokens == hypotheses[totals.index(max(totals))]
+            assert own.score == pytest.approx(max(totals), abs=1e-4)
         if beam == 1:
-            model = transformers.AutoModelForSeq2SeqLM.from_pretrained(original).eval()
             ids = model.generate(
                 **tokenizer(LINES, return_tensors="pt", padding=True),
                 num_beams=1,
                 max_new_tokens=10 + len(language),
-                # The engine's vocabulary has no padding.
-                suppress_tokens=[tokenizer.pad_token_id],
+                suppress_tokens=[tokenizer.pad_token_id, *rows],
             )
             for own, row in zip(found, ids[:, 1 + len(language) :].tolist(), strict=True):
                 end = tokenizer.eos_token_id

@@ -16,7 +16,7 @@ from regard.config import configclass, option
 from regard.data.hf import load_hf_tokenizer, pack_tokenizer, tokenizer_files, unpack_tokenizer
 from regard.data.reading import read_bytes
 from regard.data.tokenizers.base import Tokenizer, register_tokenizer
-from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
 
 __all__ = ["PretrainedTokenizer", "PretrainedTokenizerConfig"]
@@ -141,6 +141,16 @@ class PretrainedTokenizer(Tokenizer):
         return None if self.language_id is None else self._names[self.language_id]
 
     @property
+    def end_token(self) -> str:
+        """The library's end symbol."""
+        return self._names[self.library_ids[EOS]]
+
+    @property
+    def unknown_token(self) -> str | None:
+        """The library's unknown symbol, or None."""
+        return self._hf.unk_token
+
+    @property
     def multilingual(self) -> bool:
         """Whether the tokenizer adds a language code to each line."""
         return hasattr(self._hf, "set_src_lang_special_tokens")
@@ -155,7 +165,9 @@ class PretrainedTokenizer(Tokenizer):
     @property
     def _has_target_vocabulary(self) -> bool:
         """Whether the library has a target vocabulary, but encodes with that of the source (FSMT)."""
-        return self.side == "target" and hasattr(self._hf, "get_tgt_vocab")
+        # Marian has two vocabularies too, and switches between them (`current_encoder`).
+        own = hasattr(self._hf, "get_tgt_vocab") and not hasattr(self._hf, "current_encoder")
+        return self.side == "target" and own
 
     def _languages(self) -> dict[str, int]:
         """Return the ids of language codes that are not in the library's vocabulary (M2M-100)."""

@@ -133,11 +133,13 @@ class LibraryAttentionSeq2Seq(HfSeq2Seq):
             states = self.model.get_encoder()(input_ids=ids).last_hidden_state
             mask, cache = torch.ones_like(ids), make_cache()
             whole = run_decoder(self.probed, states, mask, ids[:, :3], input_ids=ids).logits[:, -1]
+            steps: list[Tensor] = []
             for t in range(3):
-                step = run_decoder(self.probed, states, mask, ids[:, t : t + 1], cache).logits[:, -1]
+                output = run_decoder(self.probed, states, mask, ids[:, t : t + 1], cache)
+                steps.append(output.logits[:, -1])
                 # Between steps, search keeps the keys and values only.
                 cache = self._restore(*self._store(cache))
-            return float((whole - step).abs().max() / whole.abs().max())
+            return float((whole - steps[-1]).abs().max() / whole.abs().max())
 
         try:
             found = self._run_eval(difference)

@@ -189,7 +189,7 @@ class HfSeq2Seq(TranslationModel):
         source: PaddedSequences,
         upper: Float[Tensor, "B S"] | None = None,
         lower: Float[Tensor, "B S"] | None = None,
-    ) -> tuple[Memories, StackState]:
+    ) -> tuple[Memories, BatchedState]:
         """Encode the source sentences; see `TranslationModel.begin`.
 
         The decoder runs once on the start symbol, so that its layers compute their keys and values.
@@ -245,7 +245,9 @@ class HfSeq2Seq(TranslationModel):
         )
         return Prediction(our_log_probs, None, attention_steps, PendingStack(caches), eos_constraint)
 
-    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
+    def update(
+        self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]
+    ) -> BatchedState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
         return continue_state(prediction, rows, tokens, observes=False)
 
