@@ -15,7 +15,7 @@ from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
 from regard.export import import_ctranslate2
-from regard.export.search import Candidate, EngineSearch
+from regard.export.search import EngineCandidate, EngineSearch
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
@@ -222,7 +222,7 @@ class ForeignTranslator(BaseTranslator):
             after = after[:-1]
         return [*before, *result.source_tokens, *after]
 
-    def _search(self, results: Sequence[LineResult]) -> list[list[Candidate]]:
+    def _search(self, results: Sequence[LineResult]) -> list[list[EngineCandidate]]:
         """Return the best translations of a batch of lines."""
         search, tokenizer = self.resolved_search, self.text.target.tokenizer
         assert isinstance(tokenizer, PretrainedTokenizer)
@@ -237,7 +237,7 @@ class ForeignTranslator(BaseTranslator):
             sources, limits
         )
 
-    def _detokenize(self, result: LineResult, found: Sequence[Candidate]) -> LineResult:
+    def _detokenize(self, result: LineResult, found: Sequence[EngineCandidate]) -> LineResult:
         """Convert the translations of a line to text."""
         target, written = self.text.target, []
         for one in found:

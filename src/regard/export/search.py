@@ -1,4 +1,4 @@
-"""Search with CTranslate2, and the model's own log-probabilities of what it finds.
+"""Search with CTranslate2, and the model's own log-probabilities of the translations that are found.
 
 CTranslate2 bans tokens before the softmax instead of after it, which raises the probabilities of all other
 tokens. To report the model's own probabilities:
@@ -21,11 +21,11 @@ from regard.generation.config import GenerationConfig
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.penalties import length_penalty
 
-__all__ = ["Candidate", "EngineSearch"]
+__all__ = ["EngineCandidate", "EngineSearch"]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class EngineCandidate:
     """A translation that the search returned.
 
     Attributes:
@@ -65,7 +65,7 @@ class EngineSearch:
     banned: frozenset[str] = frozenset()
     prefix: tuple[str, ...] = ()
 
-    def find(self, sources: Sequence[list[str]], limits: Sequence[int]) -> list[list[Candidate]]:
+    def find(self, sources: Sequence[list[str]], limits: Sequence[int]) -> list[list[EngineCandidate]]:
         """Return the best translations of each sentence, best first.
 
         Args:
@@ -122,7 +122,7 @@ class EngineSearch:
             found.append(unique)
         return found
 
-    def _rank(self, sources: Sequence[list[str]], found: Sequence[_Found]) -> list[list[Candidate]]:
+    def _rank(self, sources: Sequence[list[str]], found: Sequence[_Found]) -> list[list[EngineCandidate]]:
         """Return the best candidates of each sentence."""
         missing = [
             (source, [*self.prefix, *tokens])
@@ -135,14 +135,14 @@ class EngineSearch:
         if missing:
             batch, targets = zip(*missing, strict=True)
             scores = iter(self.engine.score_batch(list(batch), list(targets), max_input_length=0))
-        results: list[list[Candidate]] = []
+        results: list[list[EngineCandidate]] = []
         for several in found:
-            candidates: list[Candidate] = []
+            candidates: list[EngineCandidate] = []
             for tokens, known in several.items():
                 # The missing scores come in the order in which these loops visit the candidates.
                 log_probability = sum(next(scores).log_probs[len(self.prefix) :]) if known is None else known
                 # The end symbol counts as a token of the translation, as in `Translator`.
                 penalty = length_penalty(len(tokens) + 1, self.search.length_penalty)
-                candidates.append(Candidate(tokens, log_probability, log_probability / penalty))
+                candidates.append(EngineCandidate(tokens, log_probability, log_probability / penalty))
             results.append(sorted(candidates, key=lambda one: -one.score)[: self.search.num_return])
         return results

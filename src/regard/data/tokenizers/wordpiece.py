@@ -21,6 +21,7 @@ from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer, check_lang
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
+from regard.installation import install_command
 
 __all__ = ["WordPieceConfig", "WordPieceTokenizer", "train_wordpiece"]
 
@@ -74,7 +75,9 @@ def _library() -> Any:
     try:
         import tokenizers
     except ImportError:
-        raise UsageError("the tokenizer wordpiece requires tokenizers: pip install 'regard[hf]'") from None
+        raise UsageError(
+            f"the tokenizer wordpiece requires tokenizers: run {install_command('hf')}"
+        ) from None
     return tokenizers
 
 
