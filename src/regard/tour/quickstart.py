@@ -144,16 +144,18 @@ _KINDS = {"soft": "soft attention", "constrained": "attention bounded by fertili
 def _find_example(report: Report) -> Example | None:
     """Return the sentence with the highest number of errors of the first model, and none of the second.
 
-    Short sentences, whose maps fit a terminal, come before long ones.
+    Sentences that the second model translates like the reference come first, then short ones, whose maps fit
+    a terminal.
     """
-    found: list[tuple[bool, int, Example]] = []
+    found: list[tuple[bool, bool, int, Example]] = []
     first, second = (system.sentences for system in report.systems)
     for soft, bounded in zip(first, second, strict=True):
         errors = _num_errors(soft.sentence)
         if errors and not _num_errors(bounded.sentence) and not (soft.error or bounded.error):
+            correct = bounded.sentence.output == bounded.sentence.reference
             fits = len(soft.sentence.source) <= _MAX_EXAMPLE_WORDS
-            found.append((fits, errors, Example(soft.sentence.line, (soft, bounded))))
-    return max(found, key=lambda one: one[:2])[2] if found else None
+            found.append((correct, fits, errors, Example(soft.sentence.line, (soft, bounded))))
+    return max(found, key=lambda one: one[:3])[-1] if found else None
 
 
 def _num_errors(sentence: SentenceErrors) -> int:
