@@ -97,7 +97,9 @@ def report(name: str, form: str, directory: Path, model: Any, lines: Sequence[st
 
 def main() -> None:
     """Run the comparison that the command line selects."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lines", type=int, default=200)
     parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--table", action="store_true")

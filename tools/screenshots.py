@@ -7,16 +7,20 @@ and an installed Chromium.
 """
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
+from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).parents[1]
 SIZE = {"width": 1100, "height": 760}
+MAX_COMPARED_WORDS = 15  # of the reference in the picture of the quickstart
 MIN_WORDS, MAX_WORDS = 6, 10  # of the sentence in the picture of the report, so that its map fits
 
 
@@ -36,6 +40,7 @@ def main() -> None:
         text = [str(test.with_suffix(suffix)) for suffix in (".de", ".en")]
         command = ["report", str(model), "--test", *text, "--tokenize", "none", "-o", str(report)]
         subprocess.run([sys.executable, "-m", "regard", *command], check=True)
+        take_comparison(browser, options.quickstart / "report.html", options.output_dir / "quickstart.png")
         take_report(browser, report, options.output_dir / "report.png")
         take_served_page(browser, model, test.with_suffix(".de"), options.output_dir / "serve.png")
         take_check(browser, model, test.parent, Path(directory), options.output_dir / "check.png")
@@ -55,6 +60,28 @@ def take_check(browser: Browser, model: Path, corpus: Path, directory: Path, out
     page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
     page.goto(page_file.as_uri())
     page.locator("#list .sentence").first.wait_for()
+    page.screenshot(path=output)
+
+
+def take_comparison(browser: Browser, report: Path, output: Path) -> None:
+    """Open a short sentence in which only the first of two systems repeats words, and take a picture."""
+    page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
+    page.goto(report.as_uri())
+    data = json.loads(page.locator("#data").text_content() or "")
+
+    def repeats(sentence: Any) -> int:
+        first, second = sentence["systems"]
+        errors = len(second.get("dropped") or []) + len(second.get("repeated") or [])
+        words = sentence["reference_words"], second["target_words"]
+        good = not errors and SequenceMatcher(None, *words, autojunk=False).ratio() > 0.8
+        return len(first.get("repeated") or []) if good and len(words[0]) <= MAX_COMPARED_WORDS else 0
+
+    line = max(data["sentences"], key=repeats)["line"]
+    page.goto(f"{report.as_uri()}#s{line}")
+    page.reload()
+    page.locator(".regard-map").nth(1).wait_for()
+    sentence = page.locator("#list .sentence").filter(has=page.locator(".regard-map")).first
+    sentence.evaluate("(card) => window.scrollTo(0, card.offsetTop - 70)")
     page.screenshot(path=output)
 
 
