@@ -30,6 +30,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 configure_threads()
 
 import shape_checks  # noqa: E402
+import torch  # noqa: E402
+
+# Triton reads this setting when it is first imported, which other tests may do before those of its kernels.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
     packages = (

@@ -64,6 +64,7 @@ def test_paper_size_is_the_recipe_on_the_given_text(tmp_path: Path) -> None:
     assert job.config["model"] == recipe["model"] and job.config["training"] == recipe["training"]
     assert job.config["data"]["fertility"] == {
         "kind": "predicted",
+        "aligner": "bayes",
         "slack": 1.0,
         "hidden_size": 256,
         "max_epochs": 10,

@@ -18,7 +18,9 @@ class LoraConfig:
     """
 
     rank: int = option(default=8, help="Rank of the product B A.", ge=1, le=4_096)
-    alpha: float = option(default=16.0, help="Scale alpha; the product is multiplied by alpha / rank.", gt=0)
+    alpha: float = option(
+        default=16.0, help="Scale alpha; the product is multiplied by alpha / rank.", gt=0, le=1e6
+    )
     dropout: float = option(default=0.0, help="Dropout probability on the input of A.", ge=0, lt=1)
     target_modules: tuple[str, ...] = option(
         default=(),
