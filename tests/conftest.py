@@ -29,8 +29,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 configure_threads()
 
-import shape_checks  # noqa: E402
 import torch  # noqa: E402
+
+import shape_checks  # noqa: E402
 
 # Triton reads this setting when it is first imported, which other tests may do before those of its kernels.
 if not torch.cuda.is_available():
