@@ -205,3 +205,17 @@ regard.analyze.attention(["runs/first"], "test.de", "test.en", options=options).
 # --- regard.analyze.LengthOptions
 options = regard.analyze.LengthOptions(bucket_width=5)
 regard.analyze.length(["runs/first"], "test.de", "test.en", options=options).to_pandas()
+# --- regard.analyze.faithfulness
+regard.analyze.faithfulness("runs/first", "test.de", "test.en", map="gradient").to_pandas()
+# --- regard.init_run
+made = regard.init_run("train.de", "train.en", "made.toml", num_valid=10)
+# --- regard.InitializedRun
+print(regard.init_run("train.de", "train.en", "other.toml", num_valid=10))
+# --- regard.convert
+converted = regard.convert("opus-mt-de-en")
+# --- regard.download
+regard.download("Helsinki-NLP/opus-mt-de-en", "downloaded")
+# --- regard.generate_text
+found = regard.generate_text("models/decoder", "the small dog", max_new_tokens=10)
+# --- regard.Continuations
+print(regard.generate_text("models/decoder", "the small dog").continuations[0].text)
