@@ -261,8 +261,7 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
         objective: The training objective.
         reward: The reward of the objective `reinforce`; see `Attention`.
         continues_text: Whether the model can continue any text, and not only translate.
-        has_attention_maps: Whether the model returns the attention to the source.
-        has_self_attention: Whether the model returns self-attention, if it has any.
+        has_attention_maps, has_self_attention: Whether the model returns these weights.
     """
 
     objective: Objective = "marginal"
@@ -292,10 +291,7 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
         return False
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Return the names of the pre-trained parameters, grouped by layer, from the output to the input.
-
-        Empty for a model that has no pre-trained parameters.
-        """
+        """Return the names of the pre-trained parameters by layer, from the output down; empty without any."""
         return ()
 
     @abstractmethod
