@@ -291,7 +291,7 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
         return False
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Return the names of the pre-trained parameters by layer, from the output down; empty without any."""
+        """Return the names of the pre-trained parameters by layer, from the output down, if any."""
         return ()
 
     @abstractmethod
