@@ -257,8 +257,8 @@ def schema_section() -> str:
 
 
 def _subclasses(cls: type[Any]) -> set[type[Any]]:
-    """Return the classes that derive from a class and name their schema."""
-    found = set(cls.__subclasses__())
+    """Return the classes of the package that derive from a class and name their schema."""
+    found = {one for one in cls.__subclasses__() if one.__module__.startswith("regard.")}
     return {one for one in found if "schema" in vars(one)} | {
         below for one in found for below in _subclasses(one)
     }
