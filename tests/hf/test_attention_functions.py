@@ -2,7 +2,10 @@
 
 # pyright: basic
 
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -322,14 +325,7 @@ def test_constrained_attention_without_bounds_is_refused() -> None:
 
 
 def test_compiled_model_has_one_graph_and_equal_results() -> None:
-    model = bert(attn_implementation="sparsemax", layers=1)
-    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    results = []
-    for one in (model, compiled):
-        model.zero_grad()
-        states = one(IDS, attention_mask=MASK)[0]
-        states.square().sum().backward()
-        # Compiled code returns zeros for unused parameters.
-        results.append((states, *(p.grad if p.grad is not None else 0 * p for p in model.parameters())))
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+    script = str(Path(__file__).with_name("compiled_bert.py"))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == "24 equal tensors\n"

@@ -94,7 +94,7 @@ def test_forged_arrays_are_rejected_or_translate(part, decoder: PhraseDecoder, t
     refused = 0
     for path in sorted(tmp_path.glob("*.npy")):
         whole = path.read_bytes()
-        for case in range(25):
+        for case in range(10):
             array = np.load(path).copy()
             values = array.reshape(-1).view(np.uint8) if case % 2 else array.reshape(-1)
             place = rng.integers(values.size)
@@ -104,7 +104,7 @@ def test_forged_arrays_are_rejected_or_translate(part, decoder: PhraseDecoder, t
             np.save(path, array if case % 5 else array[:-1])
             refused += not loads_and_translates(part, decoder, tmp_path)
             path.write_bytes(whole)
-    assert refused > 100
+    assert refused > 40
 
 
 def loads_and_translates(part, decoder: PhraseDecoder, directory: Path) -> bool:
