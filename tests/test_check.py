@@ -42,7 +42,7 @@ def damaged(model) -> regard.CorruptedText:
      ("length", "omission", 0.6), ("repetition", "repetition", 0.9)],
 )  # fmt: skip
 def test_detectors_find_synthetic_errors(model, damaged, detector, error, least) -> None:
-    found = regard.check(damaged.sources, damaged.translations, detector, model=model, num_threads=1)
+    found = regard.check(damaged.sources, damaged.translations, detector, checker=model, num_threads=1)
     evaluated = found.evaluate(damaged.labels, num_bootstrap_samples=10)
     assert evaluated.estimate(error, "auroc").value > least
     for one in found.sentences:
@@ -55,13 +55,13 @@ def test_detectors_find_synthetic_errors(model, damaged, detector, error, least)
 
 @pytest.mark.parametrize("detector", ["combined", "alignment"])
 def test_most_good_sentences_have_no_probable_error(model, detector) -> None:
-    found = regard.check(*phrases(200, 5), detector, model=model, num_threads=1)
+    found = regard.check(*phrases(200, 5), detector, checker=model, num_threads=1)
     errors: tuple[SentenceError, ...] = ("omission", "addition")
     assert all(found.count(error) < 20 for error in errors)
 
 
 def test_spans_show_words_in_the_raw_text(model) -> None:
-    found = regard.check(["Ein  Hund, schläft."], ["A dog is sleeping."], model=model, num_threads=1)
+    found = regard.check(["Ein  Hund, schläft."], ["A dog is sleeping."], checker=model, num_threads=1)
     (one,) = found.sentences
     assert [one.source[a:b] for a, b in one.source_words] == ["Ein", "Hund", ",", "schläft", "."]
     assert len(one.omitted) == 5 and one.to_data()["source_words"][1] == [5, 9]
@@ -70,7 +70,7 @@ def test_spans_show_words_in_the_raw_text(model) -> None:
 
 def test_empty_translation_omits_everything(model) -> None:
     for detector in ("combined", "alignment", "length"):
-        found = regard.check(["Ein Hund"], [""], detector, model=model, num_threads=1)
+        found = regard.check(["Ein Hund"], [""], detector, checker=model, num_threads=1)
         assert found.sentences[0].probabilities["omission"] == 1.0
         assert found.sentences[0].omitted.tolist() == [1.0, 1.0]
         assert found.notes == ("line 1: the translation is empty",)
@@ -80,7 +80,7 @@ def test_empty_translation_omits_everything(model) -> None:
 
 def test_copied_source_is_untranslated(model) -> None:
     text = ["Die Frau liest ein Buch auf der Bank.", "Bayern München"]
-    found = regard.check(text, text, model=model, num_threads=1)
+    found = regard.check(text, text, checker=model, num_threads=1)
     copy, names = found.sentences
     assert copy.note == "copied" and copy.probabilities["omission"] >= 0.9 and copy.omitted.min() >= 0.9
     # Names are translated by copying them.
@@ -91,10 +91,10 @@ def test_copied_source_is_untranslated(model) -> None:
 def test_other_language_is_unrelated(model) -> None:
     sources, translations = phrases(3, 6)
     other = ["Le chien dort sous la table verte.", *translations[1:]]
-    first, second, _ = regard.check(sources, other, model=model, num_threads=1).sentences
+    first, second, _ = regard.check(sources, other, checker=model, num_threads=1).sentences
     assert first.note == "unknown_translation" and first.probabilities["unrelated"] >= 0.9
     assert second.note is None
-    swapped = regard.check(translations, sources, model=model, num_threads=1)
+    swapped = regard.check(translations, sources, checker=model, num_threads=1)
     assert all(one.note == "unknown_source" for one in swapped.sentences)
     assert "are the files swapped?" in swapped.notes[0]
 
@@ -133,16 +133,16 @@ def test_wrong_texts_are_refused(tmp_path, model) -> None:
         regard.check(["a"], ["a"], training=(["a"], ["a", "b"]))
     with pytest.raises(DataError, match="the training text has 2 sentence pairs; at least 100"):
         regard.check(["a"], ["a"], training=(["a", "b"], ["a", "b"]))
-    with pytest.raises(UsageError, match="either model or training, not both"):
-        regard.check(["a"], ["a"], model=model, training=(["a"], ["b"]))
+    with pytest.raises(UsageError, match="either checker or training, not both"):
+        regard.check(["a"], ["a"], checker=model, training=(["a"], ["b"]))
     with pytest.raises(DataError, match=r"line 2 has 2,001 words, more than the maximum of 2,000"):
         regard.check(["a", "a " * 2001], ["a", "a"], "length")
     with pytest.raises(DataError, match=r"checker\.json"):
-        regard.check(["a"], ["a"], model=tmp_path)
+        regard.check(["a"], ["a"], checker=tmp_path)
 
 
 def test_result_is_a_table_and_json(model, damaged) -> None:
-    found = regard.check(damaged.sources, damaged.translations, model=model, num_threads=1)
+    found = regard.check(damaged.sources, damaged.translations, checker=model, num_threads=1)
     data = found.to_dict()
     assert data["schema"] == "coverage_check" and data["num_sentences"] == len(damaged)
     assert set(data["counts"]) == {"omission", "addition", "repetition", "unrelated"}
@@ -153,8 +153,8 @@ def test_result_is_a_table_and_json(model, damaged) -> None:
 def test_model_of_a_directory_gives_equal_probabilities(model, damaged, tmp_path) -> None:
     model.save(tmp_path / "checker")
     texts = damaged.sources[:20], damaged.translations[:20]
-    ours = regard.check(*texts, model=model, num_threads=1)
-    theirs = regard.check(*texts, model=tmp_path / "checker", num_threads=1)
+    ours = regard.check(*texts, checker=model, num_threads=1)
+    theirs = regard.check(*texts, checker=tmp_path / "checker", num_threads=1)
     assert ours.to_dict() == theirs.to_dict()
 
 

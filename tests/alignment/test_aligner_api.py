@@ -55,7 +55,7 @@ def test_wrong_arguments_are_one_message() -> None:
     for call, error, message in (
         (lambda: regard.align(["a"], ["b", "c"]), DataError, "1 lines but targets has 2"),
         (lambda: regard.align(["a", ""], ["b", "c"], "ibm1"), DataError, "sources:2: the line is empty"),
-        (lambda: regard.align("a", ["b"]), UsageError, "sources"),
+        (lambda: regard.align("no such file", ["b"]), DataError, "no such file"),
         (lambda: regard.align(["a"], ["b"], "ibm9"), UsageError, "kind 'ibm9': expected one of ibm1"),
         (
             lambda: regard.align(["a"], ["b"], "ibm1", iteration=2),

@@ -65,7 +65,7 @@ def test_corrupted_text_is_evaluated_by_its_labels(texts) -> None:
         ("check de en --error typo", 2, "--error 'typo': expected one of"),
         ("check de en --train-source de", 2, "--train-source and --train-target need each other"),
         ("check de en --train-source de --train-target en --checker m", 2, "not both"),
-        ("check de en --save-model m", 2, "--save-model needs --train-source"),
+        ("check de en --save-checker m", 2, "--save-checker needs --train-source"),
         ("check de en --train-source de --train-target en", 1, "24 sentence pairs; at least 100"),
         ("corrupt de en --kind typo", 2, "got 'typo'"),
         ("corrupt de nothing", 1, "nothing"),

@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 
 import doc_blocks
+import torch
+from safetensors.torch import load_file
 
 from regard.phrasebook import write_splits
 from warm_python import warm_python
@@ -99,7 +101,7 @@ def build_world(directory: Path) -> None:
     _train_phrases(directory)
     run(directory, "align", "train.de", "train.en", "--save-aligner", "aligner", "-o", "train.links")
     text = ["test.de", "test.en", "--train-source", "train.de", "--train-target", "train.en"]
-    run(directory, "check", *text, "--save-model", "checker")
+    run(directory, "check", *text, "--save-checker", "checker")
     shutil.copytree(directory / "checker", directory / "checkers" / "de-en")
     # Otherwise each report of a page would train its own.
     for config in list(directory.rglob("config.toml")):
@@ -135,7 +137,7 @@ def _write_small_files(directory: Path) -> None:
 
 
 def _write_parts(directory: Path) -> None:
-    """Write the plugin of the tutorial, and a Hugging Face model."""
+    """Write the plugin of the tutorial, and Hugging Face models."""
     extend = doc_blocks.blocks(doc_blocks.ROOT / "docs" / "extend.md")
     plugin = next(block.code for block in extend if block.language == "python")
     (directory / "topk.py").write_text(plugin)
@@ -143,7 +145,12 @@ def _write_parts(directory: Path) -> None:
     assert spec is not None and spec.loader is not None
     tiny = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tiny)
+    tiny.gpt2(directory / "models" / "decoder")
     tiny.marian(directory / "opus-mt-de-en")
+    shutil.copytree(directory / "opus-mt-de-en", directory / "models" / "published")
+    weights = directory / "models" / "published" / "model.safetensors"
+    torch.save(load_file(weights), weights.with_name("pytorch_model.bin"))
+    weights.unlink()
 
 
 def _train_inflection(directory: Path) -> None:

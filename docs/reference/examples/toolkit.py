@@ -76,16 +76,16 @@ aligner.align("test.de", "test.en")
 # --- regard.fertilities
 regard.fertilities("train.de", "train.en").to_pandas()
 # --- regard.check
-check = regard.check("source.txt", "translation.txt", model="checker")
+check = regard.check("source.txt", "translation.txt", checker="checker")
 print(check.summary())
 # --- regard.CoverageCheck
-check = regard.check("source.txt", "translation.txt", model="checker")
+check = regard.check("source.txt", "translation.txt", checker="checker")
 check.worst(3)
 # --- regard.CheckedSentence
-sentence = regard.check("source.txt", "translation.txt", model="checker").sentences[0]
+sentence = regard.check("source.txt", "translation.txt", checker="checker").sentences[0]
 sentence.omitted  # the probability of each source word
 # --- regard.check_report
-check = regard.check("source.txt", "translation.txt", model="checker")
+check = regard.check("source.txt", "translation.txt", checker="checker")
 regard.check_report(check, "check.html")
 # --- regard.corrupt
 made = regard.corrupt("test.de", "test.en", seed=1)
@@ -149,18 +149,18 @@ result = regard.train_fertility_predictor("tagger-2", ("train.de", "train.en"), 
 result.to_dict()
 # --- regard.CoverageModel
 model = regard.CoverageModel.load("checker")
-regard.check(["der Hund läuft ."], ["the dog ."], model=model)
+regard.check(["der Hund läuft ."], ["the dog ."], checker=model)
 # --- regard.CoverageEvaluation
-check = regard.check("source.txt", "translation.txt", model="checker")
+check = regard.check("source.txt", "translation.txt", checker="checker")
 check.summary()
 # --- regard.CorruptedText
 made = regard.corrupt("test.de", "test.en", kinds=["deletion"], seed=1)
 made.to_dict()["schema"]
 # --- regard.ReportOptions
-options = regard.ReportOptions(title="Two models", tokenize="none", check=regard.ReportCheck(model="checker"))
+options = regard.ReportOptions(title="Two models", tokenize="none", check=regard.ReportCheck(checker="checker"))
 regard.report(["runs/first", "runs/second"], test=("test.de", "test.en"), output="two.html", options=options)
 # --- regard.ReportCheck
-check = regard.ReportCheck(model="checker", threshold=0.3)
+check = regard.ReportCheck(checker="checker", threshold=0.3)
 # --- regard.ErrorAnalysis
 regard.analyze.errors("runs/first", "test.de", "test.en", aligner="aligner").to_pandas()
 # --- regard.AttentionAnalysis
@@ -212,7 +212,7 @@ made = regard.init_run("train.de", "train.en", "made.toml", num_valid=10)
 # --- regard.InitializedRun
 print(regard.init_run("train.de", "train.en", "other.toml", num_valid=10))
 # --- regard.convert
-converted = regard.convert("opus-mt-de-en")
+converted = regard.convert("models/published")
 # --- regard.download
 regard.download("Helsinki-NLP/opus-mt-de-en", "downloaded")
 # --- regard.generate_text

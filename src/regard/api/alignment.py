@@ -4,7 +4,7 @@ aligner = regard.Aligner.train(sources, targets)
 aligner.align(["das Haus ist klein"], ["the house is small"])[0]  # rows (source word, target word)
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast, overload
@@ -21,7 +21,7 @@ from regard.alignment import (
 )
 from regard.alignment.symmetrize import METHODS, Method
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, DIRECTIONS, TRAINERS, aligner_kinds
-from regard.api.arguments import as_texts, check_num_lines
+from regard.api.arguments import TextSource, read_parallel
 from regard.config import from_dict
 from regard.data.files import write_atomic
 from regard.data.whitespace import split_whitespace
@@ -156,8 +156,8 @@ class Aligner:
     @classmethod
     def train(
         cls,
-        sources: Iterable[str],
-        targets: Iterable[str],
+        sources: TextSource,
+        targets: TextSource,
         kind: str = DEFAULT_ALIGNER,
         *,
         lowercase: bool = False,
@@ -168,8 +168,8 @@ class Aligner:
         """Train an aligner on sentence pairs, whose words are separated by ASCII white space.
 
         Args:
-            sources: The source sentences.
-            targets: Their translations.
+            sources: The source sentences, or a file.
+            targets: Their translations, or a file.
             kind: The aligner: `ibm1`, `ibm2`, `ibm3`, `ibm4`, `hmm` or `bayes`.
             lowercase: Whether to ignore case.
             seed: Random seed.
@@ -177,7 +177,8 @@ class Aligner:
             options: Options of the aligner, such as `iterations`; `regard config model.aligner` lists them.
 
         Raises:
-            DataError: if the numbers of sentences differ, or a sentence is empty; names it.
+            DataError: if a file cannot be read, the numbers of sentences differ, or a sentence is empty;
+                names it.
             UsageError: if there is no such aligner.
             ConfigError: if an option is wrong; names it.
         """
@@ -233,18 +234,18 @@ class Aligner:
         self.model.save(directory)
 
     def align(
-        self, sources: Iterable[str], targets: Iterable[str], symmetrize: str = "grow-diag-final-and"
+        self, sources: TextSource, targets: TextSource, symmetrize: str = "grow-diag-final-and"
     ) -> Alignments:
         """Align sentence pairs, which may be other ones than those of training.
 
         Args:
-            sources: The source sentences.
-            targets: Their translations. A pair with an empty side has no links.
+            sources: The source sentences, or a file.
+            targets: Their translations, or a file. A pair with an empty side has no links.
             symmetrize: Combination of the two directions: `intersection`, `union`, `grow-diag`,
                 `grow-diag-final`, `grow-diag-final-and`, or one direction: `forward`, `backward`.
 
         Raises:
-            DataError: if the numbers of sentences differ.
+            DataError: if a file cannot be read, or the numbers of sentences differ.
             UsageError: if there is no such method.
         """
         method = _method(symmetrize)
@@ -255,19 +256,19 @@ class Aligner:
         return Alignments(links, tuple(tuple(s) for s, _ in pairs), tuple(tuple(t) for _, t in pairs))
 
     def posteriors(
-        self, sources: Iterable[str], targets: Iterable[str], symmetrize: str = "grow-diag-final-and"
+        self, sources: TextSource, targets: TextSource, symmetrize: str = "grow-diag-final-and"
     ) -> list[np.ndarray]:
         """Return the posterior probability of every link, one float32 array [S, T] per pair.
 
         Args:
-            sources: The source sentences.
-            targets: Their translations.
+            sources: The source sentences, or a file.
+            targets: Their translations, or a file.
             symmetrize: `forward` or `backward` for the posteriors of one direction. Any other value gives the
                 mean of both. With `forward`, the column of a target word sums to 1 minus the probability that
                 it has no source word.
 
         Raises:
-            DataError: if the numbers of sentences differ.
+            DataError: if a file cannot be read, or the numbers of sentences differ.
             UsageError: if there is no such method.
         """
         method = _method(symmetrize)
@@ -276,7 +277,7 @@ class Aligner:
         return [links.T.copy() for links in self.model.posteriors(corpus, method, self.num_threads)]
 
     def _corpus(
-        self, sources: Iterable[str], targets: Iterable[str]
+        self, sources: TextSource, targets: TextSource
     ) -> tuple[list[tuple[list[str], list[str]]], Corpus]:
         """Return the words of each pair, and the pairs in the numbers of the aligner's words."""
         # The result shows the words as given. Only the words for the aligner's vocabulary are lowercased.
@@ -286,8 +287,8 @@ class Aligner:
 
 
 def align(
-    sources: Iterable[str],
-    targets: Iterable[str],
+    sources: TextSource,
+    targets: TextSource,
     kind: str = DEFAULT_ALIGNER,
     *,
     symmetrize: str = "grow-diag-final-and",
@@ -295,7 +296,7 @@ def align(
 ) -> Alignments:
     """Train an aligner on sentence pairs and align them; see `Aligner.train` and `Aligner.align`."""
     # The texts are used twice, but an iterator can be read only once.
-    sources, targets = as_texts(sources, "sources"), as_texts(targets, "targets")
+    sources, targets = read_parallel(sources, targets, ("sources", "targets"))
     return Aligner.train(sources, targets, kind, **options).align(sources, targets, symmetrize)
 
 
@@ -328,11 +329,10 @@ def _method(name: str) -> Method:
 
 
 def _split_pairs(
-    sources: Iterable[str], targets: Iterable[str], lowercase: bool
+    sources: TextSource, targets: TextSource, lowercase: bool
 ) -> list[tuple[list[str], list[str]]]:
     """Return the words of each pair."""
-    sides = [as_texts(lines, name) for lines, name in ((sources, "sources"), (targets, "targets"))]
-    check_num_lines("sources", len(sides[0]), "targets", len(sides[1]))
+    sides = read_parallel(sources, targets, ("sources", "targets"))
     words = [[fold_words(split_whitespace(line), lowercase) for line in side] for side in sides]
     return list(zip(*words, strict=True))
 

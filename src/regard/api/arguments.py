@@ -22,6 +22,7 @@ __all__ = [
     "check_texts",
     "input_lines",
     "parallel_text",
+    "read_parallel",
     "read_texts",
     "source_name",
 ]
@@ -254,3 +255,21 @@ def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise UsageError(f"{name}: {value!r}; expected a number of at least 0, or (minimum, maximum)")
     return float(value)
+
+
+def read_parallel(
+    first: TextSource, second: TextSource, names: tuple[str, str]
+) -> tuple[list[str], list[str]]:
+    """Return the lines of two texts.
+
+    Args:
+        first: The source lines, or a file.
+        second: Their translations, or a file.
+        names: Names of lists in messages. A file has its own name.
+
+    Raises:
+        DataError: if a file cannot be read, or the numbers of lines differ.
+    """
+    sides = read_texts(first, names[0]), read_texts(second, names[1])
+    check_num_lines(source_name(first, names[0]), len(sides[0]), source_name(second, names[1]), len(sides[1]))
+    return sides

@@ -16,7 +16,7 @@ from regard.analysis.coverage.model_files import load_coverage_model, save_cover
 from regard.analysis.coverage.notes import apply_note, find_note
 from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
 from regard.analysis.coverage.text import WordPair, split_pairs
-from regard.api.arguments import TextSource, read_texts
+from regard.api.arguments import TextSource, read_parallel
 from regard.api.loading import load_translator
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     # `regard.api.model` imports this module.
     from regard.api.model import Model
 
-__all__ = ["CoverageModel", "check", "read_parallel"]
+__all__ = ["CoverageModel", "check"]
 
 TranslatorSource: TypeAlias = "BaseTranslator | Model | Path | str"
 """A translator, a model, or a model directory."""
@@ -71,7 +71,7 @@ class CoverageModel:
 
     @classmethod
     def load(cls, directory: Path | str, num_threads: int = 0) -> Self:
-        """Load a model that was saved with `save` or `regard check --save-model`.
+        """Load a model that was saved with `save` or `regard check --save-checker`.
 
         Raises:
             DataError: if a file is missing or damaged; names it.
@@ -92,7 +92,7 @@ def check(
     translations: TextSource,
     detector: str = "combined",
     *,
-    model: CoverageModel | Path | str | None = None,
+    checker: CoverageModel | Path | str | None = None,
     training: tuple[TextSource, TextSource] | None = None,
     translator: "TranslatorSource | None" = None,
     reverse_translator: "TranslatorSource | None" = None,
@@ -104,8 +104,9 @@ def check(
         sources: The source lines, or a file.
         translations: Their translations, or a file.
         detector: Name of the detector. `length` and `repetition` need no model.
-        model: A model of good translations, or its directory.
-        training: Sources and translations of good text on which such a model is trained, if `model` is None.
+        checker: A coverage model, or its directory.
+        training: Sources and translations of good text on which a coverage model is trained, if `checker` is
+            None.
         translator: A model from the source to the target language, or its directory, for the detectors
             `contrastive` and `attention`.
         reverse_translator: The same from the target to the source language.
@@ -118,21 +119,21 @@ def check(
     """
     lines = read_parallel(sources, translations, ("sources", "translations"))
     pairs = _split(*lines)
-    if model is not None and training is not None:
-        raise UsageError("give either model or training, not both")
+    if checker is not None and training is not None:
+        raise UsageError("give either checker or training, not both")
     inputs = DetectionInput(
         num_threads=num_threads,
         translator=_load_translator(translator),
         reverse_translator=_load_translator(reverse_translator),
     )
     # A wrong name and a missing input are reported before a model is trained or loaded.
-    if DETECTORS.get(detector) is None or (training is None and model is None):
+    if DETECTORS.get(detector) is None or (training is None and checker is None):
         build_detector(detector, inputs)
-    if isinstance(model, Path | str):
-        model = CoverageModel.load(model, num_threads)
+    if isinstance(checker, Path | str):
+        checker = CoverageModel.load(checker, num_threads)
     elif training is not None:
-        model = CoverageModel.train(*training, num_threads=num_threads)
-    trained = None if model is None else model.model
+        checker = CoverageModel.train(*training, num_threads=num_threads)
+    trained = None if checker is None else checker.model
     scores = build_detector(detector, replace(inputs, model=trained)).detect(pairs)
     sentences = []
     for line, (pair, source, translation, own) in enumerate(zip(pairs, *lines, scores, strict=True), 1):
@@ -147,32 +148,6 @@ def _load_translator(given: "TranslatorSource | None") -> BaseTranslator | None:
     if isinstance(given, Path | str):
         return load_translator([Path(given)])
     return given if given is None or isinstance(given, BaseTranslator) else given.translator
-
-
-def read_parallel(
-    first: TextSource, second: TextSource, names: tuple[str, str]
-) -> tuple[list[str], list[str]]:
-    """Return the lines of two texts.
-
-    Args:
-        first: The source lines, or a file.
-        second: Their translations, or a file.
-        names: Names of lists in messages. A file has its own name.
-
-    Raises:
-        DataError: if a file cannot be read, or the numbers of lines differ.
-    """
-    sides = read_texts(first, names[0]), read_texts(second, names[1])
-    if len(sides[0]) != len(sides[1]):
-        shown = [
-            str(given) if isinstance(given, Path | str) else name
-            for given, name in zip((first, second), names, strict=True)
-        ]
-        raise DataError(
-            f"{shown[0]} has {len(sides[0])} lines but {shown[1]} has {len(sides[1])}: parallel texts must "
-            "have the same number of lines"
-        )
-    return sides
 
 
 def _split(sources: Sequence[str], translations: Sequence[str]) -> list[WordPair]:

@@ -2,7 +2,7 @@
 
 made = regard.corrupt("test.de", "test.en", kinds=["deletion"], rate=0.5)
 made.save_text("corrupted.en", "labels.jsonl")
-regard.check("test.de", "corrupted.en", model="checker").evaluate("labels.jsonl")
+regard.check("test.de", "corrupted.en", checker="checker").evaluate("labels.jsonl")
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,8 +24,8 @@ from regard.analysis.coverage.corruptions import (
 from regard.analysis.coverage.labels import LineLabels, format_labels
 from regard.analysis.coverage.posteriors import TextPosteriors
 from regard.analysis.coverage.text import WordPair, split_line, split_pairs, word_spans
-from regard.api.arguments import TextSource, as_list
-from regard.api.check import CoverageModel, read_parallel
+from regard.api.arguments import TextSource, as_list, read_parallel
+from regard.api.check import CoverageModel
 from regard.config import from_dict
 from regard.data.files import write_atomic
 from regard.data.links import Links

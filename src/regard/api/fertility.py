@@ -18,7 +18,7 @@ from regard.alignment import Corpus, TrainingSetup
 from regard.alignment.fertility import align_fertilities
 from regard.alignment.word_aligner import DEFAULT_ALIGNER
 from regard.api.alignment import aligner_config, fold_words
-from regard.api.arguments import TextSource, check_num_lines, read_texts, source_name
+from regard.api.arguments import TextSource, check_num_lines, read_parallel, read_texts, source_name
 from regard.api.links import LinkSource, check_row, read_links
 from regard.data.links import parse_links
 from regard.data.text import TextProcessor
@@ -289,9 +289,8 @@ def _count_aligned(
     corpora: list[Corpus] = []
     sentences: list[list[list[str]]] = []
     for text in texts:
-        sides = [read_texts(one, name) for one, name in zip(text, ("sources", "targets"), strict=True)]
+        sides = read_parallel(*text, ("sources", "targets"))
         names = source_name(text[0], "sources"), source_name(text[1], "targets")
-        check_num_lines(names[0], len(sides[0]), names[1], len(sides[1]))
         words = [[split(line) for line in side] for split, side in zip(tokenize, sides, strict=True)]
         pairs = zip(*([fold_words(one, lowercase) for one in side] for side in words), strict=True)
         # Further texts use the vocabulary of the first one, on which the aligner is trained.

@@ -40,8 +40,8 @@ class ReportCheck:
 
     Attributes:
         detector: Name of the detector.
-        model: A model of good translations, or its directory. None for a detector that needs none.
-        training: Good translations on which such a model is trained, if `model` is None.
+        checker: A coverage model, or its directory. None for a detector that needs none.
+        training: Good translations on which a coverage model is trained, if `checker` is None.
         translator: A model from the source to the target language, or its directory, for the detectors
             `contrastive` and `attention`.
         reverse_translator: The same from the target to the source language.
@@ -49,7 +49,7 @@ class ReportCheck:
     """
 
     detector: str = "combined"
-    model: CoverageModel | Path | str | None = None
+    checker: CoverageModel | Path | str | None = None
     training: tuple[TextSource, TextSource] | None = None
     translator: Any = None
     reverse_translator: Any = None
@@ -68,13 +68,13 @@ class ReportCheck:
         }
         # A wrong detector and missing inputs are reported before a model is trained.
         if self.training is None or DETECTORS.get(self.detector) is None:
-            check([], [], self.detector, model=self.model, **translators)
-        model = self.model
-        if isinstance(model, Path | str):
-            model = CoverageModel.load(model, num_threads)
-        elif model is None and self.training is not None:
-            model = CoverageModel.train(*self.training, num_threads=num_threads)
-        return replace(self, model=model, training=None, **translators)
+            check([], [], self.detector, checker=self.checker, **translators)
+        checker = self.checker
+        if isinstance(checker, Path | str):
+            checker = CoverageModel.load(checker, num_threads)
+        elif checker is None and self.training is not None:
+            checker = CoverageModel.train(*self.training, num_threads=num_threads)
+        return replace(self, checker=checker, training=None, **translators)
 
     @property
     def translators(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def _detection(
 ) -> ReportCheck | None:
     """Return the check of a report with its loaded models; None if there is none."""
     if _needs_model(given) and companions is not None and (model := companions.checker()) is not None:
-        given = replace(given or ReportCheck(), model=CoverageModel(model, num_threads))
+        given = replace(given or ReportCheck(), checker=CoverageModel(model, num_threads))
     return given and given.load(num_threads)
 
 
@@ -212,7 +212,7 @@ def _with_training_size(system: SystemResults) -> SystemResults:
 
 def _needs_model(given: ReportCheck | None) -> bool:
     """Return whether a check needs the coverage model of a model directory."""
-    return given is None or (given.detector == "combined" and given.model is given.training is None)
+    return given is None or (given.detector == "combined" and given.checker is given.training is None)
 
 
 def _page(
@@ -247,7 +247,7 @@ def _check_systems(
     sources, sentences = [source for source, _ in pairs], []
     for system in systems:
         outputs = [one.text for one in system.sentences]
-        inputs = {"model": detection.model, "num_threads": num_threads, **detection.translators}
+        inputs = {"checker": detection.checker, "num_threads": num_threads, **detection.translators}
         found = check(sources, outputs, detection.detector, **inputs)
         records = found.to_dict()["sentences"]
         # A line that the model could not translate is an error of another kind.
@@ -386,5 +386,6 @@ def _few_pairs_notes(companions: Companions | None) -> list[str]:
     return [
         f"The word aligner and the coverage model were trained on only {num_pairs:,} sentence pairs, so some "
         f"marks are wrong. They become reliable with about {FEW_PAIRS:,} pairs: train both on more text "
-        "(regard align --save-aligner, regard check --save-model) and give them with --aligner and --checker."
+        "(regard align --save-aligner, regard check --save-checker), and give them with --aligner and "
+        "--checker."
     ]

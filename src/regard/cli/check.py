@@ -52,7 +52,7 @@ class DetectorOptions:
     checker: CheckerOption = None
     train_source: TrainSourceOption = None
     train_target: TrainTargetOption = None
-    save_model: Annotated[
+    save_checker: Annotated[
         Path | None,
         typer.Option(help="Directory in which to save the trained model.", show_default=False),
     ] = None
@@ -80,9 +80,9 @@ class DetectorOptions:
         trained = self.train_source is not None
         if trained and self.checker is not None:
             raise UsageError("give either --checker or --train-source and --train-target, not both")
-        require_flag("--train-source", trained, {"save_model": self.save_model})
-        if self.save_model is not None:
-            check_model_dir(self.save_model)
+        require_flag("--train-source", trained, {"save_checker": self.save_checker})
+        if self.save_checker is not None:
+            check_model_dir(self.save_checker)
         if DETECTORS.get(self.detector) is None:
             raise UsageError(f"--detector {self.detector!r}: expected one of {', '.join(DETECTORS.names())}")
 
@@ -98,9 +98,9 @@ class DetectorOptions:
         start = time.monotonic()
         print_message(f"training on {self.train_source} and {self.train_target} ...")
         model = CoverageModel.train(self.train_source, self.train_target, num_threads=threads)
-        saved = "" if self.save_model is None else f" and saved in {self.save_model}, for --checker"
-        if self.save_model is not None:
-            model.save(self.save_model)
+        saved = "" if self.save_checker is None else f" and saved in {self.save_checker}, for --checker"
+        if self.save_checker is not None:
+            model.save(self.save_checker)
         print_message(f"trained in {time.monotonic() - start:.0f} s{saved}")
         return model
 
@@ -172,7 +172,7 @@ def check_command(
     one sentence in ten has each error.
 
     Example: regard check test.de system.en --train-source train.de --train-target train.en
-    --save-model checker
+    --save-checker checker
     """
     from regard.api.check import check
     from regard.api.report import check_report
@@ -188,7 +188,7 @@ def check_command(
             source,
             translation,
             detector.detector,
-            model=model,
+            checker=model,
             num_threads=detector.num_threads or 0,
             **detector.translators,
         )

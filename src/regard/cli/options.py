@@ -219,7 +219,7 @@ CheckerOption = Annotated[
     Path | None,
     typer.Option(
         "--checker",
-        help="Directory of a model of good translations (`regard check --save-model`), with which "
+        help="Directory of a model of good translations (`regard check --save-checker`), with which "
         "translations are checked for omissions, additions and repetitions.",
         show_default=False,
     ),

@@ -124,7 +124,7 @@ class CandidateOptions(SamplingOptions):
             flag = "--check" if self.check else "--mbr coverage"
             raise UsageError(
                 f"{flag} needs a model of good translations: give its directory with --checker; "
-                "`regard check --save-model DIR` trains one"
+                "`regard check --save-checker DIR` trains one"
             )
         require_flag("--check or --mbr coverage", self.check or by_coverage, {"checker": self.checker})
         given = {name: value for name, value in found.items() if value is not None}

@@ -74,7 +74,7 @@ class CheckServer:
         def work(jobs: Sequence[PairJob]) -> Iterator[CheckedSentence | Exception]:
             texts = [job.source for job in jobs], [job.target for job in jobs]
             # One thread: the batcher already runs this function in a thread of its own.
-            yield from check(*texts, settings.detector, model=self.model, num_threads=1).sentences
+            yield from check(*texts, settings.detector, checker=self.model, num_threads=1).sentences
 
         return isolate_failures(work, jobs)
 
