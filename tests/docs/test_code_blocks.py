@@ -85,7 +85,7 @@ def run_blocks(
 
 every_block = pytest.mark.skipif(
     "REGARD_CODE_BLOCKS" not in os.environ,
-    reason="the blocks of all pages take half an hour: set REGARD_CODE_BLOCKS=1 to run them",
+    reason="the blocks of all pages take minutes: set REGARD_CODE_BLOCKS=1 to run them",
 )
 
 
