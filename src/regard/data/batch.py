@@ -81,6 +81,8 @@ class Batch:
         upper_bounds: [B, S], maximum total attention of each source token (its fertility); inf at a sink.
             None means no limit.
         lower_bounds: [B, S], minimum total attention of each source token, or None.
+        scored: [B, T], the target tokens whose log-likelihood is needed, a subset of the real ones. A model
+            may return 0 at the others, which saves their output layer. None means all real tokens.
     """
 
     source: PaddedSequences
@@ -88,10 +90,17 @@ class Batch:
     rows: Int[Tensor, "B"]
     upper_bounds: Float[Tensor, "B S"] | None = None
     lower_bounds: Float[Tensor, "B S"] | None = None
+    scored: Bool[Tensor, "B T"] | None = None
 
     def __len__(self) -> int:
         """Return the number of sentences."""
         return len(self.source)
+
+    @property
+    def scored_mask(self) -> Bool[Tensor, "B T"]:
+        """The target tokens whose log-likelihood is needed; see `scored`."""
+        assert self.target is not None
+        return self.target.mask if self.scored is None else self.scored
 
     @property
     def target_tokens(self) -> int:

@@ -170,8 +170,10 @@ def _scale_gradients(
     scale = torch.where(words, places.unsqueeze(1), 1.0).to(dtype).requires_grad_()
     source = replace(batch.source, embedding_scale=scale)
     with torch.enable_grad():
-        log_probs = model(replace(batch, source=source), output_attentions="nothing").log_likelihood
-        last = log_probs.gather(1, batch.target.lengths.unsqueeze(1) - 1).sum()
+        positions = torch.arange(batch.target.tokens.shape[1], device=words.device)
+        scored = positions == batch.target.lengths.unsqueeze(1) - 1
+        given = replace(batch, source=source, scored=scored)
+        last = model(given, output_attentions="nothing").log_likelihood[scored].sum()
     if not last.requires_grad:  # a model without attention to the source
         return torch.zeros(words.shape, dtype=torch.float64, device=words.device)
     (gradients,) = torch.autograd.grad(last, scale)

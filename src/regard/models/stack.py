@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from regard.attention.base import Attention, AttentionStep, EosConstraint, Memory, Reference, State
-from regard.data.batch import Batch, PaddedSequences
+from regard.data.batch import Batch
 from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import ForwardOutput, Memories, OutputAttentions, Prediction, name_infeasible_sentence
@@ -225,7 +225,7 @@ class DecoderStack:
             query = half(len(memories) - 1, x)
             # Mechanisms that observe tokens have several contexts, which are scored one by one.
             score = self._score_contexts if self.mechanisms[-1].observes_tokens else self._score
-            scored = score(query, memories[-1], batch.target, requested, reference)
+            scored = score(query, memories[-1], batch, requested, reference)
         except InfeasibleBoundsError as error:
             raise name_infeasible_sentence(batch, error) from None
         last = scored.attention_step
@@ -251,18 +251,24 @@ class DecoderStack:
         self,
         query: LayerQuery,
         memory: Memory,
-        target: PaddedSequences,
+        batch: Batch,
         requested: Requested,
         reference: Reference | None,
     ) -> _Scored:
         """Attend in a last layer with one context, and score the targets."""
+        assert batch.target is not None
         contexts, attention_step = _attend(self.mechanisms[-1], query, memory, requested)
         hidden = query.finish(query.residual, contexts).unsqueeze(2)
         predicted = (
             top_tokens(self.final_norm(hidden[:, :, 0]), self.output) if requested.top_tokens else None
         )
         scores = score_real_tokens(
-            hidden, self.output, target.tokens, target.mask, requested.mean_log_probs, norm=self.final_norm
+            hidden,
+            self.output,
+            batch.target.tokens,
+            batch.scored_mask,
+            requested.mean_log_probs,
+            norm=self.final_norm,
         )
         return _Scored(*scores, attention_step, predicted)
 
@@ -270,12 +276,13 @@ class DecoderStack:
         self,
         query: LayerQuery,
         memory: Memory,
-        target: PaddedSequences,
+        batch: Batch,
         requested: Requested,
         reference: Reference | None,
     ) -> _Scored:
         """Attend in a last layer with several contexts, and score the targets under each of them."""
-        tokens, mask, mean_log_probs = target.tokens, target.mask, requested.mean_log_probs
+        assert batch.target is not None
+        tokens, mask, mean_log_probs = batch.target.tokens, batch.target.mask, requested.mean_log_probs
         mechanism = self.mechanisms[-1]
         prepared = mechanism.prepare(memory)
         steps: list[tuple[Tensor, Tensor]] = []
