@@ -1,5 +1,7 @@
 """Tests of invariants that hold for every model and attention mechanism."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -83,6 +85,16 @@ def test_padding_is_not_scored(name, monkeypatch) -> None:
         assert len(scored) == steps and sum(scored) == int(read.sum())
     else:
         assert scored == [int(read[data.target.mask].sum())]
+
+
+@every
+def test_scored_tokens_do_not_depend_on_the_others(name) -> None:
+    model, data = MODELS[name]().eval(), batch()
+    scored = torch.rand(data.target.mask.shape) < 0.5
+    scored &= data.target.mask
+    assert scored.any() and (scored != data.target.mask).any()
+    found = model(dataclasses.replace(data, scored=scored)).log_likelihood
+    torch.testing.assert_close(found[scored], model(data).log_likelihood[scored])
 
 
 @every
