@@ -157,7 +157,8 @@ check.summary()
 made = regard.corrupt("test.de", "test.en", kinds=["deletion"], seed=1)
 made.to_dict()["schema"]
 # --- regard.ReportOptions
-options = regard.ReportOptions(title="Two models", tokenize="none", check=regard.ReportCheck(checker="checker"))
+check = regard.ReportCheck(checker="checker")
+options = regard.ReportOptions(title="Two models", tokenize="none", check=check)
 regard.report(["runs/first", "runs/second"], test=("test.de", "test.en"), output="two.html", options=options)
 # --- regard.ReportCheck
 check = regard.ReportCheck(checker="checker", threshold=0.3)
