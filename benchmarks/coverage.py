@@ -3,9 +3,9 @@
     python benchmarks/coverage.py SOURCE TRANSLATION --model DIR [--runs 5] [--profile]
 
 DIR is a model written by `regard check --save-checker`. The time is that from lines of text to scores,
-without loading the model; the first run, in which kernels are compiled, is not counted. The median of the runs is
-printed for each detector and for all together, and the processor time next to it, which other processes on
-the machine do not change.
+without loading the model; the first run, in which kernels are compiled, is not counted. The median of the
+runs is printed for each detector and for all together, and the processor time next to it, which other
+processes on the machine do not change.
 """
 
 import argparse
