@@ -1,6 +1,6 @@
 """Compile a BERT with sparse attention, in a subprocess without shape checks.
 
-The runtime shape checks would slow the compiler down. The script prints how many values and gradients equal
+The runtime shape checks would slow the compiler down. The script prints the number of values and gradients that equal
 those of eager execution.
 """
 
