@@ -1,7 +1,7 @@
 """Compile a BERT with sparse attention, in a subprocess without shape checks.
 
-The runtime shape checks would slow the compiler down. The script prints the number of values and gradients that equal
-those of eager execution.
+The runtime shape checks would slow the compiler down. The script prints the number of values and gradients
+that equal those of eager execution.
 """
 
 import torch
