@@ -402,7 +402,7 @@ def test_records_convert_to_pandas_tables():
 def test_second_system_is_compared_by_paired_test():
     result = regard.evaluate(OUTPUTS, REFERENCES, baseline=REFERENCES, metrics=["chrf"], options=FEW)
     (record,) = result.rows()
-    assert record["baseline"] == 100 and record["difference"] == pytest.approx(100 - result.chrf)
+    assert record["baseline"] == 100 and record["difference"] == pytest.approx(result.chrf - 100)
     assert 0 < record["p_value"] <= 1
 
 

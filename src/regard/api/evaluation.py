@@ -76,7 +76,7 @@ class SystemComparison:
 
     Attributes:
         baseline: Score of the baseline.
-        difference: Score of the baseline minus that of this system.
+        difference: Score of this system minus that of the baseline.
         p_value: Two-sided p-value of the difference.
     """
 
@@ -300,9 +300,9 @@ def _score(name: str, data: MetricInput, num_systems: int, options: EvaluationOp
     rows, *others = np.split(counts.rows, num_systems)
     comparison, samples = None, (options.num_bootstrap_samples, options.seed)
     if others:
-        paired = paired_bootstrap(rows, others[0], counts.aggregate, *samples)
-        estimate = paired.first
-        comparison = SystemComparison(paired.other, paired.difference, paired.p_value)
+        paired = paired_bootstrap(others[0], rows, counts.aggregate, *samples)
+        estimate = paired.other
+        comparison = SystemComparison(paired.first, paired.difference, paired.p_value)
     else:
         estimate = bootstrap(rows, counts.aggregate, *samples)
     return MetricScore(

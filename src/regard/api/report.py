@@ -29,7 +29,7 @@ from regard.reporting.scores import ScoreTable, compute_scores
 from regard.reporting.systems import SentenceResult, SystemResults, add_word_links, collect_system
 from regard.run_config import load_config
 
-__all__ = ["ReportCheck", "ReportOptions", "check_report", "report"]
+__all__ = ["ReportCheck", "ReportOptions", "check_report", "check_systems", "report"]
 
 _log = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ def report(
         page = _page(found, whole, pairs, gold, options)
         page = replace(page, notes=[*page.notes, *few_pairs])
         if detection is not None:
-            page = replace(page, check=_check_systems(found, pairs, detection, num_threads or 0))
+            page = replace(page, check=check_systems(found, pairs, detection, num_threads or 0))
         file.write(render(page).encode())
     return path
 
@@ -237,7 +237,7 @@ def _page(
     )
 
 
-def _check_systems(
+def check_systems(
     systems: Sequence[SystemResults],
     pairs: Sequence[tuple[str, str]],
     detection: ReportCheck,

@@ -192,8 +192,8 @@ shared_vocab = {joint}"""
 
 
 _ATTENTION = """\
-attention = { kind = "soft", normalizer = "softmax", score_function = "%s" }
-# attention = { kind = "constrained", normalizer = "sparsemax", score_function = "%s" }"""
+attention = { kind = "soft", normalizer = "softmax" }
+# attention = { kind = "constrained", normalizer = "sparsemax" }"""
 
 
 def _rnn(plan: RunPlan) -> str:
@@ -203,7 +203,7 @@ kind = "rnn"  # an LSTM with attention, which needs less text than a Transformer
 embedding_size = {plan.width}
 encoder = {{ num_layers = {plan.num_layers}, hidden_size = {plan.width}, direction = "bidirectional" }}
 decoder = {{ num_layers = {plan.num_layers}, hidden_size = {plan.width} }}
-{_ATTENTION % ("bilinear", "bilinear")}
+{_ATTENTION}
 dropout = {plan.dropout}
 tie_embeddings = "{"all" if plan.joint else "decoder"}\""""
 
@@ -218,7 +218,7 @@ feed_forward = {{ ffn_size = {4 * plan.width} }}
 encoder = {{ num_layers = {plan.num_layers} }}
 decoder = {{ num_layers = {plan.num_layers} }}
 norm_position = "pre"
-{_ATTENTION % ("scaled_dot", "scaled_dot")}
+{_ATTENTION}
 dropout = {plan.dropout}
 tie_embeddings = "{"all" if plan.joint else "decoder"}\""""
 

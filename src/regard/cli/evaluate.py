@@ -336,7 +336,7 @@ def _rows(result: "Evaluation") -> list[dict[str, str]]:
         if one.comparison is not None:
             difference = one.comparison.difference
             row |= {
-                "other": f"{one.comparison.baseline.value:.2f}",
+                "baseline": f"{one.comparison.baseline.value:.2f}",
                 "diff.": f"{difference.value:+.2f}",
                 "95 % of diff.": _interval(difference.low, difference.high),
                 "p": f"{one.comparison.p_value:.3f}",

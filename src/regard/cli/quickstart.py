@@ -30,7 +30,8 @@ def quickstart(
     """Train two small models on the built-in corpus, and compare their translations, scores and attention.
 
     Both translate from German to English: one with soft attention, the other with attention bounded by
-    fertilities, which translates each word once. Training takes a few minutes on two CPU cores. Run the same
+    fertilities, which limits how often each word is translated. The command takes about three minutes on two
+    recent CPU cores. Run the same
     command again to resume after an interruption.
 
     Example: regard quickstart --output-dir first
@@ -87,17 +88,19 @@ def _show_example(console: Console, example: "Example", names: list[str]) -> Non
     first, second = example.results
     width = max(len(name) for name in (*names, "reference")) + 2
     console.print()
+    brackets = not console.is_terminal
     rows = {
-        "source": _marked(first.sentence.source, first.sentence.dropped),
+        "source": _marked(first.sentence.source, first.sentence.dropped, brackets),
         "reference": _marked(first.sentence.reference),
-        names[0]: _marked(first.sentence.output, first.sentence.repeated),
+        names[0]: _marked(first.sentence.output, first.sentence.repeated, brackets),
         names[1]: _marked(second.sentence.output),
     }
+    marked = r"\[in brackets]" if brackets else "in [bold red]red[/]"
     for name, text in rows.items():
         console.print(Text(name.ljust(width)).append_text(text))
     console.print(
-        f"Line {example.line} of the test set. In [bold red]red[/]: words that {names[0]} attention drops or "
-        f"repeats. The attention with bounds ({names[1]}):",
+        f"Line {example.line} of the test set, with words that {names[0]} attention drops or repeats "
+        f"{marked}. The attention with bounds ({names[1]}):",
         style="dim",
     )
     if second.own_maps is not None:
@@ -105,11 +108,14 @@ def _show_example(console: Console, example: "Example", names: list[str]) -> Non
         console.print(terminal_map(maps.weights[0] / 255, maps.columns, maps.rows))
 
 
-def _marked(words: "Sequence[str]", positions: "Collection[int]" = ()) -> Text:
-    """Return the words with some of them in color."""
+def _marked(words: "Sequence[str]", positions: "Collection[int]" = (), brackets: bool = False) -> Text:
+    """Return the words with some of them in color, or in brackets."""
     text = Text()
     for position, word in enumerate(words):
-        text.append(word, style="bold red" if position in positions else "").append(" ")
+        found = position in positions
+        text.append(f"[{word}]" if found and brackets else word, style="bold red" if found else "").append(
+            " "
+        )
     return text
 
 
@@ -120,7 +126,7 @@ def _print_next_steps(console: Console, directory: Path, report: Path) -> None:
         f"{report}        # open this page in a browser: both models on the same sentences",
         f"echo 'Der Hund schläft.' | regard translate {model} --show-attention",
         f"regard serve {model}        # translate and drag bounds in a browser; needs the extra serve",
-        f"regard evaluate {corpus}/test.en {corpus}/test.en        # scores of any translations",
+        f"regard check {corpus}/test.de {corpus}/test.en --checker {directory}/checker        # any text",
         f"regard train {model}/config.toml model.attention.normalizer=softmax --output-dir {directory}/mine",
         "regard config        # all options; recipes/ has configurations for real data",
     ):

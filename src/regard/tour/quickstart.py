@@ -6,12 +6,14 @@ sentences, so that words that soft attention omits or repeats can be seen next t
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from regard.analysis.errors import SentenceErrors
 from regard.analysis.inputs import Progress, no_progress
+from regard.api.check import CoverageModel
+from regard.api.report import ReportCheck, check_systems
 from regard.data.files import write_atomic
 from regard.reporting.page import Report, render
 from regard.reporting.systems import SentenceResult
@@ -27,7 +29,9 @@ OVERRIDES = (
     "training.lr_scheduler.start_epoch=3",
     "training.logging.every_steps=200",
 )
-QUICKSTART_SYSTEMS = tuple(system for system in SYSTEMS if system.name in ("soft", "constrained"))
+QUICKSTART_SYSTEMS = tuple(
+    replace(system, label=system.name) for system in SYSTEMS if system.name in ("soft", "constrained")
+)
 _PAGE_FILE = "report.html"
 _MAX_EXAMPLE_WORDS = 16  # an attention map of more source words does not fit a terminal
 
@@ -122,6 +126,8 @@ def run_quickstart(
         costs[system] = tour.train(system, progress)
     on_stage("4. Translation of the test set and comparison")
     report = collect_report(tour, costs, track, "Quickstart: soft and constrained attention")
+    check = ReportCheck(checker=_checker(tour))
+    report = replace(report, check=check_systems(report.systems, report.sentence_pairs, check, 0))
     path = directory / _PAGE_FILE
     write_atomic(path, render(report).encode())
     systems = tuple(
@@ -136,6 +142,14 @@ def run_quickstart(
     )
     elapsed = time.monotonic() - start
     return QuickstartResult(systems, dict(report.scores.signatures), path, elapsed, _find_example(report))
+
+
+def _checker(tour: Tour) -> CoverageModel:
+    """Return the coverage model of the training text; it is trained if it does not exist."""
+    directory = tour.output_dir / "checker"
+    if not directory.exists():
+        CoverageModel.train(tour.corpus_path("train", "de"), tour.corpus_path("train", "en")).save(directory)
+    return CoverageModel.load(directory)
 
 
 _KINDS = {"soft": "soft attention", "constrained": "attention bounded by fertilities"}

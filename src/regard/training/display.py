@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["LogClock", "ProgressDisplay", "banner", "format_duration", "preparation_progress"]
 
 _log = logging.getLogger(__name__)
+_MIN_STEPS = 5  # steps before the remaining time is shown
 
 FIRST_LINE = 5.0
 """Seconds after which the first line is written to a log."""
@@ -218,6 +219,8 @@ class ProgressDisplay:
         self._step_seconds += step.seconds
         # The loss of a skipped step may be NaN.
         if step.applied:
+            if self._steps == 2:
+                self._recent.clear()  # the first step includes compilation
             self._recent.append(step)
         if not self._recent or (self.bars is None and not self._clock.due()):
             return
@@ -228,10 +231,12 @@ class ProgressDisplay:
         name = f"epoch {progress.epoch}" + (f"/{self.config.max_epochs}" if self.config.max_epochs else "")
         share = progress.batches_in_epoch / max(1, num_batches)
         if self.bars is None:
-            self._print(
-                f"{name} ({share:.0%}), step {progress.step:,}: loss {loss:.3f}, {speed:,.0f} tokens/s, "
-                f"{format_duration(epoch_left)} left of the epoch, {format_duration(run_left)} of the run"
-            )
+            left = ""
+            if self._steps >= _MIN_STEPS:
+                epoch, run = format_duration(epoch_left), format_duration(run_left)
+                left = f", {epoch} left of the epoch, {run} of the run"
+            line = f"{name} ({share:.0%}), step {progress.step:,}: loss {loss:.3f}, {speed:,.0f} tokens/s"
+            self._print(line + left)
             return
         whole = progress.completed_share(self.config, num_batches)
         note = f"loss {loss:.3f}, {speed:,.0f} tokens/s"
