@@ -112,14 +112,14 @@ def test_time_left_counts_validations_and_the_limit_that_is_nearest(clock, conso
     written = console(terminal=False)
     with ProgressDisplay(True, True, TrainingConfig(max_epochs=0, max_steps=12)) as shown:
         progress = TrainingProgress()
-        for number in range(1, 7):
+        for number in range(1, 6):
             clock.seconds += 4.0  # a step of one second, then three seconds of validation
             progress.count(step(number))
             progress.batches_in_epoch = number
             shown.advance(step(number), progress, 100)
     assert "left" not in written.getvalue().split("\n")[0]  # after one step
-    # Six steps are left, each with one second of its own and three of validation.
-    assert "0:24 left of the epoch, 0:24 of the run" in written.getvalue()
+    # Seven steps are left, each with one second of its own and three of validation.
+    assert "0:28 left of the epoch, 0:28 of the run" in written.getvalue()
 
 
 def test_skipped_steps_do_not_enter_the_loss(clock, console) -> None:
