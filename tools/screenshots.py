@@ -42,7 +42,9 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "regard", *command], check=True)
         take_comparison(browser, options.quickstart / "report.html", options.output_dir / "quickstart.png")
         take_report(browser, report, options.output_dir / "report.png")
-        take_served_page(browser, model, test.with_suffix(".de"), options.output_dir / "serve.png")
+        take_served_page(
+            browser, model.with_name("constrained"), test.with_suffix(".de"), options.output_dir / "serve.png"
+        )
         take_check(browser, model, test.parent, Path(directory), options.output_dir / "check.png")
         browser.close()
 
@@ -64,19 +66,21 @@ def take_check(browser: Browser, model: Path, corpus: Path, directory: Path, out
 
 
 def take_comparison(browser: Browser, report: Path, output: Path) -> None:
-    """Open a short sentence in which only the first of two systems repeats words, and take a picture."""
+    """Open a short sentence in which only the first of two systems drops and repeats words; take a picture."""
     page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
     page.goto(report.as_uri())
     data = json.loads(page.locator("#data").text_content() or "")
 
-    def repeats(sentence: Any) -> int:
+    def errors_of_first(sentence: Any) -> int:
         first, second = sentence["systems"]
         errors = len(second.get("dropped") or []) + len(second.get("repeated") or [])
         words = sentence["reference_words"], second["target_words"]
         good = not errors and SequenceMatcher(None, *words, autojunk=False).ratio() > 0.8
-        return len(first.get("repeated") or []) if good and len(words[0]) <= MAX_COMPARED_WORDS else 0
+        dropped, repeated = (len(first.get(name) or []) for name in ("dropped", "repeated"))
+        shown = good and len(words[0]) <= MAX_COMPARED_WORDS and dropped and repeated
+        return dropped + repeated if shown else 0
 
-    line = max(data["sentences"], key=repeats)["line"]
+    line = max(data["sentences"], key=errors_of_first)["line"]
     page.goto(f"{report.as_uri()}#s{line}")
     page.reload()
     page.locator(".regard-map").nth(1).wait_for()
