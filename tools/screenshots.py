@@ -66,7 +66,7 @@ def take_check(browser: Browser, model: Path, corpus: Path, directory: Path, out
 
 
 def take_comparison(browser: Browser, report: Path, output: Path) -> None:
-    """Open a short sentence in which only the first of two systems drops and repeats words; take a picture."""
+    """Take a picture of a short sentence in which only the first of two systems drops and repeats words."""
     page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
     page.goto(report.as_uri())
     data = json.loads(page.locator("#data").text_content() or "")
