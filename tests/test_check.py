@@ -117,7 +117,7 @@ def test_detectors_without_a_model_work_without_training_text() -> None:
 
 def test_missing_input_is_named() -> None:
     for detector in ("combined", "alignment"):
-        with pytest.raises(UsageError, match="--train-source and --train-target or --model DIR"):
+        with pytest.raises(UsageError, match="--train-source and --train-target or --checker DIR"):
             regard.check(["a"], ["b"], detector)
     with pytest.raises(UsageError, match="detector 'magic': expected one of"):
         regard.check(["a"], ["b"], "magic", training=(["a"], ["b"]))

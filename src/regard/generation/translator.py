@@ -101,6 +101,7 @@ class Translator(BaseTranslator):
             num_parameters=sum(math.prod(one.shape) for one in self.model.parameters()),
             attention=getattr(attention, "kind", "none"),
             normalizer=getattr(attention, "normalizer", None),
+            score_function=getattr(attention, "score_function", None),
         )
 
     @property

@@ -42,7 +42,12 @@ class ModelCard:
         parameters = None if self.num_parameters is None else f"{self.num_parameters:,}"
         found = [
             ("kind", self.kind, "Kind of the model: model.kind in its configuration."),
-            ("attention", self.attention, "Attention mechanism and transformation of its scores to weights."),
+            (
+                "attention",
+                self.attention,
+                "Attention mechanism, transformation of its scores to weights, and score function unless it "
+                "is the default.",
+            ),
             ("parameters", parameters, "Number of parameters, or of entries of a phrase table."),
             ("training text", pairs, "Size of the training text after preprocessing."),
             (
@@ -61,9 +66,9 @@ def model_card(system: System) -> ModelCard:
     translator, found = system.translator, system.translator.describe()
     if found.kind == "file":
         return ModelCard(found.kind, system.paths)
-    attention = [found.attention]
-    if found.normalizer is not None:
-        attention.append(found.normalizer)
+    attention = [
+        part for part in (found.attention, found.normalizer, found.score_function) if part is not None
+    ]
     if translator.text.budget is not None:
         attention.append(f"fertility: {translator.text.budget.config.kind}")
     sides = [_tokenizer(side) for side in (translator.text.source, translator.text.target)]

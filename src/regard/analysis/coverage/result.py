@@ -89,6 +89,11 @@ class CheckedSentence:
         """The largest probability of an error."""
         return max(self.probabilities.values(), default=0.0)
 
+    @property
+    def expected_errors(self) -> float:
+        """The expected number of wrong words."""
+        return float(sum(getattr(self, name).sum() for name in WORD_KEYS.values()))
+
     def words(self, error: CoverageError) -> Float[np.ndarray, "_"]:
         """Return the probability of an error for each word of its side, empty if there are none."""
         return getattr(self, WORD_KEYS[error])
@@ -155,7 +160,9 @@ class CoverageCheck(Result):
         return tuple(self.sentences[0].probabilities) if self.sentences else ()
 
     def worst(self, count: int | None = None, error: SentenceError | None = None) -> list[CheckedSentence]:
-        """Return the sentences in descending order of the probability of an error.
+        """Return the sentences in descending order of the probability of an error, in percent.
+
+        Sentences with equal probabilities are in descending order of their expected number of wrong words.
 
         Args:
             count: Maximum number of sentences. Default: all.
@@ -169,8 +176,9 @@ class CoverageCheck(Result):
                 f"error={error!r}: the detector {self.detector!r} finds {', '.join(self.errors)}"
             )
 
-        def key(one: CheckedSentence) -> float:
-            return -(one.worst if error is None else one.probabilities[error])
+        def key(one: CheckedSentence) -> tuple[float, float]:
+            value = one.worst if error is None else one.probabilities[error]
+            return -round(value, 2), -one.expected_errors
 
         return sorted(self.sentences, key=key)[:count]
 

@@ -34,18 +34,26 @@ const regardMarks = (() => {
     return check.probabilities[kind] ?? 0;
   }
 
+  /** Return the expected number of wrong words, by which sentences with equal probabilities are sorted. */
+  function expected(check) {
+    return Object.keys(KINDS).flatMap((kind) => values(check, kind)).reduce((sum, p) => sum + p, 0);
+  }
+
   /** Return the errors of the sentence from a probability on as [kind, probability], in decreasing order. */
   function errors(check, threshold) {
     return Object.keys(KINDS).map((kind) => [kind, sentence(check, kind)])
       .filter(([, p]) => p >= threshold).sort((a, b) => b[1] - a[1]);
   }
 
-  /** List the words with an error from a probability on, in decreasing order; empty without one. */
+  /**
+   * List the words with an error from a probability on, in decreasing order; empty without one. Every word of an
+   * unrelated translation has at least the probability of this error, so only words with a higher one are listed.
+   */
   function listed(check, kind, threshold) {
     const { side } = KINDS[kind];
     if (!side) return "";
-    const own = words(check, side);
-    return values(check, kind).map((p, i) => [own[i], p]).filter(([, p]) => p >= threshold)
+    const own = words(check, side), floor = sentence(check, "unrelated") + 0.001;
+    return values(check, kind).map((p, i) => [own[i], p]).filter(([, p]) => p >= threshold && p > floor)
       .sort((a, b) => b[1] - a[1]).map(([word, p]) => `${word} ${percent(p)}`).join(", ");
   }
 
@@ -107,5 +115,5 @@ const regardMarks = (() => {
     });
   }
 
-  return { KINDS, errors, find, listed, mark, percent, samples, sentence, words };
+  return { KINDS, errors, expected, find, listed, mark, percent, samples, sentence, words };
 })();

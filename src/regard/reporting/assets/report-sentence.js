@@ -3,7 +3,6 @@
 
 const reportSentence = (() => {
   const { data, element, maps, pick, words, shown, SENTENCE_TIPS } = reportData;
-  const LISTED = 0.1; // the lists of words in an opened sentence contain less probable errors, too
   // The display settings of maps, which stay the same from sentence to sentence.
   const look = { view: "own", layer: null, head: null, prior: false, links: true, first: 0, second: 1 };
   const kinds = data.systems.flatMap((system) => [...system.own, ...system.forced]);
@@ -45,25 +44,35 @@ const reportSentence = (() => {
     for (const system of systems) {
       const { check } = system.own;
       if (check) regardMarks.find(check, side, shown, marking.from).forEach((found, i) => {
-        if (found) by.set(i, [...(by.get(i) || []), { name: system.name, kind: found[0], p: found[1] }]);
+        if (found) by.set(i, [...(by.get(i) || []), { ...system, kind: found[0], p: found[1] }]);
       });
     }
     return new Map([...by].map(([i, all]) => {
       const [worst] = [...all].sort((a, b) => b.p - a.p);
       const note = systems.length > 1 ? `: ${all.map((one) => `${one.name} ${regardMarks.percent(one.p)}`).join(", ")}` : "";
-      return [i, (word) => regardMarks.mark(word, worst.kind, worst.p, data.check.detector, note)];
+      return [i, (word) => owned(regardMarks.mark(word, worst.kind, worst.p, data.check.detector, note), all.map((one) => one.system), systems.length)];
     }));
+  }
+
+  /** Add a dot in the color of each system with the error to a word of the source that several systems share. */
+  function owned(word, owners, count) {
+    if (count > 1) for (const system of owners) word.append(element("span", { class: `owner system-${system % 6}` }));
+    return word;
   }
 
   function sourceMarks(sentence) {
     const by = new Map();
     if (marking.by === "detector")
-      return detected(sentence.systems.map((own, i) => ({ own, name: data.systems[i].name })), "source", sentence.source_words);
+      return detected(sentence.systems.map((own, system) => ({ own, system, name: data.systems[system].name })), "source", sentence.source_words);
     sentence.systems.forEach((own, system) => {
       // Indices refer to the common words; systems with other source words list dropped words in `remarks`.
-      if (!own.source_words) for (const i of own.dropped || []) by.set(i, [...(by.get(i) || []), data.systems[system].name]);
+      if (!own.source_words) for (const i of own.dropped || []) by.set(i, [...(by.get(i) || []), system]);
     });
-    return new Map([...by].map(([i, names]) => [i, ["dropped", `dropped by ${names.join(", ")}`]]));
+    return new Map([...by].map(([i, owners]) => [i, (word) => {
+      word.classList.add("dropped");
+      word.title = `dropped by ${owners.map((system) => data.systems[system].name).join(", ")}`;
+      return owned(word, owners, sentence.systems.length);
+    }]));
   }
 
   function outputMarks(own) {
@@ -92,8 +101,10 @@ const reportSentence = (() => {
       if (value === null) return null;
       const bad = (figure.key === "rep" || figure.key === "drop") && value > 0;
       if ((figure.key === "rep" || figure.key === "drop") && !bad) return null;
-      const kind = bad ? `tag ${figure.key === "rep" ? "repeated" : "dropped"}` : "tag";
-      return element("span", { class: kind, title: SENTENCE_TIPS[figure.key] }, `${bad && figure.key === "drop" ? "dropped" : figure.name} ${shown(value, figure.digits)}`);
+      if (!bad) return element("span", { class: "tag", title: SENTENCE_TIPS[figure.key] }, `${figure.name} ${shown(value, figure.digits)}`);
+      // The number of marked words; the figures weight repetitions, and are those of the table of scores.
+      const kind = figure.key === "rep" ? "repeated" : "dropped", marked = data.sentences[index].systems[system][kind] || [];
+      return element("span", { class: `tag ${kind}`, title: `Number of words. ${SENTENCE_TIPS[figure.key]}` }, `${kind} ${marked.length || shown(value, figure.digits)}`);
     })).filter(Boolean);
   }
 
@@ -238,8 +249,8 @@ const reportSentence = (() => {
       + (own.fertility ? ` of ${own.fertility[i] === null ? "∞" : +own.fertility[i].toFixed(2)}` : "")).join(", ");
     const found = [];
     if (own.check) for (const [kind, { name, tip }] of Object.entries(regardMarks.KINDS)) {
-      const words = regardMarks.listed(own.check, kind, LISTED);
-      if (words) found.push([`probably ${name}`, words, `${tip} With a probability of at least ${regardMarks.percent(LISTED)}, by the detector ${data.check.detector}.`]);
+      const words = regardMarks.listed(own.check, kind, marking.from);
+      if (words) found.push([`${marking.from < 0.5 ? "possibly" : "probably"} ${name}`, words, `${tip} With a probability of at least ${regardMarks.percent(marking.from)}, by the detector ${data.check.detector}.`]);
     }
     if (own.source_words) found.push(["source words of this system", source.join(" "), "The tokenizers of this system split the source into these words."]);
     if (own.dropped && own.dropped.length) found.push(["dropped", own.dropped.map((i) => source[i]).join(", "), SENTENCE_TIPS.drop]);

@@ -38,10 +38,18 @@
       if (state.high !== null && (own === null || own > state.high)) return false;
       return wanted.every((word) => text(i).includes(word));
     });
+    const checked = state.figure !== null && data.figures[state.figure].key === "check" && !state.of.includes("-");
+    const expected = (i) => {
+      const { check } = data.sentences[i].systems[Number(state.of)];
+      return check ? regardMarks.expected(check) : 0;
+    };
     order.sort((a, b) => {
       const [one, other] = [value(a), value(b)];
       if (one === null || other === null) return (one === null) - (other === null) || a - b;
-      return (state.down ? other - one : one - other) || a - b;
+      const [high, low] = state.down ? [a, b] : [b, a];
+      if (!checked) return (state.down ? other - one : one - other) || a - b;
+      // Probabilities that look equal are equal here; then the expected number of wrong words decides.
+      return Math.round(100 * value(low)) - Math.round(100 * value(high)) || expected(low) - expected(high) || a - b;
     });
   }
 
