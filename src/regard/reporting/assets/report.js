@@ -207,7 +207,7 @@
       show();
     });
     const legend = element("p", { class: "soft" }, "Marks of the detector ", element("b", {}, detector), ": ",
-      ...regardMarks.samples(element, detector), "The stronger a mark, the more probable is the error.");
+      ...regardMarks.samples(element, detector), "The stronger a mark, the more probable is the error.", data.systems.length > 1 ? " Dots have the colors of the systems that omit a source word." : "");
     byId("marks").append(legend, element("label", {}, element("span", {}, "Mark words from "), from, " ", shown));
     if (data.reference) {
       const by = element("select", { class: "field", id: "by" });
