@@ -15,6 +15,11 @@ from pathlib import Path
 
 from doc_blocks import ROOT, Block, blocks, pages, runnable
 
+import regard
+
+BLEU_FLOORS = {"docs/tutorials/bound_attention.md": ("bounded.en", "corpus/test.en", 60.0)}
+"""Translations that a page writes, their references, and the minimum of their BLEU."""
+
 
 def main() -> None:
     """Run the pages that have long blocks, or the given ones."""
@@ -32,6 +37,7 @@ def main() -> None:
         for data in options.data.resolve().iterdir() if options.data else ():
             (directory / data.name).symlink_to(data)
         run_page(blocks(path), directory)
+        check_quality(path.relative_to(ROOT).as_posix(), directory)
 
 
 def run_page(found: list[Block], directory: Path) -> None:
@@ -53,6 +59,18 @@ def run_page(found: list[Block], directory: Path) -> None:
         print(f"{block.page}, line {block.line}: {time.monotonic() - start:.0f} s", flush=True)
         if done.returncode != 0:
             sys.exit(f"{block.page}, line {block.line}: exit status {done.returncode}")
+
+
+def check_quality(page: str, directory: Path) -> None:
+    """End with an error if the translations that a page writes have a lower BLEU than its floor."""
+    if page not in BLEU_FLOORS:
+        return
+    outputs, references, floor = BLEU_FLOORS[page]
+    texts = [(directory / name).read_text(encoding="utf-8").splitlines() for name in (outputs, references)]
+    result = regard.evaluate(*texts, metrics=["bleu"])
+    score = result.to_dict()["metrics"][0]["score"]
+    if score < floor:
+        sys.exit(f"{page}: BLEU {score:.1f} is below {floor}")
 
 
 def file_name(block: Block) -> str | None:

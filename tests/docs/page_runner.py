@@ -61,7 +61,7 @@ def run_commands(code: str, where: str, python: str) -> None:
     for line in code.split("\n"):
         if line.startswith("regard init"):
             # The written run would train for minutes; the run of this name in the world is tiny.
-            line = line.replace("-o first.toml", "-o written.toml")
+            line = line.replace("-o first.toml", "-o written.toml && cp -r written-text first-text")
         if re.match(r"regard serve\b", line):
             with server(line.partition("#")[0].split()[2:], python) as address:
                 with urllib.request.urlopen(f"{address}/health") as answer:
