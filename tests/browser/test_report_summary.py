@@ -16,6 +16,7 @@ from playwright.sync_api import Page, expect
 
 from checked_text import made_check
 from made_report import PAIRS, make_report
+from regard.api.report import check_report
 from regard.reporting.page import PageCheck, render
 from regard.reporting.word_maps import quantize
 
@@ -36,6 +37,22 @@ def checked(tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(render(page), encoding="utf-8")
     return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def unrelated(tmp_path_factory) -> str:
+    """Return the address of a page whose first translation is unrelated with a probability of 0.58."""
+    check = made_check(PAIRS)
+    first = check.sentences[0]
+    # Every word has at least the probability that the whole translation is unrelated.
+    floor = replace(
+        first, omitted=np.maximum(first.omitted, 0.58), probabilities={**first.probabilities, "unrelated": 0.58}
+    )
+    page = check_report(
+        replace(check, sentences=(floor, *check.sentences[1:])),
+        tmp_path_factory.mktemp("page") / "check.html",
+    )
+    return page.as_uri()
 
 
 def lines(page: Page) -> list[str]:
@@ -92,6 +109,28 @@ def test_summary_counts_sentences_by_the_detector_and_follows_the_threshold(page
     page.locator("#from").fill("0.95")
     expect(page.locator("#verdicts")).to_contain_text("at least 95 %")
     expect(first).not_to_contain_text(f"{count} of 6 sentences probably drop")
+
+
+def test_summary_says_probably_only_from_50_percent(page, checked):
+    page.goto(checked)
+    expect(page.locator(".verdict").first).to_contain_text("probably")
+    page.locator("#from").fill("0.45")
+    expect(page.locator("#verdicts")).not_to_contain_text("probably")
+    expect(page.locator(".verdict").first).to_contain_text("6 sentences possibly drop")
+    assert "probably" not in "".join(page.locator(".tally").evaluate_all("all => all.map((one) => one.title)"))
+
+
+def test_opened_sentence_lists_words_above_the_threshold_and_the_unrelated_floor(page, unrelated):
+    page.goto(f"{unrelated}#s1")
+    remark = page.locator("#s1 .remarks div").filter(has_text="omitted")
+    expect(remark).to_have_text("probably omittedroter 90 %")
+    assert page.locator("#s1 .tags").inner_text().count("unrelated") == 1
+    expect(page.locator("#s1 .tags")).to_contain_text("unrelated 58 %")
+    page.locator("#from").fill("0.2")
+    expect(remark).to_have_text("possibly omittedroter 90 %")
+    page.locator("#from").fill("0.95")
+    expect(page.locator("#s1 .detail")).to_be_visible()
+    expect(remark).to_have_count(0)
 
 
 def test_every_column_and_chart_is_explained(page, compared):

@@ -250,7 +250,7 @@ const reportSentence = (() => {
     const found = [];
     if (own.check) for (const [kind, { name, tip }] of Object.entries(regardMarks.KINDS)) {
       const words = regardMarks.listed(own.check, kind, marking.from);
-      if (words) found.push([`${marking.from < 0.5 ? "possibly" : "probably"} ${name}`, words, `${tip} With a probability of at least ${regardMarks.percent(marking.from)}, by the detector ${data.check.detector}.`]);
+      if (words) found.push([`${regardMarks.adverb(marking.from)} ${name}`, words, `${tip} With a probability of at least ${regardMarks.percent(marking.from)}, by the detector ${data.check.detector}.`]);
     }
     if (own.source_words) found.push(["source words of this system", source.join(" "), "The tokenizers of this system split the source into these words."]);
     if (own.dropped && own.dropped.length) found.push(["dropped", own.dropped.map((i) => source[i]).join(", "), SENTENCE_TIPS.drop]);
