@@ -178,7 +178,8 @@ class CoverageCheck(Result):
 
         def key(one: CheckedSentence) -> tuple[float, float]:
             value = one.worst if error is None else one.probabilities[error]
-            return -round(value, 2), -one.expected_errors
+            # The page rounds in the same way, so that its order is the same.
+            return -np.floor(100 * round(value, 4) + 0.5), -one.expected_errors
 
         return sorted(self.sentences, key=key)[:count]
 
