@@ -133,6 +133,22 @@ def test_opened_sentence_lists_words_above_the_threshold_and_the_unrelated_floor
     expect(remark).to_have_count(0)
 
 
+def test_tags_count_the_marked_words(page, checked, compared):
+    page.goto(compared)
+    first = page.locator("#s1 .output").first
+    # REP counts a doubled word twice, so it is 6 for these two words.
+    expect(first.locator(".tag.repeated")).to_have_text("repeated 2")
+    expect(first.locator(".word.repeated")).to_have_count(2)
+    expect(page.locator("#s6 .output .tag.dropped")).to_have_text("dropped 1")
+    expect(page.locator("#s6 .source .dropped")).to_have_count(1)
+    page.goto(checked)
+    # The marks are those of the detector, so the number of other words has another form.
+    expect(first.locator(".tag.repeated")).to_have_count(0)
+    expect(first.locator(".tags")).to_contain_text("by reference: repeated 2")
+    page.locator("#by").select_option("reference")
+    expect(first.locator(".tag.repeated")).to_have_text("repeated 2")
+
+
 def test_every_column_and_chart_is_explained(page, compared):
     page.goto(compared)
     for name in ("#table thead th", ".chart", ".tally"):
