@@ -18,6 +18,7 @@ from checked_text import made_check
 from made_report import PAIRS, make_report
 from regard.api.report import check_report
 from regard.reporting.page import PageCheck, render
+from regard.reporting.scores import compute_scores
 from regard.reporting.word_maps import quantize
 
 
@@ -147,6 +148,34 @@ def test_tags_count_the_marked_words(page, checked, compared):
     expect(first.locator(".tags")).to_contain_text("by reference: repeated 2")
     page.locator("#by").select_option("reference")
     expect(first.locator(".tag.repeated")).to_have_text("repeated 2")
+
+
+def test_dots_tell_the_systems_that_drop_a_word(page, compared, tmp_path):
+    page.goto(compared)
+    legend = page.locator(".owners > span")
+    assert [text.strip() for text in legend.all_text_contents()] == ["soft", "<b>bounded</b>"]
+    dropped = page.locator("#s6 .source .dropped")
+    expect(dropped).to_have_attribute("title", "dropped by soft")
+    color = "(one) => getComputedStyle(one).backgroundColor"
+    colors = [one.evaluate(color) for one in legend.locator(".owner").all()]
+    assert dropped.locator(".owner").evaluate(color) == colors[0] != colors[1]
+    # One system needs no dots.
+    report = make_report()
+    first = report.systems[:1]
+    one = replace(report, systems=first, scores=compute_scores(first, PAIRS, num_resamples=2))
+    (tmp_path / "one.html").write_text(render(one), encoding="utf-8")
+    page.goto((tmp_path / "one.html").as_uri())
+    expect(dropped).to_have_count(1)
+    expect(page.locator(".owner")).to_have_count(0)
+
+
+def test_table_and_notes_fit_the_width_of_the_page(opened, compared):
+    page = opened(viewport={"width": 1280, "height": 900})
+    page.goto(f"{compared}#s1")
+    note = page.locator("#s1 .apart")
+    expect(note).to_be_visible()
+    assert note.evaluate("(one) => one.clientWidth === one.parentElement.clientWidth")
+    assert page.locator(".scroll").first.evaluate("(box) => box.scrollWidth <= box.clientWidth")
 
 
 def test_every_column_and_chart_is_explained(page, compared):

@@ -64,6 +64,12 @@ const reportSentence = (() => {
     return word;
   }
 
+  /** Return the legend of these dots. */
+  function owners() {
+    return element("p", { class: "soft owners" }, "A dot at a marked source word has the color of a system that drops the word: ",
+      ...data.systems.map((system, i) => element("span", { class: `system-${i % 6}` }, element("span", { class: "owner" }), " ", element("bdi", {}, system.name))));
+  }
+
   function sourceMarks(sentence) {
     const by = new Map();
     if (marking.by === "detector")
@@ -319,5 +325,5 @@ const reportSentence = (() => {
     tint(card, null, 0);
   }
 
-  return { card, open, close, marking };
+  return { card, open, close, marking, owners };
 })();

@@ -198,6 +198,10 @@
   /** Fill in the line of the detector: a legend of its marks, the smallest marked probability, and the kind of marks. */
   function marks() {
     byId("reference-marks").hidden = byId("map-keys").hidden = !data.reference;
+    if (data.systems.length > 1) {
+      byId("marks").append(reportSentence.owners());
+      byId("marks").hidden = false;
+    }
     if (!data.check) return;
     const { marking } = reportSentence, { detector } = data.check;
     const shown = element("output", { for: "from" }, regardMarks.percent(marking.from));
@@ -209,8 +213,9 @@
       show();
     });
     const legend = element("p", { class: "soft" }, "Marks of the detector ", element("b", {}, detector), ": ",
-      ...regardMarks.samples(element, detector), "The stronger a mark, the more probable is the error.", data.systems.length > 1 ? " Dots have the colors of the systems that omit a source word." : "");
-    byId("marks").append(legend, element("label", {}, element("span", {}, "Mark words from "), from, " ", shown));
+      ...regardMarks.samples(element, detector), "The stronger a mark, the more probable is the error.");
+    byId("marks").prepend(legend);
+    byId("marks").append(element("label", {}, element("span", {}, "Mark words from "), from, " ", shown));
     if (data.reference) {
       const by = element("select", { class: "field", id: "by" });
       options(by, [["detector", "the detector"], ["reference", "a comparison with the reference"]]);
