@@ -111,7 +111,7 @@ def test_summary_counts_sentences_by_the_detector_and_follows_the_threshold(page
     expect(first).not_to_contain_text(f"{count} of 6 sentences probably drop")
 
 
-def test_summary_says_probably_only_from_50_percent(page, checked):
+def test_summary_is_probable_only_from_50_percent(page, checked):
     page.goto(checked)
     expect(page.locator(".verdict").first).to_contain_text("probably")
     page.locator("#from").fill("0.45")
@@ -150,7 +150,7 @@ def test_tags_count_the_marked_words(page, checked, compared):
     expect(first.locator(".tag.repeated")).to_have_text("repeated 2")
 
 
-def test_dots_tell_the_systems_that_drop_a_word(page, compared, tmp_path):
+def test_dots_distinguish_the_systems_that_drop_a_word(page, compared, tmp_path):
     page.goto(compared)
     legend = page.locator(".owners > span")
     assert [text.strip() for text in legend.all_text_contents()] == ["soft", "<b>bounded</b>"]
