@@ -169,6 +169,7 @@ def test_spans_join_neighbors_and_name_the_most_probable_word() -> None:
 def test_summary_counts_sentences() -> None:
     found = omissions(0.9, 0.2, 0.6)
     assert found.summary() == "Of 3 sentences, 2 probably omit a word."
+    assert found.summary(0.45).endswith("possibly omit a word.")
     assert found.summary(0.8) == "Of 3 sentences, 1 probably omits a word."
     assert CoverageCheck("own", ()).summary() == "There are no sentences."
     assert [one.line for one in found.worst(2)] == [1, 3]

@@ -5,6 +5,7 @@ import threading
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
@@ -14,6 +15,7 @@ from playwright.sync_api import Page, expect
 
 from checked_text import TEXTS, made_check
 from made_report import PAIRS, make_report
+from regard.analysis.coverage.result import CoverageCheck
 from regard.api.report import check_report
 from regard.reporting.page import PageCheck, render
 from regard.server.app import create_app
@@ -65,6 +67,28 @@ def test_page_of_a_check_has_marked_words_and_the_worst_first(page, checked):
     assert page.locator(".reference").count() == 0
     for hidden in ("#scores", "#charts", "#reference-marks"):
         expect(page.locator(hidden)).to_be_hidden()
+
+
+def test_page_has_the_order_of_the_check(page, tmp_path):
+    generator = np.random.default_rng(0)
+    texts = [("eins zwei drei", "one two three")] * 40
+    sentences = []
+    for one in made_check(texts).sentences:
+        # Steps of 0.005, so that many percentages are ties or halves.
+        omission, addition = (generator.integers(190, 201, 2) / 200).tolist()
+        sentences.append(
+            replace(
+                one,
+                probabilities={"omission": omission, "addition": addition},
+                omitted=generator.integers(0, 5, 3) / 4,
+            )
+        )
+    found = CoverageCheck("made", tuple(sentences))
+    page.goto(check_report(found, tmp_path / "check.html").as_uri())
+    assert lines(page) == [f"s{one.line}" for one in found.worst()]
+    for error in ("omission", "addition"):
+        page.locator("#sort").select_option(label=f"{error} (probability)")
+        assert lines(page) == [f"s{one.line}" for one in found.worst(error=error)]
 
 
 def test_threshold_moves_the_marks_and_the_sentences_can_be_sorted_by_each_error(page, checked):

@@ -20,6 +20,7 @@ from regard.metrics.alignment import merge_subwords
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
+from regard.models.transformer.config import TransformerConfig
 from regard.reporting.model_card import model_card
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import add_word_links, collect_system, system_maps
@@ -206,11 +207,33 @@ def test_model_card_has_the_properties_of_the_model():
     rows = {name: value for name, value, _ in card.rows()}
     parameters = sum(one.numel() for one in translator.model.parameters())
     assert rows["parameters"] == f"{parameters:,}" and rows["location"] == "nowhere"
-    assert rows["attention"] == "constrained, sparsemax, fertility: constant"
+    assert rows["attention"] == "constrained, sparsemax, scaled_bilinear, fertility: constant"
     # Five words and the special symbols.
     assert rows["tokenizer"] == " → ".join([f"words ({5 + len(SPECIAL_TOKENS)})"] * 2)
     # The size of the training text is unknown without a model directory.
     assert "training text" not in rows
+
+
+@pytest.mark.parametrize(
+    ("attention", "shown"),
+    [
+        ({"kind": "soft"}, "soft, softmax, scaled_bilinear"),
+        ({"kind": "soft", "score_function": "additive"}, "soft, softmax, additive"),
+    ],
+)
+def test_model_card_names_the_score_function(attention, shown):
+    card = model_card(System("one", ("nowhere",), make_translator(attention)))
+    assert card.attention == shown
+
+
+def test_model_card_of_a_transformer_names_its_own_default():
+    sides = {"encoder": {"num_layers": 1}, "decoder": {"num_layers": 1}}
+    config = from_dict(TransformerConfig, {"d_model": 8, "num_heads": 2, "tie_embeddings": "none", **sides})
+    other = make_translator()
+    size = len(other.text.source.vocabulary)
+    translator = Translator(build_model(config, size, size).eval(), other.text, other.search)
+    card = model_card(System("one", ("nowhere",), translator))
+    assert card.attention == "soft, softmax, scaled_dot"
 
 
 def test_model_card_of_a_file_has_only_its_kind_and_path(tmp_path):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, State, squeeze_step
-from regard.attention.scorers import build_scorer
+from regard.attention.scorers import DEFAULT_SCORE_FUNCTION, build_scorer
 from regard.functional.dispatch import accumulation_dtype
 from regard.layers.batched_state import BatchedState
 from regard.layers.step_linear import StepLinear
@@ -79,6 +79,7 @@ class ScorerAttention(Attention):
         """Build the scorer."""
         super().__init__()
         self.memory_size = memory_size
+        self.score_function = score_function or DEFAULT_SCORE_FUNCTION
         self.scorer = build_scorer(score_function, query_size, memory_size, score_hidden_size)
 
     def prepare(self, memory: Memory) -> Memory:

@@ -29,6 +29,7 @@ from regard.registry import NamedRegistry, subclass_of
 from regard.types import Float, Tensor
 
 __all__ = [
+    "DEFAULT_SCORE_FUNCTION",
     "SCORE_FUNCTIONS",
     "SCORE_FUNCTION_HELP",
     "SCORE_HIDDEN_SIZE_HELP",
@@ -49,6 +50,7 @@ SCORE_FUNCTION_HELP = (
     "scaled_bilinear; in multi-head attention scaled_dot; in a convolutional or Hugging Face model dot."
 )
 SCORE_HIDDEN_SIZE_HELP = "Width of the additive scorer's tanh layer. Default: the width of the query."
+DEFAULT_SCORE_FUNCTION = "scaled_bilinear"
 
 
 class AttentionScorer(nn.Module, ABC):
@@ -258,7 +260,7 @@ def build_scorer(
     Raises:
         ConfigError: if there is no such scorer, or it does not support these widths.
     """
-    found = SCORE_FUNCTIONS.get(name or "scaled_bilinear")
+    found = SCORE_FUNCTIONS.get(name or DEFAULT_SCORE_FUNCTION)
     if found is None:
         raise ConfigError(f"score_function {name!r}: expected one of {', '.join(SCORE_FUNCTIONS.names())}")
     return found.build(query_size, memory_size, hidden_size)

@@ -69,7 +69,7 @@ class Description:
         num_parameters: Number of parameters, or of entries of its table; None if unknown.
         attention: Kind of its attention mechanism; `none` without attention.
         normalizer: Transformation of attention scores into weights; None if there is none.
-        score_function: Function that computes the attention scores; None for the default of the model.
+        score_function: Function that computes the attention scores; None if there is none.
     """
 
     kind: str

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
+from regard.attention.scored import ScorerAttention
 from regard.data.batch import Batch
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import EOS, UNK
@@ -101,8 +102,17 @@ class Translator(BaseTranslator):
             num_parameters=sum(math.prod(one.shape) for one in self.model.parameters()),
             attention=getattr(attention, "kind", "none"),
             normalizer=getattr(attention, "normalizer", None),
-            score_function=getattr(attention, "score_function", None),
+            score_function=self._score_function(attention),
         )
+
+    def _score_function(self, attention: Any) -> str | None:
+        """Return the score function of an attention configuration, None without one."""
+        given = getattr(attention, "score_function", "none")
+        if given is not None:
+            return None if given == "none" else given
+        # The default depends on the model, so it is that of the mechanism as it was built.
+        built = (one.score_function for one in self.model.modules() if isinstance(one, ScorerAttention))
+        return next(built, None)
 
     @property
     def resolved_search(self) -> GenerationConfig:

@@ -17,7 +17,7 @@ class ModelCard:
     Attributes:
         kind: Kind of the model, such as `transformer`; `file` for a file of translations.
         paths: Its directories, or the file.
-        attention: Attention mechanism, transformation of scores, and fertilities.
+        attention: Attention mechanism, transformation of scores, score function, and fertilities.
         num_parameters: Number of parameters, or of entries of its table.
         num_pairs: Number of sentence pairs of its training text.
         num_tokens: Number of source and target tokens of its training text.
@@ -45,8 +45,8 @@ class ModelCard:
             (
                 "attention",
                 self.attention,
-                "Attention mechanism, transformation of its scores to weights, and score function unless it "
-                "is the default.",
+                "Attention mechanism, transformation of its scores to weights, score function, and kind of "
+                "fertilities.",
             ),
             ("parameters", parameters, "Number of parameters, or of entries of a phrase table."),
             ("training text", pairs, "Size of the training text after preprocessing."),

@@ -32,10 +32,10 @@ __all__ = ["MARKS", "CheckedSentence", "CoverageCheck", "marked_spans"]
 
 _THRESHOLD = 0.5
 _VERBS: Mapping[SentenceError, tuple[str, str]] = {
-    "omission": ("probably omits a word", "probably omit a word"),
-    "addition": ("probably adds a word", "probably add a word"),
-    "repetition": ("probably repeats a word", "probably repeat a word"),
-    "unrelated": ("is probably unrelated to the source", "are probably unrelated to the source"),
+    "omission": ("{} omits a word", "{} omit a word"),
+    "addition": ("{} adds a word", "{} add a word"),
+    "repetition": ("{} repeats a word", "{} repeat a word"),
+    "unrelated": ("is {} unrelated to the source", "are {} unrelated to the source"),
 }
 MARKS: Mapping[CoverageError, tuple[str, str]] = {
     "omission": ("[", "]"),
@@ -178,7 +178,8 @@ class CoverageCheck(Result):
 
         def key(one: CheckedSentence) -> tuple[float, float]:
             value = one.worst if error is None else one.probabilities[error]
-            return -round(value, 2), -one.expected_errors
+            # The page rounds in the same way, so that its order is the same.
+            return -np.floor(100 * round(value, 4) + 0.5), -one.expected_errors
 
         return sorted(self.sentences, key=key)[:count]
 
@@ -204,7 +205,8 @@ class CoverageCheck(Result):
         if not self.errors:
             return "There are no sentences."
         counts: dict[SentenceError, int] = {error: self.count(error, threshold) for error in self.errors}
-        parts = [f"{count:,} {_VERBS[error][count != 1]}" for error, count in counts.items()]
+        adverb = "probably" if threshold >= 0.5 else "possibly"
+        parts = [f"{count:,} {_VERBS[error][count != 1].format(adverb)}" for error, count in counts.items()]
         return f"Of {len(self):,} sentence{'s' * (len(self) != 1)}, {', '.join(parts)}."
 
     @property

@@ -6,15 +6,20 @@
 const regardMarks = (() => {
   /** The errors: the side of the words, their field in a check, and their names. */
   const KINDS = {
-    omission: { side: "source", field: "omitted", name: "omitted", tip: "Source words that are probably not translated." },
-    addition: { side: "target", field: "added", name: "added", tip: "Target words that probably translate nothing in the source." },
-    repetition: { side: "target", field: "repeated", name: "repeated", tip: "Target words that probably repeat others, without a repetition in the source." },
-    unrelated: { side: null, name: "unrelated", tip: "The translation is probably that of another sentence." },
+    omission: { side: "source", field: "omitted", name: "omitted", tip: "Source words that are not translated, according to the detector." },
+    addition: { side: "target", field: "added", name: "added", tip: "Target words that translate nothing in the source, according to the detector." },
+    repetition: { side: "target", field: "repeated", name: "repeated", tip: "Target words that repeat others, without a repetition in the source, according to the detector." },
+    unrelated: { side: null, name: "unrelated", tip: "The translation is that of another sentence, according to the detector." },
   };
   const TEXTS = { source: "source", target: "translation" };
 
   function percent(p) {
     return `${p > 0 && p < 0.005 ? "< 1" : p < 1 && p > 0.995 ? "> 99" : Math.round(100 * p)} %`;
+  }
+
+  /** Return the adverb for errors with at least this probability. */
+  function adverb(threshold) {
+    return threshold < 0.5 ? "possibly" : "probably";
   }
 
   /** Return the words of one side as the detector splits the text. */
@@ -115,5 +120,5 @@ const regardMarks = (() => {
     });
   }
 
-  return { KINDS, errors, expected, find, listed, mark, percent, samples, sentence, words };
+  return { KINDS, adverb, errors, expected, find, listed, mark, percent, samples, sentence, words };
 })();

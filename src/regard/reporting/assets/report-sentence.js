@@ -11,6 +11,10 @@ const reportSentence = (() => {
   const priors = kinds.some((kind) => kind[2]);
   const drawable = data.systems.map((system, i) => i).filter((i) => data.systems[i].own.length || data.systems[i].forced.length);
   if (drawable.length > 1) [look.first, look.second] = drawable;
+  const COUNT_TIPS = {
+    repeated: "Number of words that the translation repeats more often than the reference.",
+    dropped: "Number of source words with a link to the reference but not to the translation.",
+  };
   // The marks of words: those of the detector, or those that compare with the reference.
   const marking = { by: data.check ? "detector" : "reference", from: data.check ? data.check.threshold : 0 };
 
@@ -60,6 +64,12 @@ const reportSentence = (() => {
     return word;
   }
 
+  /** Return the legend of these dots. */
+  function owners() {
+    return element("p", { class: "soft owners" }, "A dot at a marked source word has the color of a system that drops the word: ",
+      ...data.systems.map((system, i) => element("span", { class: `system-${i % 6}` }, element("span", { class: "owner" }), " ", element("bdi", {}, system.name))));
+  }
+
   function sourceMarks(sentence) {
     const by = new Map();
     if (marking.by === "detector")
@@ -102,9 +112,12 @@ const reportSentence = (() => {
       const bad = (figure.key === "rep" || figure.key === "drop") && value > 0;
       if ((figure.key === "rep" || figure.key === "drop") && !bad) return null;
       if (!bad) return element("span", { class: "tag", title: SENTENCE_TIPS[figure.key] }, `${figure.name} ${shown(value, figure.digits)}`);
-      // The number of marked words; the figures weight repetitions, and are those of the table of scores.
-      const kind = figure.key === "rep" ? "repeated" : "dropped", marked = data.sentences[index].systems[system][kind] || [];
-      return element("span", { class: `tag ${kind}`, title: `Number of words. ${SENTENCE_TIPS[figure.key]}` }, `${kind} ${marked.length || shown(value, figure.digits)}`);
+      // The number of words with this mark; the figures weight repetitions, and are those of the table of scores.
+      const kind = figure.key === "rep" ? "repeated" : "dropped", count = (data.sentences[index].systems[system][kind] || []).length;
+      const text = `${kind} ${count || shown(value, figure.digits)}`;
+      // Next to the marks of a detector, the tag has no color, because other words are marked.
+      return marking.by === "detector" ? element("span", { class: "tag", title: `${COUNT_TIPS[kind]} These words are not marked here.` }, `by reference: ${text}`)
+        : element("span", { class: `tag ${kind}`, title: COUNT_TIPS[kind] }, text);
     })).filter(Boolean);
   }
 
@@ -250,7 +263,7 @@ const reportSentence = (() => {
     const found = [];
     if (own.check) for (const [kind, { name, tip }] of Object.entries(regardMarks.KINDS)) {
       const words = regardMarks.listed(own.check, kind, marking.from);
-      if (words) found.push([`${marking.from < 0.5 ? "possibly" : "probably"} ${name}`, words, `${tip} With a probability of at least ${regardMarks.percent(marking.from)}, by the detector ${data.check.detector}.`]);
+      if (words) found.push([`${regardMarks.adverb(marking.from)} ${name}`, words, `${tip} With a probability of at least ${regardMarks.percent(marking.from)}, by the detector ${data.check.detector}.`]);
     }
     if (own.source_words) found.push(["source words of this system", source.join(" "), "The tokenizers of this system split the source into these words."]);
     if (own.dropped && own.dropped.length) found.push(["dropped", own.dropped.map((i) => source[i]).join(", "), SENTENCE_TIPS.drop]);
@@ -312,5 +325,5 @@ const reportSentence = (() => {
     tint(card, null, 0);
   }
 
-  return { card, open, close, marking };
+  return { card, open, close, marking, owners };
 })();

@@ -10,12 +10,12 @@ const reportSummary = (() => {
     unrelated: ["translates another sentence", "translate another sentence"],
   };
   const TIPS = {
-    omission: "Sentences of which a source word is probably not translated.",
+    omission: "Sentences with a source word that is not translated, according to the detector.",
     drop: "Sentences with a source word that is linked to the reference but not to the translation.",
-    repetition: "Sentences whose translation probably repeats a word without a repetition in the source.",
+    repetition: "Sentences whose translation repeats a word without a repetition in the source, according to the detector.",
     rep: "Sentences whose translation repeats a word or a pair of words more often than the reference.",
-    addition: "Sentences whose translation probably has a word that translates nothing in the source.",
-    unrelated: "Sentences whose translation is probably that of another sentence.",
+    addition: "Sentences whose translation has a word that translates nothing in the source, according to the detector.",
+    unrelated: "Sentences whose translation is that of another sentence, according to the detector.",
   };
 
   /** Return the number of sentences of a system with each error, as [key of its figure, number, smallest value]. */
@@ -35,18 +35,18 @@ const reportSummary = (() => {
     const found = all.filter(([, count]) => count);
     const name = data.systems.length > 1 ? [element("bdi", { class: "name" }, data.systems[system].name), ": "] : [];
     const line = element("p", { class: `verdict system-${system % 6}` }, ...name);
-    const probably = marking.by === "detector" ? "probably " : "";
+    const adverb = marking.by === "detector" ? `${regardMarks.adverb(marking.from)} ` : "";
     const whole = total.toLocaleString("en");
     if (!found.length) {
       const verbs = all.filter(([key]) => key !== "unrelated").map(([key]) => VERBS[key][0]);
-      line.append(`${name.length ? "none" : "None"} of the ${whole} sentences ${probably}${verbs.join(" or ")} a word.`);
+      line.append(`${name.length ? "none" : "None"} of the ${whole} sentences ${adverb}${verbs.join(" or ")} a word.`);
       return line;
     }
     found.forEach(([key, count, from], i) => {
       const number = element("button", { type: "button", class: "tally", title: `${TIPS[key]} Click to list them.` }, count.toLocaleString("en"));
       number.addEventListener("click", () => pick(key, system, from));
       const noun = key === "unrelated" ? "" : i ? " one" : " a word";
-      line.append(i ? ", " : "", number, i ? " " : ` of ${whole} sentences ${probably}`, VERBS[key][count === 1 ? 0 : 1], noun);
+      line.append(i ? ", " : "", number, i ? " " : ` of ${whole} sentences ${adverb}`, VERBS[key][count === 1 ? 0 : 1], noun);
     });
     line.append(".");
     return line;

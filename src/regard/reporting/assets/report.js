@@ -5,6 +5,8 @@
   const { data, element, words, SENTENCE_TIPS } = reportData;
   const byId = (id) => document.getElementById(id);
   const PAGE = 50;
+  /** The keys of the probabilities of a detector. */
+  const DETECTED = ["check", ...Object.keys(regardMarks.KINDS)];
   // The worst sentences come first: those of a detector, or else by dropped and repeated words.
   const start = data.figures.findIndex((figure) => figure.key === (data.check ? "check" : "wrong"));
   const first = { figure: start < 0 ? null : start, of: "0", down: start >= 0 };
@@ -38,7 +40,7 @@
       if (state.high !== null && (own === null || own > state.high)) return false;
       return wanted.every((word) => text(i).includes(word));
     });
-    const checked = state.figure !== null && data.figures[state.figure].key === "check" && !state.of.includes("-");
+    const checked = state.figure !== null && DETECTED.includes(data.figures[state.figure].key) && !state.of.includes("-");
     const expected = (i) => {
       const { check } = data.sentences[i].systems[Number(state.of)];
       return check ? regardMarks.expected(check) : 0;
@@ -48,7 +50,7 @@
       if (one === null || other === null) return (one === null) - (other === null) || a - b;
       const [high, low] = state.down ? [a, b] : [b, a];
       if (!checked) return (state.down ? other - one : one - other) || a - b;
-      // Probabilities that look equal are equal here; then the expected number of wrong words decides.
+      // As in `CoverageCheck.worst`: of equal percentages, the expected number of wrong words decides.
       return Math.round(100 * value(low)) - Math.round(100 * value(high)) || expected(low) - expected(high) || a - b;
     });
   }
@@ -177,7 +179,7 @@
       state.figure = event.target.value === "" ? null : Number(event.target.value);
       const key = state.figure === null ? "" : data.figures[state.figure].key;
       // The worst sentences come first.
-      state.down = ["rep", "drop", "wrong", "entropy", "check", ...Object.keys(regardMarks.KINDS)].includes(key);
+      state.down = ["rep", "drop", "wrong", "entropy", ...DETECTED].includes(key);
       named();
       renew();
     });
@@ -196,6 +198,10 @@
   /** Fill in the line of the detector: a legend of its marks, the smallest marked probability, and the kind of marks. */
   function marks() {
     byId("reference-marks").hidden = byId("map-keys").hidden = !data.reference;
+    if (data.systems.length > 1) {
+      byId("marks").append(reportSentence.owners());
+      byId("marks").hidden = false;
+    }
     if (!data.check) return;
     const { marking } = reportSentence, { detector } = data.check;
     const shown = element("output", { for: "from" }, regardMarks.percent(marking.from));
@@ -207,8 +213,9 @@
       show();
     });
     const legend = element("p", { class: "soft" }, "Marks of the detector ", element("b", {}, detector), ": ",
-      ...regardMarks.samples(element, detector), "The stronger a mark, the more probable is the error.", data.systems.length > 1 ? " Dots have the colors of the systems that omit a source word." : "");
-    byId("marks").append(legend, element("label", {}, element("span", {}, "Mark words from "), from, " ", shown));
+      ...regardMarks.samples(element, detector), "The stronger a mark, the more probable is the error.");
+    byId("marks").prepend(legend);
+    byId("marks").append(element("label", {}, element("span", {}, "Mark words from "), from, " ", shown));
     if (data.reference) {
       const by = element("select", { class: "field", id: "by" });
       options(by, [["detector", "the detector"], ["reference", "a comparison with the reference"]]);
