@@ -12,7 +12,7 @@ from pathlib import Path
 __all__ = ["INSTALLS", "ROOT", "Block", "blocks", "pages", "runnable"]
 
 ROOT = Path(__file__).resolve().parents[1]
-INSTALLS = ("pip ", "pipx ", "uv ", "git ", "python3 -m venv", ". .venv", "cd ")
+INSTALLS = (". activate", "pip ", "pipx ", "uv ", "git ", "python3 -m venv", ". .venv", "cd ")
 """Beginnings of lines that install regard; the gate runs those of the README."""
 
 _MARK = re.compile(r"<!-- (long|illustration) -->")
