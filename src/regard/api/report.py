@@ -243,7 +243,14 @@ def check_systems(
     detection: ReportCheck,
     num_threads: int,
 ) -> PageCheck:
-    """Return the errors that a detector finds in the translations of all systems."""
+    """Return the errors that a detector finds in the translations of all systems.
+
+    Args:
+        systems: The systems.
+        pairs: Source and reference of each sentence.
+        detection: The detector.
+        num_threads: Number of threads of the word aligner. 0 uses all processors.
+    """
     sources, sentences = [source for source, _ in pairs], []
     for system in systems:
         outputs = [one.text for one in system.sentences]

@@ -111,7 +111,8 @@ class Batch:
         """Return a copy on another device."""
         target = None if self.target is None else self.target.to(device)
         bounds = (None if one is None else one.to(device) for one in (self.upper_bounds, self.lower_bounds))
-        return Batch(self.source.to(device), target, self.rows.to(device), *bounds)
+        scored = None if self.scored is None else self.scored.to(device)
+        return Batch(self.source.to(device), target, self.rows.to(device), *bounds, scored=scored)
 
     def with_targets(self, owners: Int[Tensor, "N"], targets: PaddedSequences) -> "Batch":
         """Return N pairs of a source sentence of this batch and another target sentence.
