@@ -49,7 +49,7 @@ KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
     "omission": ("deletion", "truncation"),
     "addition": ("insertion",),
 }
-SETTINGS = ("max_span", "margin", "candidates")
+SETTINGS = ("max_span", "candidates")
 Scores = list[PairScores]
 
 
@@ -191,7 +191,6 @@ def main() -> None:
     parser.add_argument("--split", default="val")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--max-span", type=int, default=ContrastiveConfig().max_span)
-    parser.add_argument("--margin", type=float, default=ContrastiveConfig().margin)
     parser.add_argument("--candidates", type=float, default=ContrastiveConfig().candidates)
     parser.add_argument("--sentences", type=int, default=64)
     parser.add_argument("--length", type=int, default=20, help="Words of a sentence, with its marks.")

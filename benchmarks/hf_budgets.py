@@ -1,7 +1,7 @@
 """Budgets of attention in a fine-tuned Marian-type model: REP and DROP before and after.
 
-    python benchmarks/hf_budgets.py DIRECTORY [--pairs 8000] [--steps 800] [--more-steps 300] [--width 128]
-        [--layers 2] [--batch-size 64] [--test-size 200] [--json FILE]
+    python benchmarks/hf_budgets.py DIRECTORY [--pairs 20000] [--steps 4000] [--more-steps 500]
+        [--width 128] [--layers 2] [--batch-size 64] [--test-size 200] [--json FILE]
 
 Makes a small model of the Marian type with random weights, trains it on the phrasebook with softmax, and
 fine-tunes it with constrained sparsemax in the cross-attention of every decoder layer, whose source words
@@ -101,7 +101,7 @@ def train(
         "batch_size": batch_size,
         "batch_unit": "sentences",
         "optimizer": {"kind": "adam", "learning_rate": 2e-3 if start is None else 5e-4, "max_grad_norm": 1.0},
-        "lr_scheduler": {"kind": "constant"},
+        "lr_scheduler": {"kind": "constant", "warmup_steps": 200},
         "max_steps": steps,
         "validation": {"every_steps": max(steps, 1)},
     }
@@ -131,9 +131,9 @@ def main() -> None:
     """Train, measure and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("directory", type=Path, help="directory of all files")
-    parser.add_argument("--pairs", type=int, default=8000, help="number of training pairs")
-    parser.add_argument("--steps", type=int, default=800, help="training steps with softmax")
-    parser.add_argument("--more-steps", type=int, default=300, help="steps of fine-tuning")
+    parser.add_argument("--pairs", type=int, default=20_000, help="number of training pairs")
+    parser.add_argument("--steps", type=int, default=4000, help="training steps with softmax")
+    parser.add_argument("--more-steps", type=int, default=500, help="steps of fine-tuning")
     parser.add_argument("--width", type=int, default=128, help="dimension of the model")
     parser.add_argument("--layers", type=int, default=2, help="number of encoder and of decoder layers")
     parser.add_argument("--batch-size", type=int, default=64, help="sentences per training step")

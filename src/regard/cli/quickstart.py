@@ -126,7 +126,7 @@ def _print_next_steps(console: Console, directory: Path, report: Path) -> None:
         f"{report}        # open this page in a browser: both models on the same sentences",
         f"echo 'Der Hund schläft.' | regard translate {model} --show-attention",
         f"regard serve {model}        # translate and drag bounds in a browser; needs the extra serve",
-        f"regard check {corpus}/test.de {corpus}/test.en --checker {directory}/checker        # any text",
+        f"regard check {corpus}/test.de {corpus}/test.en --checker {model}/checker        # any text",
         f"regard train {model}/config.toml model.attention.normalizer=softmax --output-dir {directory}/mine",
         "regard config        # all options; recipes/ has configurations for real data",
     ):

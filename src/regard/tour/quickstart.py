@@ -13,6 +13,7 @@ from typing import Any, Literal
 from regard.analysis.errors import SentenceErrors
 from regard.analysis.inputs import Progress, no_progress
 from regard.api.check import CoverageModel
+from regard.api.companions import Companions
 from regard.api.report import ReportCheck, check_systems
 from regard.data.files import write_atomic
 from regard.reporting.page import Report, render
@@ -126,10 +127,13 @@ def run_quickstart(
         costs[system] = tour.train(system, progress)
     on_stage("4. Translation of the test set and comparison")
     report = collect_report(tour, costs, track, "Quickstart: soft and constrained attention")
-    check = ReportCheck(checker=_checker(tour))
-    found = check_systems(report.systems, report.sentence_pairs, check, 0)
     # The costs of two models of the same size are left to `regard tour`.
-    report = replace(report, check=found, columns={})
+    report = replace(report, columns={})
+    # A later report of the bounded model uses the same coverage model.
+    checker = Companions(tour.model_dir(QUICKSTART_SYSTEMS[-1])).checker()
+    if checker is not None:
+        check = ReportCheck(checker=CoverageModel(checker))
+        report = replace(report, check=check_systems(report.systems, report.sentence_pairs, check, 0))
     path = directory / _PAGE_FILE
     write_atomic(path, render(report).encode())
     systems = tuple(
@@ -144,14 +148,6 @@ def run_quickstart(
     )
     elapsed = time.monotonic() - start
     return QuickstartResult(systems, dict(report.scores.signatures), path, elapsed, _find_example(report))
-
-
-def _checker(tour: Tour) -> CoverageModel:
-    """Return the coverage model of the training text; it is trained if it does not exist."""
-    directory = tour.output_dir / "checker"
-    if not directory.exists():
-        CoverageModel.train(tour.corpus_path("train", "de"), tour.corpus_path("train", "en")).save(directory)
-    return CoverageModel.load(directory)
 
 
 _KINDS = {"soft": "soft attention", "constrained": "attention bounded by fertilities"}

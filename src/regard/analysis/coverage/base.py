@@ -62,26 +62,19 @@ class ContrastiveConfig:
     """Settings of contrastive conditioning."""
 
     max_span: int = option(
-        default=4,
+        default=5,
         help="Maximum number of words in a span that is left out. The text between two punctuation marks may "
         "be longer.",
         ge=1,
         le=100,
     )
-    margin: float = option(
-        default=1.0,
-        help="Loss of log-probability, in nats, up to which a span is extended by its neighboring words. A "
-        "large margin scores all spans.",
-        ge=0,
-        le=1e6,
-    )
     candidates: float = option(
         default=0.5,
-        help="Share of the words of a sentence that are left out one by one: those with the highest "
-        "scores of the detector `combined` if there is a model of good translations, otherwise those of "
-        "`attention`. 1 leaves out every word, as do models without attention.",
+        help="Number of spans that are left out, per word of the sentence: those with the highest scores of "
+        "the detector `combined` if there is a model of good translations, otherwise those of `attention`. "
+        "For models without attention, every word is left out first. 100 leaves out all spans.",
         gt=0,
-        le=1,
+        le=100,
     )
 
 

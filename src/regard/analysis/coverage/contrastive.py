@@ -8,11 +8,10 @@ A span of the translation is added if, for a model of the other direction, the s
 it. Both probabilities are those of the same sequence, so that a normalization by its length, as in the
 paper's code, does not change the decision.
 
-The paper leaves out the constituents of a parse tree. Here, no parser is needed: single words and the text
-between punctuation marks are left out first, and a span is extended by its neighbors as long as little
-probability is lost (`ContrastiveConfig.margin`).
-
-Fewer words are left out if there is evidence about them (`ContrastiveConfig.candidates`).
+The paper leaves out the constituents of a parse tree. Here, no parser is needed: the text between punctuation
+marks is left out, and those spans of up to `ContrastiveConfig.max_span` words with the most evidence for an
+error. The evidence of a span is the sum of its words' evidence above the mean of the sentence. It comes from
+another detector, or without one from the gains of the single words, which are then left out first.
 
 The score is sigmoid(gain / (|y| + 1)), with the number of words |y| of y. It is above 0.5 if the paper's
 decision is an error. Without the division, it would be the posterior probability of the shorter source; with
@@ -46,6 +45,7 @@ from regard.types import Float
 __all__ = ["ContrastiveDetector", "SpanGains", "score_spans"]
 
 _log = logging.getLogger(__name__)
+_MAX_LOSS = 10.0  # gain of a word as evidence: nats
 _BLOCK = 1_000  # sentence pairs whose spans are scored together
 
 WordSpan = tuple[int, int]
@@ -88,21 +88,10 @@ class SpanGains:
                 found[first:last] = np.maximum(found[first:last], gain)
         return found
 
-    def first_spans(self, suspicion: Float[np.ndarray, "S"] | None, share: float) -> list[WordSpan]:
-        """Return single units, and the spans between punctuation marks.
-
-        Args:
-            suspicion: Evidence for an error of each word. Default: all units are returned.
-            share: Share of the units, those with the highest evidence.
-        """
+    def clauses(self) -> list[WordSpan]:
+        """Return the spans between punctuation marks, each with one of the marks around it."""
         units = self.text.units
-        # Without its only unit, the line has nothing left that could be translated.
-        if len(units) < 2:
-            return []
-        spans = dict.fromkeys(units)
-        if suspicion is not None:
-            order = np.argsort([-suspicion[first:last].max() for first, last in units], kind="stable")
-            spans = dict.fromkeys(units[i] for i in order[: max(2, math.ceil(share * len(units)))])
+        found: dict[WordSpan, None] = {}
         start = 0
         for i in range(1, len(units) + 1):
             # Words between two units that belong to neither are punctuation marks.
@@ -115,28 +104,34 @@ class SpanGains:
             elif start:
                 first = units[start - 1][1]
             if i - start < len(units):
-                spans[first, last] = None
+                found[first, last] = None
             start = i
-        return list(spans)
+        return list(found)
 
-    def extended_spans(self, size: int, margin: float) -> list[WordSpan]:
-        """Return spans of `size` units that extend promising spans of one unit less.
+    def likely_spans(
+        self, evidence: Float[np.ndarray, "S"] | None, config: ContrastiveConfig
+    ) -> list[WordSpan]:
+        """Return the spans with the most evidence for an error.
 
-        A span is promising if it loses at most `margin` nats.
+        The span of all units is excluded, because the rest of the line would be empty.
 
         Args:
-            size: Number of units.
-            margin: The limit, in nats.
+            evidence: Evidence for an error of each word. Default: the gains of the units, which are known.
+            config: The number and the maximum size of the spans.
         """
         units = self.text.units
-        found: dict[WordSpan, None] = {}
-        # The span of all units is excluded, because the rest of the line would be empty.
-        for i in range(len(units) - size + 1) if size < len(units) else ():
-            span = units[i][0], units[i + size - 1][1]
-            shorter = (span[0], units[i + size - 2][1]), (units[i + 1][0], span[1])
-            if span not in self.gains and any(self.gains.get(own, -math.inf) >= -margin for own in shorter):
-                found[span] = None
-        return list(found)
+        if evidence is None:
+            of_units = np.array([max(self.gains[unit], -_MAX_LOSS) for unit in units])
+        else:
+            of_units = np.array([evidence[first:last].max() for first, last in units])
+        sums = np.concatenate([[0.0], np.cumsum(of_units - of_units.mean())])
+        found = [
+            (sums[i + size] - sums[i], (units[i][0], units[i + size - 1][1]))
+            for size in range(1, min(config.max_span, len(units) - 1) + 1)
+            for i in range(len(units) - size + 1)
+        ]
+        found.sort(key=lambda one: -one[0])
+        return [span for _, span in found[: math.ceil(config.candidates * len(units))]]
 
 
 def score_spans(
@@ -154,29 +149,30 @@ def score_spans(
         translator: A translator from the first to the second side of the pairs.
         pairs: The pairs.
         config: The spans.
-        suspicion: Evidence for an omission of each word, by which the spans of one word are selected.
-            Default: all words are left out.
+        suspicion: Evidence for an omission of each word, by which the spans are selected. Default: the gains
+            of all words, which are left out one by one in a first pass.
     """
     texts = [(SideText.of(pair, 0), SideText.of(pair, 1)) for pair in pairs]
     found = [SpanGains(own, other.line, len(other.spans) + 1) for own, other in texts]
     # Empty sides have no probability to compare.
     active = [row for row, (own, other) in enumerate(texts) if len(own.units) > 1 and other.spans]
-    evidence = [None] * len(pairs) if suspicion is None else suspicion
-    spans = {row: found[row].first_spans(evidence[row], config.candidates) for row in active}
+    # In a line of one unit, nothing would be left that could be translated.
+    spans = {row: found[row].clauses() for row in active}
+    for row in active:
+        if suspicion is None:
+            spans[row] += found[row].text.units
+        else:
+            spans[row] += found[row].likely_spans(suspicion[row], config)
     lines = {(found[row].text.line, found[row].condition): None for row in active}
-    lines |= _shortened(found, spans)
-    known = _log_probabilities(translator, lines)
+    known = _log_probabilities(translator, lines | _shortened(found, spans))
     whole = {row: known[found[row].text.line, found[row].condition] for row in active}
     for row in [row for row in active if math.isnan(whole[row])]:
         _log.warning("a pair cannot be scored, so that nothing is found in it: %s", found[row].text.line)
         del spans[row]
     _add_gains(found, spans, known, whole)
-    for size in range(2, config.max_span + 1):
-        spans = {row: new for row in spans if (new := found[row].extended_spans(size, config.margin))}
-        if not spans:
-            break
-        known = _log_probabilities(translator, _shortened(found, spans))
-        _add_gains(found, spans, known, whole)
+    if suspicion is None:
+        spans = {row: found[row].likely_spans(None, config) for row in spans}
+        _add_gains(found, spans, _log_probabilities(translator, _shortened(found, spans)), whole)
     return found
 
 
@@ -189,6 +185,7 @@ def _shortened(found: Sequence[SpanGains], spans: Mapping[int, Sequence[WordSpan
         (found[row].text.without(*span), found[row].condition): None
         for row, own in spans.items()
         for span in own
+        if span not in found[row].gains
     }
 
 
@@ -206,7 +203,7 @@ def _add_gains(
     """Add the gains of spans whose log-probabilities are known."""
     for row, own in spans.items():
         one = found[row]
-        for span in own:
+        for span in [span for span in own if span not in one.gains]:
             gain = known[one.text.without(*span), one.condition] - whole[row]
             one.gains[span] = -math.inf if math.isnan(gain) else gain
 
@@ -266,9 +263,9 @@ class ContrastiveDetector(Detector):
         config, model = self.inputs.contrastive, self.inputs.model
         for start in range(0, len(pairs), _BLOCK):
             block, suspicion = directed[start : start + _BLOCK], None
-            if config.candidates < 1 and model is not None:
+            if model is not None:
                 combined = build_detector("combined", self.inputs)
                 suspicion = [one.words[error] for one in combined.detect(pairs[start : start + _BLOCK])]
-            elif config.candidates < 1 and "attention" in translator.capabilities:
+            elif "attention" in translator.capabilities:
                 suspicion = missing_attention(translator, block)
             yield from score_spans(translator, block, config, suspicion)
