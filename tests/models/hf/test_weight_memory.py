@@ -1,4 +1,4 @@
-"""A model that does not fit into memory is refused before its weights are loaded."""
+"""A model that does not fit into memory is refused before its weights are loaded, or distributed."""
 
 # pyright: basic
 
@@ -10,23 +10,50 @@ pytest.importorskip("transformers", reason="needs transformers: pip install 'reg
 
 from transformers.utils import logging
 
+import regard
 from hf import tiny
-from regard.errors import CheckpointError
+from regard.errors import CheckpointError, UsageError
 from regard.experiment import load_model
 from regard.models.hf import memory
 
+SOURCES = ["a small dog .", "the cat sleeps", "a man"]
 
-def test_model_larger_than_memory_is_refused_with_both_sizes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+
+@pytest.fixture
+def t5(tmp_path: Path) -> tuple[Path, int]:
+    """A model directory, and the number of bytes of the weights."""
     logging.disable_progress_bar()
-    model = tiny.t5(tmp_path)
-    count = sum(parameter.numel() for parameter in model.parameters())
-    monkeypatch.setattr(memory, "available_memory", lambda: 4 * count)
-    load_model(tmp_path, "cpu")
-    monkeypatch.setattr(memory, "available_memory", lambda: 4 * count - 1)
-    with pytest.raises(CheckpointError, match=rf"{count:,} parameters and needs 0\.0 GB of memory"):
-        load_model(tmp_path, "cpu")
+    return tmp_path, 4 * sum(parameter.numel() for parameter in tiny.t5(tmp_path).parameters())
+
+
+def test_model_larger_than_memory_is_refused_with_both_sizes(t5, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, size = t5
+    monkeypatch.setattr(memory, "find_spec", lambda name: None)
+    monkeypatch.setattr(memory, "available_memory", lambda: size)
+    load_model(directory, "cpu")
+    monkeypatch.setattr(memory, "available_memory", lambda: size - 1)
+    message = rf"{size // 4:,} parameters and needs 0\.0 GB of memory.*or install accelerate"
+    with pytest.raises(CheckpointError, match=message):
+        load_model(directory, "cpu")
+
+
+def test_accelerate_keeps_a_part_of_a_large_model_on_the_disk(
+    t5, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("accelerate", reason="needs accelerate")
+    directory, size = t5
+    whole = regard.load(directory, device="cpu")
+    monkeypatch.setattr(memory, "available_memory", lambda: int(0.8 * size))
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    parts = regard.load(directory, device="cpu")
+    assert "a part of the weights elsewhere" in caplog.text
+    model = parts.translator.model
+    assert 0 < sum(parameter.is_meta for parameter in model.parameters()) < len(list(model.parameters()))
+    found, expected = (one.translate(SOURCES) for one in (parts, whole))
+    assert [one.text for one in found] == [one.text for one in expected]
+    assert [one.score for one in found] == pytest.approx([one.score for one in expected])
+    with pytest.raises(UsageError, match="bfloat16 is not available for a model larger"):
+        regard.load(directory, device="cpu", precision="bfloat16")
 
 
 def test_available_memory_is_that_of_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

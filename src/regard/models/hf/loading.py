@@ -23,7 +23,7 @@ from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.hf.generation import GENERATION_CONFIG
-from regard.models.hf.memory import check_memory
+from regard.models.hf.memory import choose_placement
 from regard.types import Int, Tensor
 
 __all__ = [
@@ -199,8 +199,13 @@ def _create(transformers: Any, kind: str, config: Any, directory: Path) -> Any:
         return getattr(transformers, kind).from_config(config, trust_remote_code=False)
 
 
-def _check_sizes(transformers: Any, kind: str, config: Any, directory: Path, files: Iterable[Path]) -> None:
+def _check_sizes(
+    transformers: Any, kind: str, config: Any, directory: Path, files: Iterable[Path], whole: bool = False
+) -> dict[str, Any]:
     """Compare the number of parameters with the headers of the weight files, before allocating memory.
+
+    Returns:
+        Where the weights are kept; see `choose_placement`.
 
     Raises:
         CheckpointError: if the model has far more parameters than the weight files, a header is broken, or
@@ -216,7 +221,7 @@ def _check_sizes(transformers: Any, kind: str, config: Any, directory: Path, fil
             f"{directory / HF_CONFIG}: describes a model of {num_needed:,} parameters, but the weight files "
             f"contain {num_stored:,}"
         )
-    check_memory(directory, num_needed)
+    return choose_placement(directory, num_needed, whole)
 
 
 def _shapes(file: Path) -> list[tuple[int, ...]]:
@@ -247,14 +252,13 @@ def _load(kind: str, directory: Path, weights: bool, optional: Iterable[str] = (
         config = _config(transformers, directory, **changes)
         if not weights:
             # The configuration is in `pretrained/NAME/` of a model directory, the weights are two levels up.
-            _check_sizes(
-                transformers, kind, config, directory, [directory.parent.parent / "model.safetensors"]
-            )
+            stored = directory.parent.parent / "model.safetensors"
+            _check_sizes(transformers, kind, config, directory, [stored], whole=True)
             model = _create(transformers, kind, config, directory)
             if (directory / GENERATION_CONFIG).is_file():
                 model.generation_config = transformers.GenerationConfig.from_pretrained(directory)
             return model.float()
-        _check_sizes(transformers, kind, config, directory, weight_files(directory))
+        placement = _check_sizes(transformers, kind, config, directory, weight_files(directory))
         with convert_errors(CheckpointError, f"{directory}: transformers cannot read the weights"):
             model, info = getattr(transformers, kind).from_pretrained(
                 directory,
@@ -267,6 +271,7 @@ def _load(kind: str, directory: Path, weights: bool, optional: Iterable[str] = (
                 ignore_mismatched_sizes=True,
                 dtype=torch.float32,
                 output_loading_info=True,
+                **placement,
             )
     for name, own, wanted in sorted(info["mismatched_keys"]):
         raise CheckpointError(
