@@ -168,6 +168,29 @@ def test_attention_equals_that_of_the_library_at_the_source(name: str, causal_di
 
 
 @families
+def test_gradients_equal_those_of_the_embeddings_in_the_library(name: str, causal_dir: CausalDir) -> None:
+    model, (own, tokenizer) = regard.load(causal_dir(name), device="cpu"), library(causal_dir(name))
+    forced = list(
+        model.translator.with_search({"map": "gradient"}).force_decode(zip(LINES, TARGETS, strict=True))
+    )
+    for line, target, found in zip(LINES, TARGETS, forced, strict=True):
+        assert found is not None and found.contributions is not None
+        prompt, ids = prompt_encoding(tokenizer, line)["input_ids"], model.text.target.encode(target)
+        reference = model.translator.model.token_ids[torch.tensor(ids)].tolist()
+        embedded = own.get_input_embeddings()(torch.tensor([[*prompt, *reference]])).detach()
+        scale = torch.ones(1, embedded.shape[1], 1, requires_grad=True)
+        logits = own(inputs_embeds=embedded * scale).logits[0].log_softmax(dim=-1)
+        # The source and its sinks; after them, the template ends the prompt.
+        size = found.contributions.shape[1] - 2
+        start = len(model.translator.model.layout.before)
+        for t, token in enumerate(reference):
+            (gradient,) = torch.autograd.grad(logits[len(prompt) - 1 + t, token], scale, retain_graph=True)
+            expected = gradient[0, start : start + size, 0].numpy()
+            assert np.allclose(found.contributions[t, :size], expected, atol=1e-4)
+        assert np.abs(found.contributions).max() > 1e-3 and not found.contributions[:, size:].any()
+
+
+@families
 def test_translations_and_scores_do_not_depend_on_the_batch(name: str, causal_dir: CausalDir) -> None:
     model = regard.load(causal_dir(name), device="cpu")
     together, alone = (translate(model, LINES, 3, batch_size=size) for size in (3, 1))

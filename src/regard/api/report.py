@@ -16,14 +16,15 @@ from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.check import CoverageModel, check
-from regard.api.companions import FEW_PAIRS, Companions
+from regard.api.companions import Companions
 from regard.api.loading import load_systems, load_translator, lock_models, name_models, training_size
+from regard.api.report_notes import few_pairs_notes, page_notes
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
 from regard.data.hf import is_hf_directory
 from regard.data.links import GoldLinks, check_links
 from regard.errors import DataError, UsageError
-from regard.metrics.translation import check_tokenizer, looks_tokenized
+from regard.metrics.translation import check_tokenizer
 from regard.reporting.page import PageCheck, Report, render
 from regard.reporting.scores import ScoreTable, compute_scores
 from regard.reporting.systems import SentenceResult, SystemResults, add_word_links, collect_system
@@ -169,7 +170,7 @@ def report(
     with open_atomic(path) as file, lock_models(named.values()):
         num_threads = settings.get("num_threads")
         companions = Companions.of(named.values(), num_threads or 0) if options.train_missing else None
-        few_pairs = _few_pairs_notes(companions if aligner is None or _needs_model(options.check) else None)
+        few_pairs = few_pairs_notes(companions if aligner is None or _needs_model(options.check) else None)
         detection = _detection(options.check, companions, num_threads or 0)
         if aligner is None and companions is not None:
             aligner = companions.aligner()
@@ -232,7 +233,7 @@ def _page(
         systems,
         compute_scores(systems, pairs, options.tokenize, options.lowercase, options.meteor, gold),
         gold,
-        _notes(systems, text, options),
+        page_notes(systems, text, options.tokenize),
         date=date.today().isoformat(),
     )
 
@@ -359,40 +360,3 @@ def _add_links(
     for note in linker.unknown_word_notes(words):
         _log.warning("%s", note)
     return [add_word_links(system, linker.align) for system in systems]
-
-
-def _notes(systems: Sequence[SystemResults], text: ParallelText, options: ReportOptions) -> list[str]:
-    """Return notes for the reader of the page, such as the number of skipped lines."""
-    notes: list[str] = []
-    num_lines = len(systems[0].sentences)
-    if num_lines < len(text):
-        notes.append(f"Only the first {num_lines:,} of {len(text):,} lines are included.")
-    if options.tokenize != "none" and looks_tokenized(text.references[:num_lines]):
-        notes.append(
-            f"Many references end in ' .', so the text may be tokenized. The tokenizer {options.tokenize} of "
-            "BLEU expects detokenized text. Use --tokenize none for tokenized text."
-        )
-    for system in systems:
-        num_too_long = sum(one.error is not None for one in system.sentences)
-        if num_too_long:
-            notes.append(
-                f"{system.name}: {num_too_long} lines are too long for the model and were not translated."
-            )
-        if system.curves is not None and system.curves.num_malformed_lines:
-            notes.append(
-                f"{system.name}: {system.curves.num_malformed_lines} lines of record.jsonl cannot be read."
-            )
-    return notes
-
-
-def _few_pairs_notes(companions: Companions | None) -> list[str]:
-    """Return a caveat for the reader if the aligner and the coverage model have seen little text."""
-    num_pairs = 0 if companions is None else companions.num_pairs()
-    if not 0 < num_pairs < FEW_PAIRS:
-        return []
-    return [
-        f"The word aligner and the coverage model were trained on only {num_pairs:,} sentence pairs, so some "
-        f"marks are wrong. They become reliable with about {FEW_PAIRS:,} pairs: train both on more text "
-        "(regard align --save-aligner, regard check --save-checker), and give them with --aligner and "
-        "--checker."
-    ]

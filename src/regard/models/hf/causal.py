@@ -11,7 +11,8 @@ translation, the end has the highest probability among these tokens, as in greed
 
 import copy
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +35,7 @@ from regard.models.base import (
 )
 from regard.models.hf.causal_config import CausalConfig
 from regard.models.hf.causal_layout import PromptLayout
-from regard.models.hf.layers import use_regard_attention, use_session
+from regard.models.hf.layers import scaled_embeddings, use_regard_attention, use_session
 from regard.models.hf.loading import count_multiply_adds, layer_groups
 from regard.models.hf.recording import WeightRecorder
 from regard.models.output import score_logits
@@ -177,6 +178,11 @@ class HfCausal(TranslationModel):
             return self._given
         return replace(self._given, max_pair_length=self.context - self.layout.num_tokens + 2)
 
+    @property
+    def scales_embeddings(self) -> bool:
+        """Whether source embeddings can be scaled: always; see `TranslationModel.scales_embeddings`."""
+        return True
+
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the parameters by layer; none if only low-rank additions are trained."""
         return () if self.config.lora is not None else layer_groups(self, [self.model.base_model])
@@ -293,7 +299,10 @@ class HfCausal(TranslationModel):
         # The last target token is predicted, and never an input.
         ids = torch.cat([prompts.ids, self.token_ids[target.tokens[:, :-1]]], dim=1)
         mask = torch.cat([prompts.mask, target.mask[:, :-1]], dim=1)
-        logits, weights = self._run(ids, mask, None, record=output_attentions != "nothing", num_logits=length)
+        with self._scaled_prompts(source, ids):
+            logits, weights = self._run(
+                ids, mask, None, record=output_attentions != "nothing", num_logits=length
+            )
         real = logits[target.mask].float()  # (N, L)
         tokens = target.tokens[target.mask]
         # The top-scoring end symbol of each position, as in search.
@@ -312,6 +321,17 @@ class HfCausal(TranslationModel):
             posteriors=attention,
             decoder_attentions=own,
         )
+
+    @contextmanager
+    def _scaled_prompts(self, source: PaddedSequences, ids: Int[Tensor, "B T"]) -> Iterator[None]:
+        """Return a context in which the embeddings of the source are scaled; see `PaddedSequences`."""
+        if source.embedding_scale is None:
+            yield
+            return
+        factors = self.layout.prompt_scales(source, source.embedding_scale)
+        factors = torch.nn.functional.pad(factors, (0, ids.shape[1] - factors.shape[1]), value=1.0)
+        with scaled_embeddings(self.model.get_input_embeddings(), ids, factors.unsqueeze(-1)):
+            yield
 
     def flops(self, batch: Batch) -> float:
         """Return the operations of one training step; see `TranslationModel.flops`."""

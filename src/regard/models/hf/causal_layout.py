@@ -72,6 +72,20 @@ class PromptLayout:
         mask = place >= 0
         return Prompts(ids.masked_fill(~mask, pad), mask)
 
+    def prompt_scales(self, source: PaddedSequences, scale: Float[Tensor, "B S"]) -> Float[Tensor, "B P"]:
+        """Return the factor of each embedding of the prompts, 1 outside the source.
+
+        Args:
+            source: The source sentences, with their sinks.
+            scale: The factors of the source tokens, without an effect at the sinks.
+        """
+        width = source.tokens.shape[1]
+        words = (source.lengths - NUM_SINKS).unsqueeze(1)
+        columns = torch.arange(self.width(width), device=scale.device)
+        place = columns - (width - NUM_SINKS - words) - len(self.before)  # (B, P), within the source
+        found = scale.gather(1, place.clamp(0, width - 1))
+        return torch.where((place >= 0) & (place < words), found, 1.0)
+
     def source_attention(
         self,
         weights: Float[Tensor, "B H T K"],

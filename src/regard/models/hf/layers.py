@@ -41,6 +41,7 @@ __all__ = [
     "InputLayout",
     "register_with_transformers",
     "repeat_groups",
+    "scaled_embeddings",
     "use_regard_attention",
     "use_session",
 ]
@@ -147,6 +148,30 @@ def use_session(session: AttentionSession | CrossAttentionProbe | WeightRecorder
         yield
     finally:
         _SESSION.reset(token)
+
+
+@contextmanager
+def scaled_embeddings(
+    embedding: nn.Module, ids: Int[Tensor, "B T"], factors: Float[Tensor, "B T 1"]
+) -> Iterator[None]:
+    """Return a context in which an embedding scales its output.
+
+    Args:
+        embedding: The embedding.
+        ids: Its input, which some models transpose.
+        factors: The factor of each token.
+    """
+
+    def scaled(_: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        # XLNet looks up the transposed ids.
+        return output * (factors if torch.equal(given[0], ids) else factors.transpose(0, 1))
+
+    # A hook instead of `inputs_embeds`, which some encoders take before and others after their own scale.
+    handle = embedding.register_forward_hook(scaled)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def use_regard_attention(model: Any) -> None:
@@ -302,18 +327,8 @@ class InputLayout(nn.Module):
             yield
             return
         factors = scale.gather(1, self._to_encoder_order(source)).unsqueeze(-1)
-        ids = self.ids(source)
-
-        def scaled(_: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:
-            # XLNet looks up the transposed ids.
-            return output * (factors if torch.equal(given[0], ids) else factors.transpose(0, 1))
-
-        # A hook instead of `inputs_embeds`, which some encoders take before and others after their own scale.
-        handle = encoder.get_input_embeddings().register_forward_hook(scaled)
-        try:
+        with scaled_embeddings(encoder.get_input_embeddings(), self.ids(source), factors):
             yield
-        finally:
-            handle.remove()
 
     def encode(self, encoder: Callable[..., Any], source: PaddedSequences) -> Float[Tensor, "B S D"]:
         """Encode sentences, and return the states in our order."""
