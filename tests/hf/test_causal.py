@@ -187,7 +187,9 @@ def test_gradients_equal_those_of_the_embeddings_in_the_library(name: str, causa
             (gradient,) = torch.autograd.grad(logits[len(prompt) - 1 + t, token], scale, retain_graph=True)
             expected = gradient[0, start : start + size, 0].numpy()
             assert np.allclose(found.contributions[t, :size], expected, atol=1e-4)
-        assert np.abs(found.contributions).max() > 1e-3 and not found.contributions[:, size:].any()
+        assert not found.contributions[:, size:].any()
+        # BLOOM normalizes its embeddings, so that their scale has no effect.
+        assert name == "bloom" or np.abs(found.contributions).max() > 1e-3
 
 
 @families
