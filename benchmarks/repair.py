@@ -8,6 +8,7 @@ TABLE contains the text of the table in `text` (tokenized) and the aligner for D
 trained on the training text of TABLE, and saved in CHECKER unless it exists there. `--split valid` is for
 choices; the test text is for the final figures. BLEU is tokenized and lowercased, as in the table. Intervals
 are those of a paired bootstrap over the sentences: the score after the repair minus the score before it.
+`--mbr 10` compares the beam search of the model with `--mbr coverage` among a beam of 10 instead.
 """
 
 import argparse
@@ -23,7 +24,9 @@ from regard.api.check import CoverageModel
 from regard.config import from_dict
 from regard.data.corpus import read_lines
 from regard.data.links import Links
+from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
+from regard.generation.mbr import MbrConfig
 from regard.generation.repair import RepairingTranslator, RepairSummary
 from regard.generation.repair_candidates import RepairConfig
 from regard.metrics.base import SentenceCounts, paired_bootstrap
@@ -60,6 +63,32 @@ def checker(directory: Path, text: Path) -> CoverageModel:
     return CoverageModel.load(directory)
 
 
+def repaired(
+    translator: BaseTranslator, judge: CoverageModelJudge, config: RepairConfig, sources: Sequence[str]
+) -> tuple[list[str], list[str], str]:
+    """Return the translations before and after the repair, and its summary."""
+    # The repair keeps the first translations, so one run gives both.
+    results = list(RepairingTranslator.wrap(translator, judge, config).translate(enumerate_lines(sources)))
+    summary = RepairSummary(config.threshold)
+    for one in results:
+        summary.add(one.repair)
+    firsts = [one.text if one.repair is None else one.repair.text_before for one in results]
+    return firsts, [one.text for one in results], str(summary)
+
+
+def selected(
+    translator: BaseTranslator, judge: CoverageModelJudge, beam_size: int, sources: Sequence[str]
+) -> tuple[list[str], list[str], str]:
+    """Return the translations of beam search, and those with the fewest expected errors in a beam."""
+    mbr = MbrConfig("coverage", num_candidates=beam_size)
+    other = translator.with_search({"beam_size": beam_size}, mbr=mbr, judge=judge)
+    firsts, outputs = (
+        [one.text for one in each.translate(enumerate_lines(sources))] for each in (translator, other)
+    )
+    changed = sum(a != b for a, b in zip(firsts, outputs, strict=True))
+    return firsts, outputs, f"mbr coverage in a beam of {beam_size} changed {changed} translations"
+
+
 def main() -> None:
     """Translate with and without repair, and print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -68,6 +97,7 @@ def main() -> None:
     parser.add_argument("--checker", type=Path, required=True, help="Directory of the coverage model.")
     parser.add_argument("--split", choices=("valid", "test"), default="test")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="Settings of the repair.")
+    parser.add_argument("--mbr", type=int, metavar="BEAM", help="Size of the beam of --mbr coverage.")
     parser.add_argument("--resamples", type=int, default=1000)
     args = parser.parse_args()
 
@@ -82,16 +112,11 @@ def main() -> None:
     for directory in args.models:
         translator = regard.load(directory, tokenized=True).translator
         start = time.perf_counter()
-        # The repair keeps the first translations, so one run gives both.
-        results = list(
-            RepairingTranslator.wrap(translator, judge, config).translate(enumerate_lines(sources))
-        )
+        if args.mbr:
+            firsts, outputs, summary = selected(translator, judge, args.mbr, sources)
+        else:
+            firsts, outputs, summary = repaired(translator, judge, config, sources)
         seconds = time.perf_counter() - start
-        summary = RepairSummary(config.threshold)
-        for one in results:
-            summary.add(one.repair)
-        outputs = [one.text for one in results]
-        firsts = [one.text if one.repair is None else one.repair.text_before for one in results]
         before, after = (count(aligner, sources, references, lines) for lines in (firsts, outputs))
         for old, new in zip(before, after, strict=True):
             pair = paired_bootstrap(old.rows, new.rows, old.aggregate, args.resamples)
