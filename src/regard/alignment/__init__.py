@@ -1,4 +1,4 @@
-"""Word alignment: IBM Models 1 to 3, an HMM, a Bayesian HMM, and symmetrization of both directions.
+"""Word alignment: IBM Models 1 to 4, an HMM, a Bayesian HMM, and symmetrization of both directions.
 
 Reading order: `corpus` (text as integers), `base` (the interface of an aligner), `em` (expectation
 maximization), `ibm`, `hmm`, `ibm3`, `ibm4`, `bayes_sampler`, `bayes`, `symmetrize`, `word_aligner`. The

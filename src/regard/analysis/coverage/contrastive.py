@@ -9,8 +9,8 @@ it. Both probabilities are those of the same sequence, so that a normalization b
 paper's code, does not change the decision.
 
 The paper leaves out the constituents of a parse tree. Here, no parser is needed: the text between punctuation
-marks is left out, and those spans of up to `ContrastiveConfig.max_span` words with the most evidence for an
-error. The evidence of a span is the sum of its words' evidence above the mean of the sentence. It comes from
+marks is left out, and those spans of up to `ContrastiveConfig.max_span` words with the highest evidence
+for an error. The evidence of a span is the sum of its words' evidence above the mean of the sentence. It comes from
 another detector, or without one from the gains of the single words, which are then left out first.
 
 The score is sigmoid(gain / (|y| + 1)), with the number of words |y| of y. It is above 0.5 if the paper's
@@ -111,7 +111,7 @@ class SpanGains:
     def likely_spans(
         self, evidence: Float[np.ndarray, "S"] | None, config: ContrastiveConfig
     ) -> list[WordSpan]:
-        """Return the spans with the most evidence for an error.
+        """Return the spans with the highest evidence for an error.
 
         The span of all units is excluded, because the rest of the line would be empty.
 
