@@ -20,6 +20,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -148,11 +149,17 @@ def cost(options: argparse.Namespace) -> None:
     pairs = split_pairs(sources, translated)
     config = ContrastiveConfig(**{name: getattr(options, name) for name in SETTINGS})
     detector = ContrastiveDetector(DetectionInput(translator=translator, contrastive=config))
+    inputs = DetectionInput(
+        translator=translator, contrastive=config, model=coverage_model(options.data, options.coverage_model)
+    )
+    with_evidence = ContrastiveDetector(inputs)
     tasks: dict[str, Callable[[], Any]] = {
         "text, translation": lambda: list(translator.translate(enumerate_lines(sources))),
         "text, contrastive": lambda: detector.detect(pairs),
+        "text, evidence of combined": lambda: with_evidence.detect(pairs),
         "alone, translation": lambda: [list(translator.translate(enumerate_lines([one]))) for one in sources],
         "alone, contrastive": lambda: [detector.detect([pair]) for pair in pairs],
+        "alone, evidence of combined": lambda: [with_evidence.detect([pair]) for pair in pairs],
     }
     times: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(options.rounds + 1):
@@ -161,12 +168,12 @@ def cost(options: argparse.Namespace) -> None:
             task()
             times[name].append((time.perf_counter() - start) / len(pairs))
     print(f"{len(pairs)} sentences of {options.length} words, beam {translator.search.beam_size}, {config}")
-    for kind in ("text", "alone"):
+    for kind, method in product(("text", "alone"), ("contrastive", "evidence of combined")):
         # The first round compiles kernels.
-        own, other = (times[f"{kind}, {name}"][1:] for name in ("contrastive", "translation"))
+        own, other = (times[f"{kind}, {name}"][1:] for name in (method, "translation"))
         ratios = [a / b for a, b in zip(own, other, strict=True)]
         print(
-            f"{kind}: translation {1000 * statistics.median(other):.1f} ms, contrastive conditioning "
+            f"{kind}: translation {1000 * statistics.median(other):.1f} ms, {method} "
             f"{1000 * statistics.median(own):.1f} ms per sentence, ratio {statistics.median(ratios):.2f} "
             f"({min(ratios):.2f} to {max(ratios):.2f})"
         )

@@ -80,7 +80,7 @@ def selected(
     translator: BaseTranslator, judge: CoverageModelJudge, beam_size: int, sources: Sequence[str]
 ) -> tuple[list[str], list[str], str]:
     """Return the translations of beam search, and those with the fewest expected errors in a beam."""
-    mbr = MbrConfig("coverage", num_candidates=beam_size)
+    mbr = MbrConfig(utility="coverage", num_candidates=beam_size)
     other = translator.with_search({"beam_size": beam_size}, mbr=mbr, judge=judge)
     firsts, outputs = (
         [one.text for one in each.translate(enumerate_lines(sources))] for each in (translator, other)

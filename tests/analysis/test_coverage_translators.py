@@ -138,14 +138,14 @@ def test_spans_with_the_highest_sums_of_gains_follow_single_words() -> None:
         from_dict(ContrastiveConfig, {"max_span": 0})
 
 
-def test_candidates_are_the_words_with_the_least_attention() -> None:
-    attention = {"a": {"ein": 1.0}, "dog": {"Hund": 1.0}, "sleeps": {"großer": 0.5, "schläft": 0.5}}
-    translator = LexiconTranslator(LEXICON, frozenset({"score", "attention"}), attention)
+def test_given_evidence_selects_the_spans_with_the_highest_sums() -> None:
     (pair,) = split_pairs(["ein großer Hund schläft"], ["a dog sleeps"])
-    inputs = DetectionInput(translator=translator, contrastive=ContrastiveConfig(1, candidates=0.5))
-    (found,) = build_detector("contrastive", inputs).detect([pair])
-    # A word that is not left out has no evidence for an error.
-    assert (found.words["omission"] > 0).tolist() == [False, True, False, True]
+    evidence = [np.array([0.2, 0.9, 0.0, 0.1])]
+    (found,) = score_spans(LEXICAL, [pair], ContrastiveConfig(2, candidates=0.5), evidence)
+    # Above the mean of 0.3: 0.6 of one word, 0.5 of both.
+    assert list(found.gains) == [(1, 2), (0, 2)]
+    # A word that is not left out has no gain, nor has one whose span gains less than another word of it.
+    assert np.isfinite(found.word_gains()).tolist() == [False, True, False, False]
 
 
 def test_empty_sides_and_single_words_have_defined_scores() -> None:

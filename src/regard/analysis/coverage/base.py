@@ -71,8 +71,8 @@ class ContrastiveConfig:
     candidates: float = option(
         default=0.5,
         help="Number of spans that are left out, per word of the sentence: those with the highest scores of "
-        "the detector `combined` if there is a model of good translations, otherwise those of `attention`. "
-        "For models without attention, every word is left out first. 100 leaves out all spans.",
+        "the detector `combined` if there is a model of good translations. Otherwise, every word is left out "
+        "first, and these are the spans with the highest sums of the gains. 100 leaves out all spans.",
         gt=0,
         le=100,
     )

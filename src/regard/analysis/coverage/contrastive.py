@@ -8,10 +8,12 @@ A span of the translation is added if, for a model of the other direction, the s
 it. Both probabilities are those of the same sequence, so that a normalization by its length, as in the
 paper's code, does not change the decision.
 
-The paper leaves out the constituents of a parse tree. Here, no parser is needed: the text between punctuation
-marks is left out, and those spans of up to `ContrastiveConfig.max_span` words with the highest evidence
-for an error. The evidence of a span is the sum of its words' evidence above the mean of the sentence. It comes from
-another detector, or without one from the gains of the single words, which are then left out first.
+The paper leaves out the constituents of a parse tree. Here, no parser is needed: the text between
+punctuation marks is left out, and those spans of up to `ContrastiveConfig.max_span` words with the highest
+evidence for an error. The evidence of a span is the sum of its words' evidence above the mean of the
+sentence. It comes from the detector `combined` if there is a model of good translations, and otherwise from
+the gains of the single words, which are then left out first. Attention as evidence found fewer errors
+(`benchmarks/coverage.md`).
 
 The score is sigmoid(gain / (|y| + 1)), with the number of words |y| of y. It is above 0.5 if the paper's
 decision is an error. Without the division, it would be the posterior probability of the shorter source; with
@@ -28,7 +30,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from regard.analysis.coverage.attention import missing_attention
 from regard.analysis.coverage.base import (
     ContrastiveConfig,
     CoverageError,
@@ -266,6 +267,4 @@ class ContrastiveDetector(Detector):
             if model is not None:
                 combined = build_detector("combined", self.inputs)
                 suspicion = [one.words[error] for one in combined.detect(pairs[start : start + _BLOCK])]
-            elif "attention" in translator.capabilities:
-                suspicion = missing_attention(translator, block)
             yield from score_spans(translator, block, config, suspicion)
