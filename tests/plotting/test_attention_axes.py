@@ -1,5 +1,7 @@
 """Attention maps with matplotlib have the colors, words, links and marks of the SVG form."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,10 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from regard.data.links import parse_gold_links
-from regard.errors import DataError
+from regard.errors import DataError, UsageError
 from regard.plotting import plot_attention, plot_heatmap, plot_history, plot_self_attention
 from regard.plotting.attention import combined_figure, heatmap_figure
-from regard.plotting.heatmap import attention_heatmap, difference_heatmap, weight_color
+from regard.plotting.colors import weight_color, weight_scale
+from regard.plotting.heatmap import attention_heatmap, difference_heatmap, heatmap_svg
 from regard.plotting.word_attention import history_figure, self_attention_figure
 
 WEIGHTS = np.array([[0.0, 1e-12, 1.0], [0.25, 0.25, 0.5]])
@@ -131,3 +134,20 @@ def test_empty_sentences_can_be_printed():
     for weights, source, target in ((np.zeros((0, 2)), ["a", "b"], []), (np.zeros((2, 0)), [], ["a", "b"])):
         assert heatmap_figure(attention_heatmap(weights, source, target)).render("pdf")
         assert history_figure(weights, source, target).render("pdf")
+
+
+@pytest.mark.parametrize("scale", ["sqrt", "log"])
+def test_small_weights_have_different_colors_on_other_scales(ax, scale):
+    weights = np.array([[0.001, 0.01, 0.0, 1.0]])
+    plot_attention(ax, weights, list("abcd"), ["e"], scale=scale)
+    found = colors(ax)[0]
+    assert len(set(found)) == 4 and found[2] == "#ffffff"
+    # The ends of all scales agree.
+    assert found[3] == weight_color(1.0) and found[0] != weight_color(0.001)
+    legend = heatmap_svg(replace(attention_heatmap(weights, list("abcd"), ["e"]), scale=weight_scale(scale)))
+    assert {"sqrt": "square root", "log": "logarithmic"}[scale] in legend
+
+
+def test_unknown_scale_is_refused():
+    with pytest.raises(UsageError, match=r"scale='cubic': expected 'linear', 'sqrt', 'log'"):
+        weight_scale("cubic")

@@ -4,7 +4,7 @@ The command line, the server and Python write the same JSON fields (`Translation
 name of the attribute that it contains.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +18,7 @@ from regard.generation.coverage import LineRepair
 from regard.generation.linking import WordIndices, attention_links, attention_map, select_heads
 from regard.metrics.alignment import AttentionMap, map_difference, merge_subwords
 from regard.plotting.attention import heatmap_figure, plot_heatmap
+from regard.plotting.colors import MapScale, weight_scale
 from regard.plotting.figure import Figure
 from regard.plotting.heatmap import HeatMap, attention_heatmap, difference_heatmap
 from regard.results import SCHEMA_VERSION, Result, exact_numbers, finite, html_table, rounded_numbers
@@ -196,6 +197,7 @@ class Translation(Result):
         head: int | Literal["mean", "all"] | None = None,
         kind: AttentionKind = "source",
         title: str | None = None,
+        scale: MapScale = "linear",
         ax: "matplotlib.axes.Axes | None" = None,
     ) -> Figure:
         """Plot an attention map. Weights of exactly 0 are white, and no others are.
@@ -210,13 +212,15 @@ class Translation(Result):
             kind: Kind of attention. `encoder` and `decoder` need a translation made with
                 `output_attentions="all"`.
             title: Title above the plot.
+            scale: Color scale: `linear`, or `sqrt` and `log` distinguish small weights.
             ax: Matplotlib axes to plot on as well, for a single map.
 
         Returns:
             A picture, which notebooks display and `save` writes to a file.
 
         Raises:
-            UsageError: if there is no such layer or head, or no attention, or `ax` is given for all heads.
+            UsageError: if there is no such layer, head or scale, or no attention, or `ax` is given for all
+                heads.
         """
         if ax is not None and head == "all":
             raise UsageError("head='all' plots several maps, but ax= has space for one: select a head")
@@ -241,7 +245,8 @@ class Translation(Result):
             ids = self.source_word_ids, self.target_word_ids
             plotted = np.stack([merge_subwords(weights, *ids) for weights in plotted])
             rows, columns = self.target_words, self.source_words
-        return _figure(attention_heatmap(plotted, columns, rows, title, captions), ax)
+        heat = attention_heatmap(plotted, columns, rows, title, captions)
+        return _figure(replace(heat, scale=weight_scale(scale)), ax)
 
     def _labeled_attention(
         self, kind: AttentionKind

@@ -4,6 +4,7 @@ The colors and positions are those of the SVG form (`regard.plotting.heatmap`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from jaxtyping import Float
 
 from regard.data.links import GoldLinks
 from regard.metrics.alignment import AttentionMap, map_difference, match_columns
+from regard.plotting.colors import MapScale, weight_scale
 from regard.plotting.figure import Figure
 from regard.plotting.heatmap import (
     CELL,
@@ -49,6 +51,7 @@ def plot_attention(
     target: Sequence[str],
     gold: GoldLinks | None = None,
     marked: Collection[int] = (),
+    scale: MapScale = "linear",
 ) -> None:
     """Plot an attention map; columns are source words, rows are target words.
 
@@ -59,11 +62,14 @@ def plot_attention(
         target: Target words, one per row.
         gold: Gold links to outline: sure links with a solid line, possible links with a dashed line.
         marked: Indices of target words to mark.
+        scale: Color scale: `linear`, or `sqrt` and `log` distinguish small weights.
 
     Raises:
         DataError: If the shapes of weights and words do not match.
+        UsageError: If there is no such scale.
     """
-    plot_heatmap(ax, attention_heatmap(weights, source, target, gold=gold, marked=marked))
+    heat = attention_heatmap(weights, source, target, gold=gold, marked=marked)
+    plot_heatmap(ax, replace(heat, scale=weight_scale(scale)))
 
 
 def plot_heatmap(ax: "matplotlib.axes.Axes", heat: HeatMap, head: int = 0) -> None:

@@ -7,7 +7,7 @@ A difference of two maps (Shankar & Sarawagi (2019), Figure 2) is red where one 
 where the other does. Exactly equal weights are white; every other difference has a color.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
@@ -17,6 +17,7 @@ from rich.cells import cell_len
 
 from regard.data.links import GoldLinks
 from regard.errors import DataError
+from regard.plotting.colors import INVALID_COLOR, LEGEND_STEP, ColorScale, weight_scale
 from regard.plotting.shapes import FONT, Box, Label, Shape, svg_document, svg_parts
 from regard.plotting.style import (
     MUTED,
@@ -32,28 +33,23 @@ from regard.plotting.style import (
 __all__ = [
     "CELL",
     "GRID_COLOR",
-    "INVALID_COLOR",
     "LABEL_CELLS",
     "MARGIN",
     "MARK_COLOR",
-    "ColorScale",
     "HeatMap",
     "arrange_panels",
     "attention_heatmap",
     "combine_svgs",
     "difference_heatmap",
     "heatmap_svg",
-    "weight_color",
 ]
 
-_BLUES = Colormap(((234, 242, 251), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
 # Colors of positive and negative differences.
 _POSITIVE = Colormap(((253, 238, 232), (246, 178, 147), (217, 95, 70), (168, 22, 40), (92, 0, 24)))
 _NEGATIVE = Colormap(((234, 242, 251), (156, 198, 232), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
 _GOLD = "#f0b000"  # visible on the darkest red and blue and on white
 _NAME = 40  # maximum width of the name of a system in the legend of differences
 _STEPS = 6  # colors of each sign in the legend of differences
-INVALID_COLOR = "#ff4fa3"
 GRID_COLOR = "#d9d9d9"
 MARK_COLOR = "#b3261e"
 """Color of marked words, which are also bold and, in SVG, underlined."""
@@ -66,48 +62,13 @@ MARGIN = 12.0
 """Distance of a heat map from the border of the picture in pixels."""
 
 # Lengths in pixels.
-_STEP = 8  # width of a color in the legend
 _CHARACTER = 7.4
-_SMALL_CHARACTER = 6.2
 _GAP = 8
 _LINE = 20.0
 _SLOPE = 0.7072  # sine and cosine of 45 degrees
 _WIDTH = 1200
 _NAME_HEIGHT = 26.0
 _COMBINED_WIDTH = 1400
-
-
-@dataclass(frozen=True)
-class ColorScale:
-    """A color scale with its legend.
-
-    Attributes:
-        fill: Function from a number to its color.
-        low: Label of the first color in the legend.
-        high: Label of the last color in the legend.
-        steps: Colors in the legend.
-        outline: Color of the outline of gold links.
-        white_box: Whether the legend begins with a white box for exactly 0.
-    """
-
-    fill: Callable[[float], str]
-    low: str
-    high: str
-    steps: tuple[str, ...]
-    outline: str
-    white_box: bool = False
-
-    @property
-    def places(self) -> tuple[float, float, float]:
-        """Return the left edges of the lower label, of the colors and of the upper label in pixels."""
-        start = 18.0 if self.white_box else 0.0
-        bar = start + _SMALL_CHARACTER * cell_len(self.low) + 10
-        return start, bar, bar + _STEP * len(self.steps) + 6
-
-    @property
-    def width(self) -> float:
-        """Return the width of the legend in pixels."""
-        return self.places[2] + _SMALL_CHARACTER * cell_len(self.high)
 
 
 @dataclass(frozen=True)
@@ -172,7 +133,7 @@ class HeatMap:
         if self.scale.white_box:
             shapes.append(Box((x, y), (12, 12), "#ffffff", GRID_COLOR))
         for i, color in enumerate(self.scale.steps):
-            shapes.append(Box((x + bar + _STEP * i, y), (_STEP, 12), color))
+            shapes.append(Box((x + bar + LEGEND_STEP * i, y), (LEGEND_STEP, 12), color))
         labels = [(low, self.scale.low), (high, self.scale.high)]
         if self.gold is not None:
             box = x + self.scale.width + 11
@@ -230,7 +191,7 @@ def attention_heatmap(
     Raises:
         DataError: if the shapes of weights, words and captions do not match.
     """
-    return HeatMap(label_maps(weights, source, target, captions), _WEIGHT_COLORS, title, gold, marked)
+    return HeatMap(label_maps(weights, source, target, captions), weight_scale("linear"), title, gold, marked)
 
 
 def heatmap_svg(heat: HeatMap) -> str:
@@ -287,26 +248,8 @@ def _outlines(heat: HeatMap) -> list[str]:
     return [*parts, "</g>"]
 
 
-def weight_color(weight: float) -> str:
-    """Return the color of a weight: white for exactly 0, pink for negative or non-finite values."""
-    if weight == 0:
-        return "#ffffff"
-    # An invalid value must not look like a weight.
-    return _BLUES.color(weight) if np.isfinite(weight) and weight > 0 else INVALID_COLOR
-
-
 def _width(text: str) -> float:
     return _CHARACTER * cell_len(text)
-
-
-_WEIGHT_COLORS = ColorScale(
-    weight_color,
-    "0",
-    "1",
-    tuple(_BLUES.color((step + 0.5) / 10) for step in range(10)),
-    outline="#e0521b",
-    white_box=True,
-)
 
 
 # Several heat maps in one picture

@@ -14,8 +14,9 @@ from jaxtyping import Float
 from rich.cells import cell_len
 
 from regard.errors import DataError
+from regard.plotting.colors import weight_color
 from regard.plotting.figure import Figure, shapes_figure
-from regard.plotting.heatmap import LABEL_CELLS, weight_color
+from regard.plotting.heatmap import LABEL_CELLS
 from regard.plotting.shapes import Box, Label, Line, Shape, plot_shapes
 from regard.plotting.style import INK, MUTED, Point, clip_label, color_of, label_maps, printable
 
