@@ -2,9 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from regard.analysis.coverage.base import SentenceError
+from regard.analysis.coverage.result import CheckedSentence
+from regard.cli.check import _marked
 from regard.cli.main import app
 
 GERMAN = ["Ein Hund schläft.", "Zwei Männer spielen.", "Die Frau liest."] * 8
@@ -75,3 +79,18 @@ def test_wrong_options_give_one_message(texts, line, code, message) -> None:
     result = CliRunner().invoke(app, line.split())
     assert getattr(result.exception, "exit_status", result.exit_code) == code
     assert message in str(result.exception)
+
+
+def test_overlapping_marks_keep_whole_words() -> None:
+    text, words = "a rag in his mouth", ((0, 1), (2, 5), (6, 8), (9, 12), (13, 18))
+
+    def shown(added: list[float]) -> str:
+        repeated = np.array([0, 0, 0.9, 0.9, 0.9])
+        probabilities: dict[SentenceError, float] = {"addition": 0.9, "repetition": 0.9}
+        one = CheckedSentence(
+            1, "x", text, ((0, 1),), words, probabilities, np.zeros(1), np.array(added), repeated
+        )
+        return _marked(one, ("addition", "repetition"), text, 0.5).plain
+
+    assert shown([0, 0, 0, 0.9, 0]) == "a rag <in his mouth>"
+    assert shown([0, 0.9, 0.9, 0, 0]) == "a {rag} <in his mouth>"

@@ -280,7 +280,7 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
 
     from regard.analysis.coverage.result import MARKS, marked_spans
 
-    # Spans of two errors may overlap: the brackets are inserted from the end, so that places stay valid.
+    # The brackets are inserted from the end, so that places stay valid.
     spans: list[tuple[int, int, CoverageError, bool]] = sorted(
         (
             (first, last, error, certain)
@@ -291,9 +291,11 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
     )
     if not text.strip():
         return Text("(empty)", style="dim")
+    # Spans of two errors may overlap: of nested ones, the outer is shown; others are cut at a word.
+    spans = [one for one in spans if not any(_contains(other, one) for other in spans)]
     found, end = [], len(text)
     for first, last, error, certain in spans:
-        last = min(last, end)
+        last = first + len(text[first : min(last, end)].rstrip())
         if first >= last:
             continue
         opening, closing = MARKS[error]
@@ -303,6 +305,11 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
         end = first
     found.append(Text(text[:end]))
     return Text("").join(reversed(found))
+
+
+def _contains(outer: tuple[Any, ...], inner: tuple[Any, ...]) -> bool:
+    """Return whether a span (first, last, ...) contains another, smaller one."""
+    return outer[0] <= inner[0] and inner[1] <= outer[1] and outer[:2] != inner[:2]
 
 
 def _evaluation_rows(evaluated: "CoverageEvaluation", compact: bool) -> list[list[str]]:
