@@ -45,7 +45,13 @@ def main() -> None:
         take_served_page(
             browser, model.with_name("constrained"), test.with_suffix(".de"), options.output_dir / "serve.png"
         )
-        take_check(browser, model, test.parent, Path(directory), options.output_dir / "check.png")
+        take_check(
+            browser,
+            model.with_name("constrained"),
+            test.parent,
+            Path(directory),
+            options.output_dir / "check.png",
+        )
         browser.close()
 
 
@@ -54,7 +60,7 @@ def take_check(browser: Browser, model: Path, corpus: Path, directory: Path, out
     made, page_file = directory / "corrupted.en", directory / "check.html"
     texts = str(corpus / "test.de"), str(corpus / "test.en")
     kinds = [part for kind in ("deletion", "insertion", "repetition") for part in ("--kind", kind)]
-    # The report has trained the coverage model.
+    # The quickstart has trained the coverage model.
     check = ["check", texts[0], str(made), "--checker", str(model / "checker"), "--num-sentences", "0"]
     commands = [["corrupt", *texts, *kinds, "-o", str(made)], [*check, "--report", str(page_file)]]
     for command in commands:
