@@ -1,9 +1,9 @@
 """Take the screenshots of the report, the served page and a check in docs/images, with a quickstart model.
 
-    python tools/screenshots.py QUICKSTART [--output-dir docs/images]
+    python tools/screenshots.py QUICKSTART [--output-dir docs/images] [--phone] [--dark]
 
 QUICKSTART is the directory of a finished `regard quickstart`. The script needs the extra `serve`, Playwright
-and an installed Chromium.
+and an installed Chromium. `--phone` and `--dark` are for looking at the pages, with another output directory.
 """
 
 import argparse
@@ -12,14 +12,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from difflib import SequenceMatcher
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
+NewPage = Callable[[], Page]
 ROOT = Path(__file__).parents[1]
-SIZE = {"width": 1100, "height": 760}
+DESKTOP, PHONE = {"width": 1100, "height": 760}, {"width": 390, "height": 844}
 MAX_COMPARED_WORDS = 15  # of the reference in the picture of the quickstart
 MIN_WORDS, MAX_WORDS = 6, 10  # of the sentence in the picture of the report, so that its map fits
 
@@ -31,22 +34,33 @@ def main() -> None:
     )
     parser.add_argument("quickstart", type=Path)
     parser.add_argument("--output-dir", type=Path, default=ROOT / "docs" / "images")
+    parser.add_argument("--phone", action="store_true", help="the width of a phone")
+    parser.add_argument("--dark", action="store_true", help="dark colors")
     options = parser.parse_args()
+    options.output_dir.mkdir(parents=True, exist_ok=True)
     model, test = options.quickstart / "models" / "soft", options.quickstart / "corpus" / "test"
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as directory:
         path = shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        view: Any = {
+            "viewport": PHONE if options.phone else DESKTOP,
+            "color_scheme": "dark" if options.dark else "light",
+        }
+        new_page = partial(browser.new_page, **view)
         report = Path(directory) / "report.html"
         text = [str(test.with_suffix(suffix)) for suffix in (".de", ".en")]
         command = ["report", str(model), "--test", *text, "--tokenize", "none", "-o", str(report)]
         subprocess.run([sys.executable, "-m", "regard", *command], check=True)
-        take_comparison(browser, options.quickstart / "report.html", options.output_dir / "quickstart.png")
-        take_report(browser, report, options.output_dir / "report.png")
+        take_comparison(new_page, options.quickstart / "report.html", options.output_dir / "quickstart.png")
+        take_report(new_page, report, options.output_dir / "report.png")
         take_served_page(
-            browser, model.with_name("constrained"), test.with_suffix(".de"), options.output_dir / "serve.png"
+            new_page,
+            model.with_name("constrained"),
+            test.with_suffix(".de"),
+            options.output_dir / "serve.png",
         )
         take_check(
-            browser,
+            new_page,
             model.with_name("constrained"),
             test.parent,
             Path(directory),
@@ -55,7 +69,7 @@ def main() -> None:
         browser.close()
 
 
-def take_check(browser: Browser, model: Path, corpus: Path, directory: Path, output: Path) -> None:
+def take_check(new_page: NewPage, model: Path, corpus: Path, directory: Path, output: Path) -> None:
     """Make errors in the translations of the test set, check them, and take a picture of the worst ones."""
     made, page_file = directory / "corrupted.en", directory / "check.html"
     texts = str(corpus / "test.de"), str(corpus / "test.en")
@@ -65,15 +79,15 @@ def take_check(browser: Browser, model: Path, corpus: Path, directory: Path, out
     commands = [["corrupt", *texts, *kinds, "-o", str(made)], [*check, "--report", str(page_file)]]
     for command in commands:
         subprocess.run([sys.executable, "-m", "regard", *command], check=True)
-    page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
+    page = new_page()
     page.goto(page_file.as_uri())
     page.locator("#list .sentence").first.wait_for()
     page.screenshot(path=output)
 
 
-def take_comparison(browser: Browser, report: Path, output: Path) -> None:
+def take_comparison(new_page: NewPage, report: Path, output: Path) -> None:
     """Take a picture of a short sentence in which only the first of two systems drops and repeats words."""
-    page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
+    page = new_page()
     page.goto(report.as_uri())
     data = json.loads(page.locator("#data").text_content() or "")
 
@@ -95,9 +109,9 @@ def take_comparison(browser: Browser, report: Path, output: Path) -> None:
     page.screenshot(path=output)
 
 
-def take_report(browser: Browser, report: Path, output: Path) -> None:
+def take_report(new_page: NewPage, report: Path, output: Path) -> None:
     """Open the worst short sentence of a report, point to a cell of its attention map, and take a picture."""
-    page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
+    page = new_page()
     page.goto(report.as_uri())
     cards = page.locator("#list .sentence")
     lengths = cards.evaluate_all("all => all.map((card) => card.querySelectorAll('.source .word').length)")
@@ -114,14 +128,14 @@ def take_report(browser: Browser, report: Path, output: Path) -> None:
     page.screenshot(path=output)
 
 
-def take_served_page(browser: Browser, model: Path, source: Path, output: Path) -> None:
+def take_served_page(new_page: NewPage, model: Path, source: Path, output: Path) -> None:
     """Serve a model, translate two sentences on a logarithmic scale, select a word, and take a picture."""
     command = [sys.executable, "-m", "regard", "serve", str(model), "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None
         address = server.stderr.readline().split()[-1]
-        page = browser.new_page(viewport=SIZE, color_scheme="light")  # type: ignore[arg-type]
+        page = new_page()
         page.goto(address)
         lines = source.read_text(encoding="utf-8").splitlines()[:2]
         page.locator("#text").fill("\n".join(line.replace(" .", ".") for line in lines))
