@@ -3,7 +3,7 @@
     python tools/screenshots.py QUICKSTART [--output-dir docs/images] [--phone] [--dark]
 
 QUICKSTART is the directory of a finished `regard quickstart`. The script needs the extra `serve`, Playwright
-and an installed Chromium. `--phone` and `--dark` show other views of the pages; give another output directory.
+and an installed Chromium. `--phone` and `--dark` show other views of the pages, for another output directory.
 """
 
 import argparse
