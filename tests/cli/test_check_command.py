@@ -81,6 +81,16 @@ def test_wrong_options_give_one_message(texts, line, code, message) -> None:
     assert message in str(result.exception)
 
 
+def test_files_are_written_before_a_reader_of_the_text_ends(texts, monkeypatch) -> None:
+    def broken(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("regard.cli.check._show", broken)
+    command = "check de bad --detector repetition --report r.html --json r.json --sentence-scores r.tsv"
+    CliRunner().invoke(app, command.split())
+    assert all((texts / name).stat().st_size > 0 for name in ("r.html", "r.json", "r.tsv"))
+
+
 def test_overlapping_marks_keep_whole_words() -> None:
     text, words = "a rag in his mouth", ((0, 1), (2, 5), (6, 8), (9, 12), (13, 18))
 

@@ -194,25 +194,27 @@ def check_command(
         )
         for note in found.notes:
             print_message(note)
-        with open_output(None) as file:
-            _show(file, found, output)
-            if labels.labels is not None:
-                evaluated = found.evaluate(
-                    labels.labels,
-                    threshold=output.threshold,
-                    num_bootstrap_samples=labels.num_bootstrap_samples,
-                    seed=labels.seed,
-                )
-                file.write("\n")
-                write_table(file, _evaluation_rows(evaluated, file.is_terminal))
-                found = replace(found, evaluation=evaluated)
+        if labels.labels is not None:
+            evaluated = found.evaluate(
+                labels.labels,
+                threshold=output.threshold,
+                num_bootstrap_samples=labels.num_bootstrap_samples,
+                seed=labels.seed,
+            )
+            found = replace(found, evaluation=evaluated)
         if table is not None:
             _write_tsv(table, found.rows())
+    # The files come before the text, whose reader may end early (`| head`).
     if output.json_file is not None:
         write_json(output.json_file, found.to_dict())
     if output.report is not None:
         written = check_report(found, output.report, translation.name, threshold=output.threshold)
         print_message(f"wrote {written}")
+    with open_output(None) as file:
+        _show(file, found, output)
+        if found.evaluation is not None:
+            file.write("\n")
+            write_table(file, _evaluation_rows(found.evaluation, file.is_terminal))
 
 
 def _check_error(error: str | None) -> None:

@@ -126,7 +126,7 @@ def banner(
     limits = {
         f"{config.max_epochs:,} epochs": config.max_epochs,
         f"{config.max_steps:,} steps": config.max_steps,
-        f"{config.max_minutes:g} minutes": config.max_minutes,
+        f"{config.max_minutes:g} minute{'' if config.max_minutes == 1 else 's'}": config.max_minutes,
     }
     at_most = " or ".join(text for text, value in limits.items() if value)
     accumulated = f" x {config.gradient_accumulation}" if config.gradient_accumulation > 1 else ""

@@ -158,7 +158,7 @@ class TrainingProgress:
         if stop.max_steps and self.step >= stop.max_steps:
             return f"{stop.max_steps} steps"
         if stop.max_minutes and self.seconds >= 60 * stop.max_minutes:
-            return f"{stop.max_minutes:g} minutes"
+            return f"{stop.max_minutes:g} minute{'' if stop.max_minutes == 1 else 's'}"
         if patience is not None and self.validations_since_best >= patience:
             return f"{patience} validations without improvement"
         return None
