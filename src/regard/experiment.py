@@ -27,7 +27,7 @@ from regard.data.text import TextProcessor
 from regard.data.text_checks import warn_if_swapped
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
-from regard.models.precision import SearchPrecision, is_offloaded, parse_precision, set_precision
+from regard.models.precision import SearchPrecision, is_dispatched, parse_precision, set_precision
 from regard.models.registry import MODELS, build_for_text
 from regard.run_config import RunConfig, load_config, load_hf_text, warn_ignored_settings, write_config
 from regard.training.checkpoint import state_files
@@ -200,7 +200,7 @@ def _build_trainer(
     # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
     torch.manual_seed(config.seed)
     model = build_for_text(config.model, prepared.text, output_dir if _has_checkpoint(output_dir) else None)
-    if is_offloaded(model):
+    if is_dispatched(model):
         raise UsageError("a model that is trained must fit into memory: use a machine with more memory")
     _check_max_lengths(model, prepared)
     train, valid = prepared.split("train"), prepared.split("valid")
@@ -256,7 +256,7 @@ def load_model(
         warn_ignored_settings(model_dir)
     else:
         copy_weights(model, load_weights(model_dir), str(model_dir / MODEL_FILE))
-    if not is_offloaded(model):
+    if not is_dispatched(model):
         model = model.to(place)
     model.eval()
     set_precision(model, chosen)

@@ -45,6 +45,23 @@ def test_models_that_differ_in_one_option_have_no_note(directories, tmp_path: Pa
     assert notes(first) == []
 
 
+def test_long_values_are_compared_whole_and_shown_short(directories, tmp_path: Path) -> None:
+    first = changed(directories[0], tmp_path / "first", "seed = 1", "seed = 2")
+    start = "d" * 60
+    one, two = (
+        changed(origin, tmp_path / end, "[training]", f'[training]\ninit_from = "{start}{end}"')
+        for origin, end in ((directories[0], "1"), (first, "2"))
+    )
+    assert differing_options([one, two])["training.init_from"] == [f"{start}1", f"{start}2"]
+    (note,) = notes(one, two)
+    assert f"({'d' * 40}, {'d' * 40})" in note
+
+
+def test_directories_of_runs_are_not_compared(directories, tmp_path: Path) -> None:
+    other = changed(directories[0], tmp_path / "other", "seed = 1", 'seed = 1\noutput_dir = "elsewhere"')
+    assert differing_options([directories[0], other]) == {}
+
+
 def test_further_differences_than_attention_are_named(directories, tmp_path: Path) -> None:
     first, second = directories
     other = changed(second, tmp_path / "other", "seed = 1", "seed = 2")

@@ -14,7 +14,15 @@ from regard.run_config import CONFIG_FILE, load_config
 __all__ = ["differing_options", "few_pairs_notes", "page_notes"]
 
 _ATTENTION = ("data.fertility", "model.attention")
-_NOT_COMPARED = ("data.cache_dir", "device", "generation", "num_threads", "plugins", "training.logging")
+_NOT_COMPARED = (
+    "data.cache_dir",
+    "device",
+    "generation",
+    "num_threads",
+    "output_dir",
+    "plugins",
+    "training.logging",
+)
 _MAX_SHOWN = 4  # options in a note
 _MAX_VALUE = 40  # characters
 
@@ -77,7 +85,7 @@ def differing_options(directories: Sequence[Path]) -> dict[str, list[str]]:
     contents = [to_dict(load_config(one)) for one in directories]
     found = [dict(_flat(one)) for one in contents]
     names = dict.fromkeys(name for one in found for name in one)
-    values = {name: [str(one.get(name, "-"))[:_MAX_VALUE] for one in found] for name in names}
+    values = {name: [str(one.get(name, "-")) for one in found] for name in names}
     values = {name: own for name, own in values.items() if len(set(own)) > 1}
     attention = [name for name in values if _belongs(name, _ATTENTION)]
     options = {name: own for name, own in values.items() if not _belongs(name, _ATTENTION + _NOT_COMPARED)}
@@ -107,7 +115,9 @@ def _difference_notes(systems: Sequence[SystemResults]) -> list[str]:
     options = differing_options(directories)
     if len(options) < 2 or "model.kind" in options:
         return []
-    shown = [f"{name} ({', '.join(values)})" for name, values in options.items()]
+    shown = [
+        f"{name} ({', '.join(value[:_MAX_VALUE] for value in values)})" for name, values in options.items()
+    ]
     if len(shown) > _MAX_SHOWN:
         shown = [*shown[:_MAX_SHOWN], f"{len(shown) - _MAX_SHOWN} more options"]
     return [

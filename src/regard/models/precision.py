@@ -9,7 +9,7 @@ from torch import nn
 from regard.errors import UsageError
 from regard.kernels.matmul import Int8Weight, check_int8
 
-__all__ = ["SearchPrecision", "is_offloaded", "parse_precision", "set_precision"]
+__all__ = ["SearchPrecision", "is_dispatched", "parse_precision", "set_precision"]
 
 SearchPrecision = Literal["float32", "bfloat16", "int8"]
 
@@ -29,12 +29,12 @@ def parse_precision(name: str) -> SearchPrecision:
     raise UsageError(f"--precision {name!r}: expected {', '.join(known[:-1])} or {known[-1]}")
 
 
-def is_offloaded(model: nn.Module) -> bool:
-    """Return whether a part of the weights is not in memory (`regard.models.hf.memory`).
+def is_dispatched(model: nn.Module) -> bool:
+    """Return whether accelerate has distributed the weights (`regard.models.hf.memory`).
 
     Such a model can be neither moved, nor trained, nor set to another precision.
     """
-    return any(parameter.is_meta for parameter in model.parameters())
+    return any(getattr(module, "hf_device_map", None) for module in model.modules())
 
 
 def set_precision(model: nn.Module, precision: SearchPrecision) -> None:
@@ -51,7 +51,7 @@ def set_precision(model: nn.Module, precision: SearchPrecision) -> None:
         UsageError: if `precision` is `int8` and the model has no weights that support it, or if the model
             does not fit into memory and `precision` is not `float32`.
     """
-    if is_offloaded(model):
+    if is_dispatched(model):
         if precision != "float32":
             raise UsageError(f"--precision {precision} is not available for a model larger than the memory")
         return

@@ -46,7 +46,7 @@ from regard.types import Float
 __all__ = ["ContrastiveDetector", "SpanGains", "score_spans"]
 
 _log = logging.getLogger(__name__)
-_MAX_LOSS = 10.0  # gain of a word as evidence: nats
+_MAX_LOSS = 10.0  # in nats: a word that loses more is no better evidence
 _BLOCK = 1_000  # sentence pairs whose spans are scored together
 
 WordSpan = tuple[int, int]
@@ -109,23 +109,17 @@ class SpanGains:
             start = i
         return list(found)
 
-    def likely_spans(
-        self, evidence: Float[np.ndarray, "S"] | None, config: ContrastiveConfig
-    ) -> list[WordSpan]:
+    def likely_spans(self, evidence: Float[np.ndarray, "U"], config: ContrastiveConfig) -> list[WordSpan]:
         """Return the spans with the highest evidence for an error.
 
         The span of all units is excluded, because the rest of the line would be empty.
 
         Args:
-            evidence: Evidence for an error of each word. Default: the gains of the units, which are known.
+            evidence: Evidence for an error of each unit.
             config: The number and the maximum size of the spans.
         """
         units = self.text.units
-        if evidence is None:
-            of_units = np.array([max(self.gains[unit], -_MAX_LOSS) for unit in units])
-        else:
-            of_units = np.array([evidence[first:last].max() for first, last in units])
-        sums = np.concatenate([[0.0], np.cumsum(of_units - of_units.mean())])
+        sums = np.concatenate([[0.0], np.cumsum(evidence - evidence.mean())])
         found = [
             (sums[i + size] - sums[i], (units[i][0], units[i + size - 1][1]))
             for size in range(1, min(config.max_span, len(units) - 1) + 1)
@@ -139,7 +133,7 @@ def score_spans(
     translator: BaseTranslator,
     pairs: Sequence[WordPair],
     config: ContrastiveConfig,
-    suspicion: Sequence[Float[np.ndarray, "S"]] | None = None,
+    evidence: Sequence[Float[np.ndarray, "S"]] | None = None,
 ) -> list[SpanGains]:
     """Return the gains of the spans of the source of each pair.
 
@@ -150,7 +144,7 @@ def score_spans(
         translator: A translator from the first to the second side of the pairs.
         pairs: The pairs.
         config: The spans.
-        suspicion: Evidence for an omission of each word, by which the spans are selected. Default: the gains
+        evidence: Evidence for an omission of each word, by which the spans are selected. Default: the gains
             of all words, which are left out one by one in a first pass.
     """
     texts = [(SideText.of(pair, 0), SideText.of(pair, 1)) for pair in pairs]
@@ -160,10 +154,12 @@ def score_spans(
     # In a line of one unit, nothing would be left that could be translated.
     spans = {row: found[row].clauses() for row in active}
     for row in active:
-        if suspicion is None:
-            spans[row] += found[row].text.units
+        units = found[row].text.units
+        if evidence is None:
+            spans[row] += units
         else:
-            spans[row] += found[row].likely_spans(suspicion[row], config)
+            of_units = np.array([evidence[row][first:last].max() for first, last in units])
+            spans[row] += found[row].likely_spans(of_units, config)
     lines = {(found[row].text.line, found[row].condition): None for row in active}
     known = _log_probabilities(translator, lines | _shortened(found, spans))
     whole = {row: known[found[row].text.line, found[row].condition] for row in active}
@@ -171,8 +167,11 @@ def score_spans(
         _log.warning("a pair cannot be scored, so that nothing is found in it: %s", found[row].text.line)
         del spans[row]
     _add_gains(found, spans, known, whole)
-    if suspicion is None:
-        spans = {row: found[row].likely_spans(None, config) for row in spans}
+    if evidence is None:
+        for row in spans:
+            one = found[row]
+            gains = np.array([max(one.gains[unit], -_MAX_LOSS) for unit in one.text.units])
+            spans[row] = one.likely_spans(gains, config)
         _add_gains(found, spans, _log_probabilities(translator, _shortened(found, spans)), whole)
     return found
 
@@ -263,8 +262,8 @@ class ContrastiveDetector(Detector):
         """
         config, model = self.inputs.contrastive, self.inputs.model
         for start in range(0, len(pairs), _BLOCK):
-            block, suspicion = directed[start : start + _BLOCK], None
+            block, evidence = directed[start : start + _BLOCK], None
             if model is not None:
                 combined = build_detector("combined", self.inputs)
-                suspicion = [one.words[error] for one in combined.detect(pairs[start : start + _BLOCK])]
-            yield from score_spans(translator, block, config, suspicion)
+                evidence = [one.words[error] for one in combined.detect(pairs[start : start + _BLOCK])]
+            yield from score_spans(translator, block, config, evidence)

@@ -199,17 +199,14 @@ def _create(transformers: Any, kind: str, config: Any, directory: Path) -> Any:
         return getattr(transformers, kind).from_config(config, trust_remote_code=False)
 
 
-def _check_sizes(
-    transformers: Any, kind: str, config: Any, directory: Path, files: Iterable[Path], whole: bool = False
-) -> dict[str, Any]:
+def _check_sizes(transformers: Any, kind: str, config: Any, directory: Path, files: Iterable[Path]) -> int:
     """Compare the number of parameters with the headers of the weight files, before allocating memory.
 
     Returns:
-        Where the weights are kept; see `choose_placement`.
+        The number of parameters.
 
     Raises:
-        CheckpointError: if the model has far more parameters than the weight files, a header is broken, or
-            the model does not fit into memory.
+        CheckpointError: if the model has far more parameters than the weight files, or a header is broken.
     """
     num_stored = sum(math.prod(shape) for file in files for shape in _shapes(file))
     with torch.device("meta"):
@@ -221,7 +218,7 @@ def _check_sizes(
             f"{directory / HF_CONFIG}: describes a model of {num_needed:,} parameters, but the weight files "
             f"contain {num_stored:,}"
         )
-    return choose_placement(directory, num_needed, whole)
+    return num_needed
 
 
 def _shapes(file: Path) -> list[tuple[int, ...]]:
@@ -253,12 +250,14 @@ def _load(kind: str, directory: Path, weights: bool, optional: Iterable[str] = (
         if not weights:
             # The configuration is in `pretrained/NAME/` of a model directory, the weights are two levels up.
             stored = directory.parent.parent / "model.safetensors"
-            _check_sizes(transformers, kind, config, directory, [stored], whole=True)
+            size = _check_sizes(transformers, kind, config, directory, [stored])
+            choose_placement(directory, size, whole=True)
             model = _create(transformers, kind, config, directory)
             if (directory / GENERATION_CONFIG).is_file():
                 model.generation_config = transformers.GenerationConfig.from_pretrained(directory)
             return model.float()
-        placement = _check_sizes(transformers, kind, config, directory, weight_files(directory))
+        size = _check_sizes(transformers, kind, config, directory, weight_files(directory))
+        placement = choose_placement(directory, size)
         with convert_errors(CheckpointError, f"{directory}: transformers cannot read the weights"):
             model, info = getattr(transformers, kind).from_pretrained(
                 directory,

@@ -62,7 +62,9 @@ def choose_placement(directory: Path, num_parameters: int, whole: bool = False) 
     if whole or find_spec("accelerate") is None:
         advice = "" if whole else ", or install accelerate, which keeps a part of the weights on the disk"
         raise CheckpointError(f"{sizes}; use a smaller model, or a machine with more memory{advice}")
-    _log.warning("%s; accelerate keeps a part of the weights elsewhere, which is slow", sizes)
+    _log.warning(
+        "%s; accelerate keeps a part of the weights on other devices or on the disk, which is slow", sizes
+    )
     memory: dict[int | str, int] = {"cpu": int(_USED_SHARE * available)}
     for index in range(torch.cuda.device_count()):
         memory[index] = int(_USED_SHARE * torch.cuda.mem_get_info(index)[0])

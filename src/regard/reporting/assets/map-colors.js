@@ -1,6 +1,6 @@
 /* The colors of attention maps: scale, light and dark mode, legend. The report and the served page share them.
  *
- * The light colors are those of regard.plotting.heatmap. On the linear scale, weights below 0.05 look nearly equal;
+ * The light colors are those of regard.plotting.colors. On the linear scale, weights below 0.05 look nearly equal;
  * the other two scales spread small weights over more colors.
  */
 "use strict";
