@@ -11,8 +11,8 @@ import torch
 
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.punctuation import TextFormat
 from regard.data.text import TextProcessor, TextSide
+from regard.data.text_format import TextFormat
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.models import build_model

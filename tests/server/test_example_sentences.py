@@ -2,8 +2,8 @@
 
 import pytest
 
-from regard.data.punctuation import PLAIN_TEXT, TextFormat
 from regard.data.text import TextProcessor
+from regard.data.text_format import PLAIN_TEXT, TextFormat
 from regard.server.config import is_loopback
 from regard.server.engine import SearchSettings, SentenceJob, load_engines
 from regard.server.plain_text import detokenize, example_sentences
@@ -18,7 +18,7 @@ from server.served import ask, save_model
         ("Der Hund schläft , die Katze ( auch ) nicht .", "de", "Der Hund schläft, die Katze (auch) nicht."),
     ],
 )
-def test_punctuation_is_attached_to_words(line, language, expected):
+def test_text_format_is_attached_to_words(line, language, expected):
     assert detokenize(line, TextFormat(tokenized=True, language=language)) == expected
     assert detokenize(line, PLAIN_TEXT) == line
 

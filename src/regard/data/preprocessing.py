@@ -22,10 +22,10 @@ from regard.data.directories import atomic_directory, check_replaceable
 from regard.data.files import write_atomic
 from regard.data.manifest import MANIFEST
 from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, UnitWriter
-from regard.data.punctuation import TextFormat, TextFormatDetector
 from regard.data.reading import file_digest
 from regard.data.text import TextProcessor, TextSide
 from regard.data.text_checks import UnknownTokenCounter
+from regard.data.text_format import TextFormat, TextFormatDetector
 from regard.data.tokenizers.base import Tokenizer, create_tokenizers, detect_text_format, learn_tokenizers
 from regard.data.tokenizers.sentencepiece import BYTE_TOKENS
 from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -184,6 +184,8 @@ class _Preprocessor:
         for side, text_format in zip(SIDES, (source, target), strict=True):
             if text_format.tokenized:
                 _log.info("the %s text is tokenized: input to the model will be tokenized, too", side)
+            if text_format.lowercase:
+                _log.info("the %s text is lowercased: input to the model will be lowercased, too", side)
         return source, target
 
     def _sample(self, side: int, pairs: list[int]) -> Iterator[str]:

@@ -27,8 +27,8 @@ from regard.data.fertility import (
     PredictedFertilityConfig,
 )
 from regard.data.files import write_atomic
-from regard.data.punctuation import PLAIN_TEXT, TextFormat, separate_punctuation
 from regard.data.reading import InvalidJsonError, checked_file, compute_checksums, read_json, verify_checksums
+from regard.data.text_format import PLAIN_TEXT, TextFormat, convert_format
 from regard.data.tokenizers.base import Tokenizer, TokenizerConfig, load_tokenizer
 from regard.data.tokenizers.words import SPACE_MARK, WordsConfig
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, TokenIds, Vocabulary
@@ -63,11 +63,10 @@ class TextSide:
         """Return the tokens of a line; log a warning once for each unknown symbol.
 
         A source prefix at the start of the line is kept as one token. All input text passes through this
-        method. If the training text is tokenized, the punctuation of an untokenized line is separated first;
-        see `regard.data.punctuation`.
+        method. The line is first converted to the format of the training text, see `regard.data.text_format`.
         """
         prefix, rest = self._split_prefix(line)
-        tokens = self.tokenizer.encode(separate_punctuation(rest, self.text_format, self._known))
+        tokens = self.tokenizer.encode(convert_format(rest, self.text_format, self._known))
         self.warn_unknown(tokens)
         return [*prefix, *(part for token in tokens for part in self.split_unknown(token))]
 
@@ -222,7 +221,7 @@ class TextProcessor:
     def without_conversion(self) -> "TextProcessor":
         """Return a copy for text in the format of the training text, which is not converted."""
         source, target = (
-            dataclasses.replace(side, text_format=dataclasses.replace(side.text_format, tokenized=False))
+            dataclasses.replace(side, text_format=TextFormat(language=side.text_format.language))
             for side in (self.source, self.target)
         )
         return TextProcessor(source, target, self.budget)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from regard.data.corpus import read_pairs
 from regard.data.hf import is_hf_directory
-from regard.data.punctuation import TextFormat
 from regard.data.text import TextProcessor
+from regard.data.text_format import TextFormat
 from regard.data.whitespace import split_whitespace
 from regard.errors import RegardError
 from regard.run_config import load_config

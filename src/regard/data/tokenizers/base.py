@@ -5,6 +5,7 @@ splits each unit into tokens; it depends on the unit only. Preprocessing therefo
 of a corpus only once.
 """
 
+import dataclasses
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 from regard.data.files import write_atomic
-from regard.data.punctuation import TextFormat, TextFormatDetector
+from regard.data.text_format import TextFormat, TextFormatDetector
 from regard.registry import PartConfig, Registry, subclass_of
 
 __all__ = [
@@ -104,7 +105,7 @@ class Tokenizer(ABC):
 
         Args:
             config: The configuration.
-            detector: The punctuation counts of the text.
+            detector: The counts of the text.
             language: The two-letter code in the names of the text files, if there is one.
         """
         return TextFormat(language=language) if cls.plain_text else detector.detect(language)
@@ -198,7 +199,7 @@ def detect_text_format(
     """Return the format of the training text of one side; see `Tokenizer.detect_format`.
 
     Args:
-        counter: The punctuation counts of the text.
+        counter: The counts of the text.
         config: The configuration of the tokenizer.
         files: The files of the text. Their extensions (`train.de`, `train.de.gz`) give the language.
     """
@@ -207,7 +208,9 @@ def detect_text_format(
     # Corpora in several languages have no common extension, and so no known language.
     extension = extensions.pop() if len(extensions) == 1 else ""
     language = extension if re.fullmatch("[a-z]{2}", extension) else None
-    return TOKENIZERS.part_of(config).detect_format(config, counter, language)
+    found = TOKENIZERS.part_of(config).detect_format(config, counter, language)
+    # Whatever the tokenizer does, capital letters are unknown if the training text has none.
+    return dataclasses.replace(found, lowercase=counter.lowercase)
 
 
 def check_joint_tokenizers(source: TokenizerConfig, target: TokenizerConfig) -> None:

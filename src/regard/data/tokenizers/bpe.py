@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal, Self
 
 from regard.config import configclass, option
-from regard.data.punctuation import TextFormat, TextFormatDetector
 from regard.data.reading import read_bytes
+from regard.data.text_format import TextFormat, TextFormatDetector
 from regard.data.tokenizers.base import Tokenizer, register_tokenizer
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer, check_language
 from regard.data.tokenizers.words import WordsConfig, WordsTokenizer

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from regard.config import configclass, option
-from regard.data.punctuation import TextFormat, TextFormatDetector
+from regard.data.text_format import TextFormat, TextFormatDetector
 from regard.data.tokenizers.base import Tokenizer, register_tokenizer
 
 __all__ = ["MosesConfig", "MosesTokenizer", "check_language"]

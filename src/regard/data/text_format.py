@@ -1,12 +1,12 @@
-"""Conversion of input text to the format of the training text: tokenized or plain punctuation.
+"""Conversion of input text to the format of the training text: lowercased or not, tokenized or plain.
 
-If the training text is tokenized (`Der Hund schläft .`), its vocabulary contains `.` but not `schläft.`.
-`prepare_data` detects the format of the training text (`TextFormatDetector`) and stores it with the
-vocabularies (`TextFormat`). `TextSide.tokenize` then separates the punctuation of plain input lines with the
-rules of Moses (Koehn et al., 2007). Tokenized input is not changed:
-
-- A line that contains a full stop, a comma or another punctuation mark as a separate word is tokenized.
-- A word of the vocabulary is never split: `Mr.`, `U.S.`, `don't`.
+If the training text is tokenized (`Der Hund schläft .`), its vocabulary contains `.` but not `schläft.`. If
+it is lowercased, its vocabulary contains `hund` but not `Hund`. `prepare_data` detects the format of the
+training text (`TextFormatDetector`) and stores it with the vocabularies (`TextFormat`). `TextSide.tokenize`
+then converts input lines (`convert_format`): words are lowercased, and the punctuation of plain lines is
+separated with the rules of Moses (Koehn et al., 2007). A word of the vocabulary is never changed: `Mr.`,
+`U.S.`, `don't`. A line that contains a full stop, a comma or another punctuation mark as a separate word is
+tokenized, and none of its words is split.
 """
 
 import re
@@ -21,7 +21,7 @@ from regard.data.whitespace import split_whitespace
 if TYPE_CHECKING:
     from sacremoses import MosesTokenizer
 
-__all__ = ["PLAIN_TEXT", "TextFormat", "TextFormatDetector", "separate_punctuation"]
+__all__ = ["PLAIN_TEXT", "TextFormat", "TextFormatDetector", "convert_format"]
 
 _STOPS = frozenset(".,。、؟،।॥۔")
 """Punctuation marks that never follow a space in plain text, in any script."""
@@ -33,6 +33,9 @@ _ESCAPE = re.compile(r"&(?:apos|quot|amp|lt|gt|#91|#93|#124);")
 _END = _STOPS | frozenset('!?;:…"؛՝։።፣')
 _APOSTROPHES = "'’‘"
 _WHITESPACE = re.compile(r"\s+")
+_WORD = re.compile(r"\S+")
+_MIN_LOWERCASE_WORDS = 100
+"""Number of words in lower case, without a capital letter among them, from which a text is lowercased."""
 
 
 @configclass
@@ -43,6 +46,7 @@ class TextFormat:
     escaped: bool = option(
         default=False, help="Whether quotes and brackets are escaped as in Moses, such as &quot;."
     )
+    lowercase: bool = option(default=False, help="Whether the text contains no capital letters.")
     language: str | None = option(
         default=None, help="Language as a two-letter code, or null if unknown.", pattern="^[a-z]{2,3}$"
     )
@@ -53,14 +57,15 @@ PLAIN_TEXT = TextFormat()
 
 
 class TextFormatDetector:
-    """Counts separate and attached punctuation to detect the format of a text."""
+    """Counts punctuation marks and capital letters to detect the format of a text."""
 
     def __init__(self) -> None:
         """Initialize all counts with zero."""
         self.alone = self.attached = self.escapes = 0
+        self.lower = self.capitalized = 0
 
     def add(self, line: str) -> None:
-        """Count the full stops and commas of a line that are separate words and those that end a word."""
+        """Count the full stops and commas of a line, separate or attached, and its words by their case."""
         for word in split_whitespace(line):
             if word in _STOPS:
                 self.alone += 1
@@ -68,24 +73,39 @@ class TextFormatDetector:
                 self.attached += 1
             elif word.startswith(("&apos;", "&quot;")):
                 self.escapes += 1
+            # `ß` and the ordinal `ª` have no capital letter in common use, so `isupper` would not do.
+            self.capitalized += word != word.lower()
+            self.lower += word.islower()
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether the text is lowercased: it has no capital letter in at least 100 words."""
+        return not self.capitalized and self.lower >= _MIN_LOWERCASE_WORDS
 
     def detect(self, language: str | None) -> TextFormat:
         """Return the format of the text: tokenized if most full stops and commas are separate words."""
         return TextFormat(tokenized=self.alone > self.attached, escaped=self.escapes > 0, language=language)
 
 
-def separate_punctuation(line: str, text_format: TextFormat, in_vocabulary: Callable[[str], bool]) -> str:
+def convert_format(line: str, text_format: TextFormat, in_vocabulary: Callable[[str], bool]) -> str:
     """Convert a line to the format of the training text.
 
     Args:
-        line: The line, plain or tokenized.
-        text_format: The format of the training text. If it is not tokenized, the line is returned unchanged.
-        in_vocabulary: Returns whether a word is in the vocabulary.
+        line: The line, plain or tokenized, in any case.
+        text_format: The format of the training text.
+        in_vocabulary: Returns whether a word is in the vocabulary. Such a word is not changed.
     """
+    if text_format.lowercase:
+        line = _WORD.sub(lambda word: word[0] if in_vocabulary(word[0]) else word[0].lower(), line)
+    return _separate_punctuation(line, text_format, in_vocabulary) if text_format.tokenized else line
+
+
+def _separate_punctuation(line: str, text_format: TextFormat, in_vocabulary: Callable[[str], bool]) -> str:
+    """Separate the punctuation of a plain line as in a tokenized training text."""
     words = split_whitespace(line)
     doubtful = {word for word in words if len(word) > 1 and not word.isalnum() and not in_vocabulary(word)}
     # A line of known words is left alone: it has the format of the training text.
-    if not text_format.tokenized or not doubtful or _is_tokenized(words, text_format.language):
+    if not doubtful or _is_tokenized(words, text_format.language):
         return line
     moses = _rules(text_format.language or "en")
     write = moses.escape_xml if text_format.escaped else str

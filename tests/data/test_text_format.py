@@ -1,4 +1,4 @@
-"""Tests of punctuation: plain text is split like the training text, and tokenized text stays unchanged."""
+"""Tests of text formats: input gets the punctuation and the case of the training text."""
 
 import json
 
@@ -8,8 +8,8 @@ import sacremoses
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
-from regard.data.punctuation import TextFormat, TextFormatDetector, separate_punctuation
 from regard.data.text import TextProcessor
+from regard.data.text_format import TextFormat, TextFormatDetector, convert_format
 from regard.data.tokenizers.base import detect_text_format
 from regard.data.tokenizers.moses import MosesConfig
 from regard.data.tokenizers.words import WordsConfig
@@ -39,39 +39,37 @@ def counted(lines):
 @pytest.mark.parametrize(("plain", "tokenized"), [*zip(PLAIN_DE, TOKENIZED_DE, strict=True)])
 @pytest.mark.parametrize("known", [VOCABULARY, {".", ",", '"', "!", "?", "'s"}])
 def test_plain_text_is_tokenized_like_moses(plain, tokenized, known):
-    assert separate_punctuation(plain, GERMAN, known.__contains__) == tokenized
+    assert convert_format(plain, GERMAN, known.__contains__) == tokenized
 
 
 @pytest.mark.parametrize("line", [*TOKENIZED_DE, "Yahoo! heißt es .", "nur Wörter", "", "..."])
 def test_tokenized_text_is_unchanged(line):
-    assert separate_punctuation(line, GERMAN, VOCABULARY.__contains__) == line
-    assert separate_punctuation(line, GERMAN, lambda _: False) == line
+    assert convert_format(line, GERMAN, VOCABULARY.__contains__) == line
+    assert convert_format(line, GERMAN, lambda _: False) == line
 
 
 @pytest.mark.parametrize("line", PLAIN_DE)
 def test_plain_text_is_unchanged_for_plain_text_models(line):
-    assert separate_punctuation(line, TextFormat(language="de"), VOCABULARY.__contains__) == line
+    assert convert_format(line, TextFormat(language="de"), VOCABULARY.__contains__) == line
 
 
 def test_words_in_the_vocabulary_are_not_split():
     known = {"Mr.", "don't", "go", ".", "Smith", "I"}.__contains__
     form = TextFormat(tokenized=True, language="en")
-    assert separate_punctuation("Mr. Smith, don't go.", form, known) == "Mr. Smith , don't go ."
+    assert convert_format("Mr. Smith, don't go.", form, known) == "Mr. Smith , don't go ."
     # Without punctuation, plain and tokenized text look alike: a word is split only if all parts are known.
-    assert (
-        separate_punctuation("I don't go", form, {"do", "go", "I", "don", "'t"}.__contains__) == "I don 't go"
-    )
-    assert separate_punctuation("I can't go", form, known) == "I can't go"
+    assert convert_format("I don't go", form, {"do", "go", "I", "don", "'t"}.__contains__) == "I don 't go"
+    assert convert_format("I can't go", form, known) == "I can't go"
     # For Moses, an initial or an ordinal does not end a sentence, but here the line ends.
-    assert separate_punctuation("Plan B.", form, {"Plan", "B", "."}.__contains__) == "Plan B ."
-    assert separate_punctuation("Plan B.", form, {"Plan", "B", "B."}.__contains__) == "Plan B."
+    assert convert_format("Plan B.", form, {"Plan", "B", "."}.__contains__) == "Plan B ."
+    assert convert_format("Plan B.", form, {"Plan", "B", "B."}.__contains__) == "Plan B."
 
 
 def test_french_spaced_punctuation_does_not_imply_tokenized_text():
     french = TextFormat(tokenized=True, language="fr")
     known = {"oui", "ça", "va", "?", ","}.__contains__
-    assert separate_punctuation("oui, ça va ?", french, known) == "oui , ça va ?"
-    assert separate_punctuation("«\u00a0oui\u00a0», ça va\u202f?", french, known) == "« oui » , ça va ?"
+    assert convert_format("oui, ça va ?", french, known) == "oui , ça va ?"
+    assert convert_format("«\u00a0oui\u00a0», ça va\u202f?", french, known) == "« oui » , ça va ?"
 
 
 def test_escapes_of_the_training_text_are_applied():
@@ -80,10 +78,8 @@ def test_escapes_of_the_training_text_are_applied():
     line = 'It\'s "so" & [so].'
     expected = sacremoses.MosesTokenizer("en").tokenize(line, return_str=True)
     known = {"&apos;s", "&quot;", "&amp;", "&#91;", "&#93;", "."}.__contains__
-    assert separate_punctuation(line, form, known) == expected
-    assert (
-        separate_punctuation("it &apos;s &quot; xyz. &quot;", form, known) == "it &apos;s &quot; xyz. &quot;"
-    )
+    assert convert_format(line, form, known) == expected
+    assert convert_format("it &apos;s &quot; xyz. &quot;", form, known) == "it &apos;s &quot; xyz. &quot;"
 
 
 @pytest.mark.parametrize(
@@ -132,4 +128,43 @@ def test_prepared_text_records_its_form_and_applies_it(tmp_path, tokenizer):
     text.save(tmp_path / "again")
     assert TextProcessor.load(tmp_path / "again").source.text_format == GERMAN
     about = json.loads((tmp_path / "again" / "text.json").read_text())
-    assert about["source_format"] == {"tokenized": True, "escaped": False, "language": "de"}
+    assert about["source_format"] == {
+        "tokenized": True,
+        "escaped": False,
+        "lowercase": False,
+        "language": "de",
+    }
+
+
+def test_text_without_capital_letters_is_lowercased():
+    lower = ["der hund schläft und die größte katze nicht", "1.", "你好"] * 20
+    assert counted(lower).detect(None).lowercase is False  # `detect` reads punctuation marks only
+    assert counted(lower).lowercase
+    assert not counted(lower[:9]).lowercase, "24 words are too few"
+    assert not counted([*lower, "Ja"]).lowercase and not counted([*lower, "<URL>"]).lowercase
+    assert not counted(["你好", "1 2 3"] * 200).lowercase, "a script without case"
+
+
+def test_words_are_lowercased_unless_they_are_in_the_vocabulary():
+    known = {"der", "hund", "schläft", ".", "<URL>"}.__contains__
+    form = TextFormat(lowercase=True)
+    assert convert_format("Der  HUND sieht Merkel <URL>", form, known) == "der  hund sieht merkel <URL>"
+    assert convert_format("Der Hund", TextFormat(), known) == "Der Hund"
+    both = TextFormat(tokenized=True, lowercase=True, language="de")
+    assert convert_format("Der Hund schläft.", both, known) == "der hund schläft ."
+
+
+@pytest.mark.parametrize("tokenizer", [{"kind": "words"}, {"kind": "moses"}, SENTENCEPIECE])
+def test_input_of_a_lowercased_training_text_is_lowercased(tmp_path, tokenizer):
+    for side, lines in (("de", [line.lower() for line in TOKENIZED_DE]), ("en", TOKENIZED_DE)):
+        (tmp_path / f"train.{side}").write_text("".join(f"{line}\n" for line in lines * 10))
+    files = {"source": str(tmp_path / "train.de"), "target": str(tmp_path / "train.en")}
+    sides = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
+    prepare_data(from_dict(DataConfig, {"train": [files], "valid": files, **sides}), tmp_path / "prepared")
+    text = TextProcessor.load(tmp_path / "prepared")
+    assert text.source.text_format.lowercase and not text.target.text_format.lowercase
+    for line in TOKENIZED_DE:
+        assert text.source.tokenize(line) == text.source.tokenize(line.lower())
+        assert text.target.tokenize(line) != text.target.tokenize(line.lower())
+        written = text.without_conversion().source
+        assert written.tokenize(line) != written.tokenize(line.lower())
