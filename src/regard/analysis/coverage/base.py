@@ -20,7 +20,8 @@ from regard.registry import NamedRegistry, subclass_of
 from regard.types import Float
 
 if TYPE_CHECKING:
-    from regard.analysis.coverage.model import ErrorModel, Evidence
+    from regard.analysis.coverage.link_model import Evidence
+    from regard.analysis.coverage.model import ErrorModel
 
 __all__ = [
     "DETECTORS",

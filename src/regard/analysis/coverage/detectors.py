@@ -49,7 +49,9 @@ class AlignmentDetector(Detector):
         found = []
         for evidence in self.inputs.evidence(pairs):
             sides = evidence.source, evidence.target
-            both = (_unlinked_words(side, norms) for side, norms in zip(sides, model.norms, strict=True))
+            both = (
+                _unlinked_words(side, norms) for side, norms in zip(sides, model.words.norms, strict=True)
+            )
             found += zip(*both, strict=True)
         return [
             PairScores({"omission": omission, "addition": addition}, {"omission": omitted, "addition": added})

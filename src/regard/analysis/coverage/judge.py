@@ -26,7 +26,7 @@ class CoverageModelJudge:
     def judge(self, sources: Sequence[str], translations: Sequence[str]) -> list[CoverageJudgment]:
         """Return the coverage errors of each translation."""
         pairs = split_pairs(sources, translations)
-        scores = self.model.scores(self.model.collect(pairs, self.num_threads))
+        scores = self.model.scores(self.model.collect(pairs, self.num_threads), self.num_threads)
         return [
             CoverageJudgment(
                 pair.source,

@@ -1,20 +1,19 @@
 """A model of good translations, which gives the probabilities of errors in others: the combined detector.
 
-It consists of a word aligner, counts of its links, the norms of each word in good translations, a model of
-the length, and classifiers that are fitted to synthetic errors in text that the aligner was not trained on:
-small neural networks for words, logistic regressions for sentences. The probabilities are calibrated for
-that text.
+It consists of a word aligner and an aligner of stems, the norms of their links in good translations, a model
+of the length, and classifiers that are fitted to synthetic errors in text that the aligners were not trained
+on: small neural networks for omissions and additions, logistic regressions for repetitions. Logistic
+regressions calibrate the probabilities of sentences for that text.
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
-from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
+from regard.alignment import TrainingSetup, WordAligner
+from regard.alignment.word_aligner import DEFAULT_ALIGNER
 from regard.analysis.coverage.base import (
     ERRORS,
     CoverageError,
@@ -30,7 +29,8 @@ from regard.analysis.coverage.corruptions import (
     CorruptionConfig,
     corrupt_pairs,
 )
-from regard.analysis.coverage.evidence import SideEvidence, WordNorms
+from regard.analysis.coverage.error_tagger import ErrorTagger
+from regard.analysis.coverage.evidence import SideEvidence
 from regard.analysis.coverage.features import (
     LengthModel,
     repetition_features,
@@ -38,20 +38,19 @@ from regard.analysis.coverage.features import (
     sentence_features,
     word_features,
 )
+from regard.analysis.coverage.link_model import Evidence, LinkModel
 from regard.analysis.coverage.logistic import LogisticRegression
-from regard.analysis.coverage.posteriors import LinkCounts, TextPosteriors
 from regard.analysis.coverage.text import WordPair
-from regard.analysis.coverage.word_classifier import WordClassifier
 from regard.config import configclass, option
 from regard.data.links import Links
 from regard.errors import DataError
 
-__all__ = ["CombinedDetector", "CoverageModelConfig", "ErrorModel", "Evidence"]
+__all__ = ["TAGGED", "CombinedDetector", "CoverageModelConfig", "ErrorModel"]
 
 _MIN_PAIRS = 100
-_SAMPLE = 20_000  # pairs of the training text from which norms and link counts are estimated
 _WORD_SHARE = 0.75  # share of the held-out pairs for the classifiers of words
-_ROUNDS = 3
+_ROUNDS: Mapping[CoverageError, int] = {"omission": 5, "addition": 5, "repetition": 3}
+"""How often errors are made in each held-out pair. Networks learn from more examples than regressions do."""
 _MIN_EXAMPLES = 6_000
 _KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
     "omission": ("deletion", "truncation"),
@@ -60,7 +59,8 @@ _KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
 }
 """The synthetic errors of each kind of coverage error."""
 _SINGLE: tuple[Corruption, ...] = tuple(kind for kind in CORRUPTIONS if kind != "unrelated")
-_UNRELATED_ERRORS: tuple[CoverageError, ...] = ("omission", "addition")
+TAGGED: tuple[CoverageError, ...] = ("omission", "addition")
+"""The errors that networks find. A translation that is unrelated to the source has both."""
 _NEVER = LogisticRegression(np.zeros(0), -30.0)
 
 
@@ -69,6 +69,13 @@ class CoverageModelConfig:
     """Settings of the training of a coverage model."""
 
     aligner: str = option(default=DEFAULT_ALIGNER, help="Kind of the word aligner.")
+    stem_length: int = option(
+        default=4,
+        help="Number of characters of a stem: a second aligner compares words by their first characters, "
+        "because rare words share them with others.",
+        ge=1,
+        le=100,
+    )
     held_out: float = option(
         default=0.15,
         help="Share of the training text that the aligner does not see, in which synthetic errors are made.",
@@ -90,46 +97,34 @@ class CoverageModelConfig:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """The evidence about a text.
-
-    Attributes:
-        table: The words and their link probabilities.
-        source: Evidence about the source words.
-        target: Evidence about the target words.
-        length_excess: Length of each translation, see `LengthModel.excess`.
-    """
-
-    table: TextPosteriors
-    source: SideEvidence
-    target: SideEvidence
-    length_excess: np.ndarray
-
-
-@dataclass(frozen=True)
 class ErrorModel:
     """A model of good translations.
 
     Attributes:
         config: The settings of its training.
-        aligner: The word aligner, of words without case.
-        counts: How often words are linked in the training text.
-        norms: The statistics of the words of the source and of the target side.
+        words: The links of words.
+        stems: The links of stems.
         length: The model of the length.
-        words: For each error, the classifier that gives the log-odds of a word.
+        taggers: The networks that give the log-odds of omissions and additions.
+        repeated: The regression that gives the log-odds that a word is repeated.
         sentences: For each error, the regression that gives the log-odds of a sentence.
         unrelated: The regression that gives the log-odds that the translation is that of another sentence,
             which omits all words and adds all of its own.
     """
 
     config: CoverageModelConfig
-    aligner: WordAligner
-    counts: LinkCounts
-    norms: tuple[WordNorms, WordNorms]
+    words: LinkModel
+    stems: LinkModel
     length: LengthModel
-    words: Mapping[CoverageError, WordClassifier | LogisticRegression]
+    taggers: Mapping[CoverageError, ErrorTagger]
+    repeated: LogisticRegression
     sentences: Mapping[CoverageError, LogisticRegression]
     unrelated: LogisticRegression
+
+    @property
+    def aligner(self) -> WordAligner:
+        """The aligner of whole words."""
+        return self.words.aligner
 
     @classmethod
     def train(
@@ -160,50 +155,50 @@ class ErrorModel:
         # Sorting restores the order of the text, from which `sample` takes evenly spaced pairs.
         training = [usable[i] for i in np.sort(order[count:])]
         setup = TrainingSetup(num_threads=num_threads, seed=config.seed)
-        corpus = Corpus.from_tokens(pair.folded for pair in training)
-        aligner = train_both(corpus, default_config(config.aligner), setup, lowercase=True)
-        # The norms of frequent words converge with a part of the text, which saves most of the time.
-        sample = TextPosteriors.of(aligner, training[:: max(1, len(training) // _SAMPLE)], num_threads)
-        sizes = len(aligner.words[0]), len(aligner.words[1])
-        counts = LinkCounts.estimate(sample, sizes)
-        found = TextPosteriors.of(aligner, held_out, num_threads)
-        norms = []
-        for side in (0, 1):
-            tables = (one.swapped() if side else one for one in (sample, found))
-            evidence = [SideEvidence.collect(table, counts, bool(side)) for table in tables]
-            norms.append(WordNorms.estimate(evidence, counts.occurrences[side]))
+        words, stems = (
+            LinkModel.train(training, held_out, config.aligner, setup, length)
+            for length in (None, config.stem_length)
+        )
+        links = words.posteriors(held_out, num_threads).best_links()
         length = LengthModel.fit(training)
-        model = cls(config, aligner, counts, (norms[0], norms[1]), length, {}, {}, _NEVER)
-        return model._fit(held_out, found.best_links(), num_threads)
+        return cls(config, words, stems, length, {}, _NEVER, {}, _NEVER)._fit(held_out, links, num_threads)
 
     def _fit(self, pairs: Sequence[WordPair], links: Sequence[Links], num_threads: int) -> Self:
         """Return the model with classifiers that are fitted to synthetic errors in the pairs."""
         # Classifiers of words are too confident on their own examples, so the sentences are others.
         num_words = round(len(pairs) * _WORD_SHARE)
         parts = [(pairs[:num_words], links[:num_words]), (pairs[num_words:], links[num_words:])]
-        words: dict[CoverageError, WordClassifier | LogisticRegression] = {}
+        model = self
         sentences: dict[CoverageError, LogisticRegression] = {}
         for number, error in enumerate(ERRORS):
             seed = self.config.seed + number
             examples, others = (_examples(*part, error, seed) for part in parts)
-            table = self._word_table(self.collect([one.pair for one in examples], num_threads), error)
-            labels = _word_labels(examples, error)
-            if error == "repetition":
-                words[error] = LogisticRegression.fit(table, labels)
-            else:
-                words[error] = WordClassifier.fit(table, labels, seed)
-            evidence = self.collect([one.pair for one in others], num_threads)
-            table = self._word_table(evidence, error)
-            rows = self._sentence_table(evidence, error, table, words[error].logits(table))
-            sentences[error] = self._fit_sentences(rows, others, _KINDS[error])
+            model = model._fit_words(examples, error, seed, num_threads)
+            views = model._views([one.pair for one in others], error, num_threads)
+            sentences[error] = self._fit_sentences(model._logits(views, error)[1], others, _KINDS[error])
         # The features of unrelated pairs contain the log-odds of words, so this regression comes last.
-        model = replace(self, words=words, sentences=sentences)
+        model = replace(model, sentences=sentences)
         seed = self.config.seed + len(ERRORS)
         examples = corrupt_pairs(*parts[1], CorruptionConfig(kinds=("unrelated",), seed=seed))
         examples += corrupt_pairs(*parts[1], CorruptionConfig(kinds=_SINGLE, seed=seed + 1))
-        evidence = model.collect([one.pair for one in examples], num_threads)
-        rows = model._unrelated_table(model._tables(evidence)[1])
+        views = model._views([one.pair for one in examples], "omission", num_threads)
+        logits: dict[CoverageError, np.ndarray] = {error: model._logits(views, error)[0] for error in TAGGED}
+        rows = model._unrelated_table(views[0], logits)
         return replace(model, unrelated=model._fit_sentences(rows, examples, ("unrelated",)))
+
+    def _fit_words(
+        self, examples: Sequence[CorruptedPair], error: CoverageError, seed: int, num_threads: int
+    ) -> Self:
+        """Return the model with the classifier of the words of an error."""
+        views = self._views([one.pair for one in examples], error, num_threads)
+        labels = _word_labels(examples, error)
+        if error not in TAGGED:
+            table = repetition_features(views[0].table, views[0].target)
+            return replace(self, repeated=LogisticRegression.fit(table, labels))
+        affected = np.array([one.kind in _KINDS[error] for one in examples])
+        offsets = _side(views[0], error).offsets
+        tagger = ErrorTagger.fit(self._word_table(views, error), offsets, (labels, affected), seed)
+        return replace(self, taggers={**self.taggers, error: tagger})
 
     def _fit_sentences(
         self, rows: np.ndarray, examples: Sequence[CorruptedPair], kinds: tuple[Corruption, ...]
@@ -215,47 +210,66 @@ class ErrorModel:
         shift = _logit(self.config.error_rate) - _logit(float(np.clip(present.mean(), 1e-3, 1 - 1e-3)))
         return replace(fitted, bias=fitted.bias + shift)
 
-    def _tables(
-        self, evidence: Evidence
-    ) -> tuple[dict[CoverageError, np.ndarray], dict[CoverageError, np.ndarray]]:
-        """Return for each error the log-odds of the words and the features of the sentences."""
-        logits, rows = {}, {}
-        for error in ERRORS:
-            table = self._word_table(evidence, error)
-            logits[error] = self.words[error].logits(table)
-            rows[error] = self._sentence_table(evidence, error, table, logits[error])
-        return logits, rows
-
-    @staticmethod
-    def _unrelated_table(rows: Mapping[CoverageError, np.ndarray]) -> np.ndarray:
-        """Return the features of both sides."""
-        return np.concatenate([rows["omission"], rows["addition"]], axis=1)
-
     def collect(self, pairs: Sequence[WordPair], num_threads: int = 0) -> Evidence:
-        """Return the evidence about a text."""
-        table = TextPosteriors.of(self.aligner, pairs, num_threads)
-        linked = self.counts.of_cells(table)
-        # `SideEvidence.collect` reads the source side, so the table is swapped for the other side.
-        swapped = table.swapped()
-        calls = (table, self.counts, False, linked), (swapped, self.counts, True, linked[table.swap_order])
-        with ThreadPoolExecutor(1 if num_threads == 1 else 2) as pool:
-            source, target = pool.map(lambda call: SideEvidence.collect(*call), calls)
-        return Evidence(table, source, target, self.length.excess(pairs) if pairs else np.empty(0))
+        """Return the evidence of the aligner of words about a text."""
+        return self.words.collect(pairs, num_threads)
 
-    def scores(self, evidence: Evidence) -> list[PairScores]:
-        """Return the probabilities of each error, of words and of sentences."""
-        if not evidence.table.pairs:
+    def _views(self, pairs: Sequence[WordPair], error: CoverageError, num_threads: int) -> Sequence[Evidence]:
+        """Return the evidence of words, and that of stems if the error is found by it."""
+        models = (self.words, self.stems) if error in TAGGED else (self.words,)
+        return [model.collect(pairs, num_threads) for model in models]
+
+    def _logits(self, views: Sequence[Evidence], error: CoverageError) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-odds of an error of the words, and the features of the sentences, [P, F]."""
+        evidence = views[0]
+        if error in TAGGED:
+            offsets = _side(evidence, error).offsets
+            words, sentences = self.taggers[error].logits(self._word_table(views, error), offsets)
+            return words, sentences[:, None]
+        table = repetition_features(evidence.table, evidence.target)
+        words = self.repeated.logits(table)
+        return words, repetition_sentence_features(evidence.table, table, words, self._excess(evidence))
+
+    def _word_table(self, views: Sequence[Evidence], error: CoverageError) -> np.ndarray:
+        """Return the features of all words of the side in which an error is found."""
+        excess, number = self._excess(views[0]), TAGGED.index(error)
+        tables = [
+            word_features(_side(evidence, error), model.norms[number], excess)
+            for evidence, model in zip(views, (self.words, self.stems), strict=True)
+        ]
+        return np.concatenate(tables, axis=1)
+
+    def _unrelated_table(self, evidence: Evidence, logits: Mapping[CoverageError, np.ndarray]) -> np.ndarray:
+        """Return the features of both sides."""
+        excess = self._excess(evidence)
+        sides = [sentence_features(_side(evidence, error), logits[error], excess) for error in TAGGED]
+        return np.concatenate(sides, axis=1)
+
+    def _excess(self, evidence: Evidence) -> np.ndarray:
+        pairs = evidence.table.pairs
+        return self.length.excess(pairs) if pairs else np.empty(0)
+
+    def scores(self, evidence: Evidence, num_threads: int = 0) -> list[PairScores]:
+        """Return the probabilities of each error, of words and of sentences.
+
+        Args:
+            evidence: The evidence of the aligner of words.
+            num_threads: Number of threads of the aligner of stems; 0 uses all processors.
+        """
+        pairs = evidence.table.pairs
+        if not pairs:
             return []
-        logits, rows = self._tables(evidence)
-        unrelated = self.unrelated.probabilities(self._unrelated_table(rows))
-        sentence = {error: self.sentences[error].probabilities(rows[error]) for error in ERRORS}
-        words = {}
+        views = evidence, self.stems.collect(pairs, num_threads)
+        logits: dict[CoverageError, np.ndarray] = {}
+        sentence, words = {}, {}
         for error in ERRORS:
-            side = evidence.source if error == "omission" else evidence.target
+            logits[error], rows = self._logits(views, error)
+            sentence[error] = self.sentences[error].probabilities(rows)
             # `np.split` expects the inner boundaries only.
-            words[error] = np.split(1 / (1 + np.exp(-logits[error])), side.offsets[1:-1])
+            words[error] = np.split(1 / (1 + np.exp(-logits[error])), _side(evidence, error).offsets[1:-1])
+        unrelated = self.unrelated.probabilities(self._unrelated_table(evidence, logits))
         found = []
-        for number, pair in enumerate(evidence.table.pairs):
+        for number, pair in enumerate(pairs):
             # The regressions are fitted to translations with words, so this case needs a rule.
             if pair.source and not pair.target:
                 found.append(_empty_translation(len(pair.source)))
@@ -263,30 +277,17 @@ class ErrorModel:
             own: dict[SentenceError, float] = {error: float(sentence[error][number]) for error in ERRORS}
             own["unrelated"] = float(unrelated[number])
             each: dict[CoverageError, np.ndarray] = {error: words[error][number] for error in ERRORS}
-            for error in _UNRELATED_ERRORS:
+            for error in TAGGED:
                 # Both probabilities may describe the same error, so the larger one counts, not the sum.
                 own[error] = max(own[error], float(unrelated[number]))
                 each[error] = np.maximum(each[error], unrelated[number])
             found.append(PairScores(own, each))
         return found
 
-    def _word_table(self, evidence: Evidence, error: CoverageError) -> np.ndarray:
-        """Return the features of all words of the side in which an error is found."""
-        if error == "omission":
-            return word_features(evidence.source, self.norms[0], evidence.length_excess)
-        if error == "addition":
-            return word_features(evidence.target, self.norms[1], evidence.length_excess)
-        return repetition_features(evidence.table, evidence.target)
 
-    def _sentence_table(
-        self, evidence: Evidence, error: CoverageError, table: np.ndarray, logits: np.ndarray
-    ) -> np.ndarray:
-        """Return the features of all sentences for an error."""
-        if error == "omission":
-            return sentence_features(evidence.source, logits, evidence.length_excess)
-        if error == "addition":
-            return sentence_features(evidence.target, logits, evidence.length_excess)
-        return repetition_sentence_features(evidence.table, table, logits, evidence.length_excess)
+def _side(evidence: Evidence, error: CoverageError) -> SideEvidence:
+    """Return the evidence about the side in which an error is found."""
+    return evidence.source if error == "omission" else evidence.target
 
 
 def _examples(
@@ -297,7 +298,7 @@ def _examples(
     # Several errors in the same pair are cheaper than more pairs, which the aligner could not learn from.
     examples = [
         one
-        for number in range(max(_ROUNDS, -(-_MIN_EXAMPLES // len(pairs))))
+        for number in range(max(_ROUNDS[error], -(-_MIN_EXAMPLES // len(pairs))))
         for one in corrupt_pairs(pairs, links, CorruptionConfig(kinds=own, seed=1_000 * seed + number))
     ]
     # Errors of other kinds are negative examples, so that the regression separates the kinds.
@@ -339,4 +340,5 @@ class CombinedDetector(Detector):
         """Return the probabilities of each pair."""
         model = self.inputs.model
         assert model is not None
-        return [one for evidence in self.inputs.evidence(pairs) for one in model.scores(evidence)]
+        threads = self.inputs.num_threads
+        return [one for evidence in self.inputs.evidence(pairs) for one in model.scores(evidence, threads)]

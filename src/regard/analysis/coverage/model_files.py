@@ -1,7 +1,7 @@
-"""The files of a coverage model: its word aligner, link counts, norms of words, and classifiers.
+"""The files of a coverage model: its aligners, link counts, norms of words, and classifiers.
 
-The directory contains `checker.json`, `checker.safetensors` with its checksum, and the directory `aligner`.
-No file is unpickled.
+The directory contains `checker.json`, `checker.safetensors` with its checksum, and the aligners of words and
+of stems in the directories `words` and `stems`. No file is unpickled.
 """
 
 import json
@@ -14,13 +14,14 @@ from safetensors.numpy import load_file, save_file
 
 from regard.alignment import WordAligner
 from regard.analysis.coverage.base import ERRORS, CoverageError
+from regard.analysis.coverage.error_tagger import ErrorTagger
 from regard.analysis.coverage.evidence import STATISTICS, WordNorms
 from regard.analysis.coverage.features import LengthModel
+from regard.analysis.coverage.link_model import LinkModel
 from regard.analysis.coverage.logistic import LogisticRegression
-from regard.analysis.coverage.model import CoverageModelConfig, ErrorModel
+from regard.analysis.coverage.model import TAGGED, CoverageModelConfig, ErrorModel
 from regard.analysis.coverage.posteriors import LinkCounts
 from regard.analysis.coverage.text import WordPair
-from regard.analysis.coverage.word_classifier import WordClassifier
 from regard.config import configclass, option
 from regard.data.directories import atomic_directory, check_replaceable
 from regard.data.reading import (
@@ -37,9 +38,9 @@ __all__ = ["check_model_dir", "load_coverage_model", "save_coverage_model"]
 
 _MODEL_FILE = "checker.json"
 _ARRAYS_FILE = "checker.safetensors"
-_FORMAT = 1
+_FORMAT = 2
 _SIDES = ("source", "target")
-_NETWORKS: tuple[CoverageError, ...] = ("omission", "addition")
+_LINKS = ("words", "stems")
 
 
 def check_model_dir(directory: Path) -> None:
@@ -61,15 +62,14 @@ def save_coverage_model(model: ErrorModel, directory: Path | str) -> None:
     check_model_dir(directory)
     try:
         with atomic_directory(directory) as temp_dir:
-            model.aligner.save(temp_dir / "aligner")
+            for name, links in _link_models(model).items():
+                links.aligner.save(temp_dir / name)
             save_file(_arrays(model), temp_dir / _ARRAYS_FILE)
-            repetition = model.words["repetition"]
-            assert isinstance(repetition, LogisticRegression)
             description = {
                 "format": _FORMAT,
                 "config": vars(model.config),
                 "length": vars(model.length),
-                "repeated_words": repetition.to_data(),
+                "repeated_words": model.repeated.to_data(),
                 "sentences": {error: one.to_data() for error, one in model.sentences.items()},
                 "unrelated": model.unrelated.to_data(),
                 "sha256": compute_checksums(temp_dir, [_ARRAYS_FILE]),
@@ -97,21 +97,17 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
         raise DataError(f"{path}: format {found.format!r} is not supported, expected {_FORMAT}")
     # The checksum comes first: a damaged file would fail with an error that does not name it.
     verify_checksums(directory, found.sha256, [_ARRAYS_FILE], _MODEL_FILE)
-    aligner = WordAligner.load(directory / "aligner")
+    aligners = {name: WordAligner.load(directory / name) for name in _LINKS}
     arrays = load_file(directory / _ARRAYS_FILE)
-    words: dict[CoverageError, WordClassifier | LogisticRegression] = {
-        "repetition": LogisticRegression.from_data(**vars(found.repeated_words))
-    }
     # Arrays of the wrong size would fail only when a text is checked.
     try:
-        for error in _NETWORKS:
-            words[error] = WordClassifier.from_arrays(_group(arrays, f"words.{error}"))
         model = ErrorModel(
             found.config,
-            aligner,
-            *_statistics(aligner, arrays),
+            _link_model("words", aligners["words"], arrays, None),
+            _link_model("stems", aligners["stems"], arrays, found.config.stem_length),
             LengthModel(**vars(found.length)),
-            words,
+            {error: ErrorTagger.from_arrays(_group(arrays, f"tagger.{error}")) for error in TAGGED},
+            LogisticRegression.from_data(**vars(found.repeated_words)),
             _regressions(found.sentences),
             LogisticRegression.from_data(**vars(found.unrelated)),
         )
@@ -121,17 +117,20 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
     return model
 
 
+def _link_models(model: ErrorModel) -> dict[str, LinkModel]:
+    """Return the models of links by their names in the directory."""
+    return dict(zip(_LINKS, (model.words, model.stems), strict=True))
+
+
 def _arrays(model: ErrorModel) -> dict[str, np.ndarray]:
     """Return all arrays of a model by their names in the file."""
-    groups: dict[str, Mapping[str, np.ndarray]] = {
-        "links": {"keys": model.counts.keys, "counts": model.counts.counts}
-    }
-    for name, norms, occurrences in zip(_SIDES, model.norms, model.counts.occurrences, strict=True):
-        groups[name] = {**norms.arrays(), "occurrences": occurrences}
-    for error in _NETWORKS:
-        classifier = model.words[error]
-        assert isinstance(classifier, WordClassifier)
-        groups[f"words.{error}"] = classifier.arrays()
+    groups: dict[str, Mapping[str, np.ndarray]] = {}
+    for name, links in _link_models(model).items():
+        groups[f"{name}.links"] = {"keys": links.counts.keys, "counts": links.counts.counts}
+        for side, norms, occurrences in zip(_SIDES, links.norms, links.counts.occurrences, strict=True):
+            groups[f"{name}.{side}"] = {**norms.arrays(), "occurrences": occurrences}
+    for error in TAGGED:
+        groups[f"tagger.{error}"] = model.taggers[error].arrays()
     return {
         f"{group}/{name}": np.ascontiguousarray(array)
         for group, arrays in groups.items()
@@ -145,27 +144,27 @@ def _group(arrays: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _statistics(
-    aligner: WordAligner, arrays: Mapping[str, np.ndarray]
-) -> tuple[LinkCounts, tuple[WordNorms, WordNorms]]:
-    """Return link counts and norms.
+def _link_model(
+    name: str, aligner: WordAligner, arrays: Mapping[str, np.ndarray], stem_length: int | None
+) -> LinkModel:
+    """Return the model of links with a name in the directory.
 
     Raises:
         KeyError, ValueError: if an array is missing or does not fit the vocabularies.
     """
     norms = []
-    for name, words in zip(_SIDES, aligner.words, strict=True):
-        own = _group(arrays, name)
+    for side, words in zip(_SIDES, aligner.words, strict=True):
+        own = _group(arrays, f"{name}.{side}")
         size, columns = len(words), len(STATISTICS)
         shapes = {"occurrences": (size,), "means": (size, columns), "deviations": (size, columns)}
         if any(own[key].shape != shape for key, shape in {**shapes, "unknown": (2, columns)}.items()):
             raise ValueError(name)
         norms.append(WordNorms(**own))
-    links = _group(arrays, "links")
+    links = _group(arrays, f"{name}.links")
     if links["keys"].shape != links["counts"].shape:
         raise ValueError("links")
-    occurrences = norms[0].occurrences, norms[1].occurrences
-    return LinkCounts(links["keys"], links["counts"], occurrences), (norms[0], norms[1])
+    counts = LinkCounts(links["keys"], links["counts"], (norms[0].occurrences, norms[1].occurrences))
+    return LinkModel(aligner, counts, (norms[0], norms[1]), stem_length)
 
 
 def _regressions(found: "_Regressions") -> dict[CoverageError, LogisticRegression]:
