@@ -1,15 +1,16 @@
 """A replacement of the Python interpreter for tests that start many commands: it forks a prepared process.
 
-A new process needs 2 to 5 seconds to import PyTorch, Numba and the packages of regard, which is longer than
-most commands of the tests run. `warm_python` starts one process that imports them once, the server, and
-returns the path of a small executable, the client, that takes the place of `sys.executable`:
+A new process needs 2 to 5 seconds to import PyTorch, Numba, the packages of regard and what these import when
+a command runs, which is longer than most commands of the tests run. `warm_python` starts one process that
+imports them once, the server, and returns the path of a small executable, the client, that takes the place of
+`sys.executable`:
 
     subprocess.run([warm_python(), "-m", "regard", "translate", "model"], ...)
 
 The client passes its arguments, working directory, environment variables and standard streams to the server.
-The server forks a child, which runs the module or the code with them and ends like an interpreter does. The
-client forwards signals to the child, and ends with its exit status or by its signal. If the client is killed,
-so is the child. Only the options `-P`, `-m` and `-c` are understood.
+The server forks a child, which runs the module, the code or the script with them and ends like an interpreter
+does. The client forwards signals to the child, and ends with its exit status or by its signal. If the client
+is killed, so is the child. Only the options `-P`, `-m` and `-c` are understood.
 
 Tests of the start of an interpreter (imported packages, threads of OpenMP, closed standard streams) need
 `sys.executable`.
@@ -18,6 +19,7 @@ Tests of the start of an interpreter (imported packages, threads of OpenMP, clos
 import array
 import atexit
 import functools
+import gc
 import importlib
 import json
 import os
@@ -39,10 +41,19 @@ from typing import NoReturn
 __all__ = ["warm_python"]
 
 IMPORTED = (
-    "numba", "numpy", "pydantic", "rich.console", "rich.progress", "rich.table", "sacrebleu",
-    "safetensors.torch", "torch", "regard.api", "regard.cli.main", "regard.experiment", "regard.generation",
-    "regard.models", "regard.run_config", "regard.training.trainer",
+    "jinja2", "numba.np.linalg", "numpy.ma", "pydantic", "rich.console", "rich.progress", "rich.table",
+    "sacrebleu", "safetensors.numpy", "safetensors.torch", "scipy.linalg", "torch._dynamo", "typer.testing",
+    "regard.alignment", "regard.analyze", "regard.api.model", "regard.api.report", "regard.api.training",
+    "regard.averaging", "regard.cli.main", "regard.experiment", "regard.export", "regard.generation.ensemble",
+    "regard.generation.file_translator", "regard.generation.translator", "regard.kernels._numba.attention",
+    "regard.kernels._numba.dropout", "regard.kernels._numba.logits", "regard.kernels._numba.lstm",
+    "regard.kernels._numba.matmul", "regard.kernels._numba.normalizers", "regard.models.conv.model",
+    "regard.models.hf.causal_building", "regard.models.hf.language", "regard.models.rnn.model",
+    "regard.models.transformer.model", "regard.phrasebook", "regard.plotting", "regard.reproduce.job",
+    "regard.run_config", "regard.smt.training", "regard.tour", "regard.training.trainer",
 )  # fmt: skip
+"""Modules that commands import at the start or later. Importing them starts no threads, which forks lack."""
+
 CLIENT = """
 import array, json, os, signal, socket, sys
 server = socket.socket(socket.AF_UNIX)
@@ -92,6 +103,7 @@ def _serve(address: str) -> None:
     """Fork a process for each client, until the standard input ends."""
     for name in IMPORTED:
         importlib.import_module(name)
+    gc.freeze()  # a collection in a child would copy the memory of all these objects
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()
@@ -169,13 +181,18 @@ def _run(
     if arguments[0] == "-P":
         del arguments[0]
     else:
-        sys.path.insert(0, directory)
-    option, program, *rest = arguments
-    sys.argv = [program if option == "-m" else "-c", *rest]
+        script = not arguments[0].startswith("-")
+        sys.path.insert(0, str(Path(arguments[0]).resolve().parent) if script else directory)
+    option, *rest = arguments
     if option == "-m":
-        runpy.run_module(program, run_name="__main__", alter_sys=True)
+        sys.argv = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif option == "-c":
+        sys.argv = ["-c", *rest[1:]]
+        exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
     else:
-        exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+        sys.argv = arguments
+        runpy.run_path(option, run_name="__main__")
 
 
 if __name__ == "__main__":
