@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from warm_python import warm_python
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
 PLUGIN = ROOT / "examples" / "plugin"
@@ -64,8 +66,19 @@ def test_spelling_example_trains_from_a_table(monkeypatch, capsys, tmp_path, tas
 
 @pytest.mark.slow
 def test_example_plugin_passes_its_own_tests() -> None:
-    # In a process of its own, because a plugin registers its parts for the whole process.
+    # In a process of its own, because a plugin registers its parts for the whole process. Its modules are
+    # imported already, so that pytest cannot rewrite their assertions.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PLUGIN / "src"), str(ROOT / "src")])}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    command = [
+        warm_python(),
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        "--assert=plain",
+        "-p",
+        "no:cacheprovider",
+        "tests",
+    ]
     done = subprocess.run(command, cwd=PLUGIN, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
