@@ -91,7 +91,8 @@ def test_json_of_a_command_is_that_of_its_result(directory, schema, monkeypatch,
     made = []
     own = Result.to_dict
     monkeypatch.setattr(Result, "to_dict", lambda self: made.append(own(self)) or made[-1])
-    monkeypatch.setattr(quickstart, "SIZES", {"train": 120, "valid": 8, "test": 8})
+    monkeypatch.setattr(quickstart, "SIZES", {"train": 100, "valid": 8, "test": 8})
+    monkeypatch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 100)
     monkeypatch.setattr(quickstart, "OVERRIDES", ("training.max_epochs=1",))
     monkeypatch.chdir(directory)
     written = run(COMMANDS[schema], tmp_path / "out.json")
