@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from regard.models import build_model
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
+from warm_python import warm_python
 
 SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
 LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]
@@ -398,14 +398,9 @@ def test_score_rejects_different_line_counts(model, text, tmp_path):
 @pytest.mark.slow
 def test_two_processes_translate_like_one(model, text, tmp_path):
     out = tmp_path / "out.txt"
-    command = "from regard.cli.main import main; main()"
-    script = tmp_path / "regard_main.py"
-    script.write_text(command)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
-    subprocess.run(
-        [*launcher, str(script), "translate", str(model), "--input", str(text), "--output", str(out)],
-        check=True,
-        timeout=120,
-        capture_output=True,
-    )
+    python = warm_python()
+    launcher = [python, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "--no-python"]
+    translation = ["translate", str(model), "--input", str(text), "--output", str(out)]
+    command = [*launcher, python, "-m", "regard", *translation]
+    subprocess.run(command, check=True, timeout=120, capture_output=True)
     assert out.read_text(encoding="utf-8").splitlines() == translate(model)

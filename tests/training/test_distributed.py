@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from regard.config import to_dict
 from regard.training.metrics_logger import read_metrics
 from regard.training.run_context import RunContext
 from regard.training.trainer import Trainer
+from warm_python import warm_python
 
 CHILD = Path(__file__).with_name("two_processes.py")
 SOURCE = Path(__file__).parents[2] / "src"
@@ -19,8 +19,10 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 def _run_two(task: dict, at: Path) -> None:
     at.write_text(json.dumps(task))
+    python = warm_python()
+    launcher = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"]
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", CHILD, at],
+        [*launcher, python, CHILD, at],
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)},
         capture_output=True,
         text=True,
