@@ -132,9 +132,8 @@ def _attend(connection: socket.socket) -> NoReturn:
         status = _exit_status(lambda: _run(*request, list(streams)))
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        os._exit(
-            status
-        )  # an interpreter that ends normally destroys all its modules, which takes over a second
+        # An interpreter that ends normally destroys all its modules, which takes over a second.
+        os._exit(status)
     for stream in streams:
         os.close(stream)
 
@@ -197,3 +196,4 @@ def _run(
 
 if __name__ == "__main__":
     _serve(sys.argv[1])
+    os._exit(0)  # like a child
