@@ -22,14 +22,15 @@ from regard.training.weights import named_weights
 
 SIDE = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))
 PAIR = {"source": "/etc/passwd", "target": "/etc/passwd"}
+SMALL = {
+    "embedding_size": 4,
+    "encoder": {"num_layers": 1, "hidden_size": 4},
+    "decoder": {"num_layers": 1, "hidden_size": 4},
+}
 MODELS = {
-    "rnn": {
-        "embedding_size": 4,
-        "encoder": {"num_layers": 1, "hidden_size": 4},
-        "decoder": {"num_layers": 1, "hidden_size": 4},
-    },
+    "rnn": SMALL,
     "transformer": {"d_model": 8, "num_heads": 2, "feed_forward": {"ffn_size": 8}},
-    "conv": {},
+    "conv": SMALL,
 }
 
 
@@ -87,7 +88,10 @@ def test_forged_sizes_are_rejected_quickly(directory):
     for old, new in {
         "rnn": [("embedding_size = 4", "embedding_size = 16384"), ("num_layers = 1", "num_layers = 100")],
         "transformer": [("ffn_size = 8", "ffn_size = 16384"), ("num_layers = ", "num_layers = 9")],
-        "conv": [("hidden_size = ", "hidden_size = 1"), ("embedding_size = ", "embedding_size = 1")],
+        "conv": [
+            ("hidden_size = 4", "hidden_size = 16384"),
+            ("embedding_size = 4", "embedding_size = 16384"),
+        ],
     }[kind]:
         before = forge(directory, old, new)
         start = time.monotonic()
