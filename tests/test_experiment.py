@@ -266,7 +266,7 @@ def test_run_killed_repeatedly_ends_bit_identical(corpus: Path, tmp_path: Path) 
         batch_size=8,
         gradient_accumulation=2,
         label_smoothing=0.1,
-        max_epochs=16,
+        max_epochs=8,
         logging={"every_steps": 2},
         checkpoint={"every_steps": 3},
     )
@@ -275,7 +275,7 @@ def test_run_killed_repeatedly_ends_bit_identical(corpus: Path, tmp_path: Path) 
     uninterrupted = _start(config, whole)
     rng = random.Random()
     for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
-        status = _kill_after(_start(config, cut), cut, rng.uniform(0.0, 0.4), number)
+        status = _kill_after(_start(config, cut), cut, rng.uniform(0.0, 0.2), number)
         assert status in (-signal.SIGKILL, 128 + signal.SIGTERM), "the run ended before it was killed"
     last = _start(config, cut)
     for process in (uninterrupted, last):
@@ -423,9 +423,10 @@ def test_fertility_predictor_is_trained_once_per_corpus_and_saved_with_each_mode
 
 def test_fertility_predictor_stops_early(corpus: Path, tmp_path: Path) -> None:
     plain = _predicted(corpus)
-    plain["data"]["fertility"] |= {"max_epochs": 200, "patience": 3}
+    # A larger tagger has its best epoch sooner.
+    plain["data"]["fertility"] |= {"hidden_size": 64, "max_epochs": 200, "patience": 3}
     train(from_dict(RunConfig, plain), tmp_path / "model")
-    (record,) = (corpus / "prepared").glob("predictor-*-8x200-3.training/record.jsonl")
+    (record,) = (corpus / "prepared").glob("predictor-*-64x200-3.training/record.jsonl")
     lines = (json.loads(line) for line in record.read_text().splitlines())
     best = [line["best"] for line in lines if line["kind"] == "validation"]
     assert best[-4:] == [True, False, False, False] and len(best) < 200
