@@ -107,11 +107,12 @@ class Workbench:
 
 
 @contextmanager
-def workbench(directory: Path) -> Iterator[Workbench]:
+def workbench(directory: Path, base: Sequence[str] = BASE) -> Iterator[Workbench]:
     """Compile the injector, start the process, and create the base.
 
     Args:
         directory: An empty directory.
+        base: The commands that create what the attacked commands need.
     """
     library = directory / "injector.so"
     source = Path(__file__).with_name("injector.c")
@@ -138,7 +139,7 @@ def workbench(directory: Path) -> Iterator[Workbench]:
         bench = Workbench(directory, server)
         bench.base.mkdir()
         write_inputs(bench.base)
-        for line in BASE:
+        for line in base:
             done = bench.run_trial(line, "warm", root=bench.base)
             assert done["status"] == 0, f"{line}: {done}"
             make_old(bench.base)
