@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.fertility import parse_fertilities
 from regard.errors import DataError, TrainingDivergedError, UsageError
+from regard.models.rnn.tagger import TaggerConfig
 from regard.phrasebook import write_splits
 from regard.training.fertility_predictor import (
     PREDICTOR_TRAINING,
@@ -32,6 +34,15 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_predictors():
+    """Train predictors of a smaller size than that of Malaviya et al. (2018)."""
+    small = partial(TaggerConfig, embedding_size=96, hidden_size=96)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.training.fertility_predictor.TaggerConfig", small)
+        yield
 
 
 def run(*arguments):

@@ -63,7 +63,9 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # The target words differ from the source words, which a coverage model would take as copies.
     pairs = [WordPair(one, tuple(f"{word}{word}" for word in one)) for one in words]
     directory = tmp_path_factory.mktemp("checkers") / "upper"
-    save_coverage_model(ErrorModel.train(pairs, num_threads=1), directory)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 1_500)
+        save_coverage_model(ErrorModel.train(pairs, num_threads=1), directory)
     return directory
 
 
