@@ -12,7 +12,15 @@ from regard.errors import CheckpointError
 from regard.models import build_model
 from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
 from regard.training.serialization import write_tensors
-from regard.training.weights import average_weights, copy_weights, init_from, load_weights, named_weights
+from regard.training.weights import (
+    MODEL_FILE,
+    average_weights,
+    check_weight_shapes,
+    copy_weights,
+    init_from,
+    load_weights,
+    named_weights,
+)
 
 
 class Tied(nn.Module):
@@ -47,6 +55,26 @@ def test_mismatched_weights_are_rejected_and_nothing_changes(weights, message) -
     with pytest.raises(CheckpointError, match=message):
         copy_weights(model, weights, "run")
     assert torch.equal(model.source.weight, before)
+
+
+def test_shapes_are_checked_without_initializing_a_model(tmp_path: Path, monkeypatch) -> None:
+    model = nn.Sequential(nn.Embedding(4, 3), nn.Linear(3, 2), nn.LSTM(2, 2))
+    write_tensors(tmp_path / MODEL_FILE, named_weights(model), {})
+
+    def refused(*_, **__):
+        raise AssertionError("a tensor is initialized")
+
+    for name in ("normal_", "uniform_", "zero_", "fill_"):
+        monkeypatch.setattr(torch.Tensor, name, refused)
+
+    def build(size: int = 2) -> nn.Module:
+        embedding = nn.Embedding(4, 3)
+        nn.init.uniform_(tensor=embedding.weight)
+        return nn.Sequential(embedding, nn.Linear(3, size), nn.LSTM(2, 2))
+
+    check_weight_shapes(build, tmp_path)
+    with pytest.raises(CheckpointError, match="1.weight"):
+        check_weight_shapes(lambda: build(3), tmp_path)
 
 
 def test_average_is_the_mean(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from regard.attention.base import Attention
 from regard.data.reading import checked_file
@@ -102,10 +104,22 @@ def check_weight_shapes(build: Callable[[], nn.Module], folder: Path) -> None:
         CheckpointError: if the weights do not fit the model.
     """
     shapes = read_shapes(weights_file(folder))
-    # Tensors on this device have shapes but no memory.
-    with torch.device("meta"):
+    # Tensors on this device have shapes but no memory. Their initialization would import PyTorch's compiler.
+    with torch.device("meta"), _NoInitialization():
         described = build()
     check_shapes(described, shapes, str(folder / MODEL_FILE))
+
+
+class _NoInitialization(TorchFunctionMode):
+    """Leaves tensors as they are where `torch.nn.init` would fill them."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return kwargs.get("tensor", args[0] if args else None)
+        return func(*args, **kwargs)
 
 
 def init_from(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> list[str]:
