@@ -4,7 +4,6 @@ The runtime shape checks would interfere with the compiler. The script prints th
 value and gradients equal those of eager execution.
 """
 
-import sys
 from typing import Any
 
 import torch
@@ -27,6 +26,7 @@ from regard.functional import (
 from regard.kernels.backend import use_backend
 
 Tensor = torch.Tensor
+BOUNDED = {"constrained_softmax": constrained_softmax, "constrained_sparsemax": constrained_sparsemax}
 
 
 class Wrapped(torch.nn.Module):
@@ -47,47 +47,67 @@ def gradients(function: Any, inputs: list[Tensor]) -> list[Tensor]:
     return [out.detach(), *torch.autograd.grad(out, [one for one in inputs if one.requires_grad], upstream)]
 
 
-def check(name: str, function: Any, inputs: list[Tensor]) -> None:
-    expected = gradients(function, inputs)
+def check(name: str, function: Any, inputs: list[Tensor], *others: list[Tensor]) -> None:
+    """Compare a compiled and an exported function with eager execution.
+
+    Other inputs have the same shapes, so that the graphs made for the first inputs apply to them.
+    """
     torch._dynamo.reset()
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
-    for one, other in zip(gradients(compiled, inputs), expected, strict=True):
-        torch.testing.assert_close(one, other)
     exported = torch.export.export(Wrapped(function), tuple(inputs)).module()
-    torch.testing.assert_close(exported(*inputs), expected[0])
+    for each in (inputs, *others):
+        expected = gradients(function, each)
+        for one, other in zip(gradients(compiled, each), expected, strict=True):
+            torch.testing.assert_close(one, other)
+        torch.testing.assert_close(exported(*each), expected[0])
     print(name)
 
 
-def main(version: str) -> None:
+def check_free(scores: Tensor, mask: Tensor) -> None:
+    """Check the functions whose graphs do not depend on the backend."""
+    check("softmax", lambda z, m: softmax(z, mask=m), [scores, mask])
+    check("entmax", lambda z, a, m: entmax(z, a, mask=m), [scores, torch.tensor(1.3), mask])
+    check("fusedmax", lambda z, m: fusedmax(z, 0.2, mask=m), [scores, mask])
+    check("oscarmax", lambda z, m: oscarmax(z, 0.05, mask=m), [scores, mask])
+    check("normmax", lambda z, m: normmax(z, 1.7, mask=m), [scores, mask])
+    lowest = torch.finfo(torch.float32).min
+    for name, each in BOUNDED.items():
+        # A number becomes a tensor before a backend is selected.
+        check(f"{name} number", lambda z, each=each: each(z, 0.4), [torch.tensor([0.3, 0.1, lowest, lowest])])
+
+
+def check_backend(version: Any, scores: Tensor, mask: Tensor) -> None:
+    """Check the functions that a backend implements."""
+    upper, lower = 0.3 + torch.rand(3, 1), 0.1 * torch.rand(6)
+    fertility = torch.tensor([[1.0, 0.5, 1.0, 1.0, 1.0, torch.inf]] * 2)
+    # The kernel must handle extreme scores: compiled code cannot raise or fall back to the reference.
+    extreme = scores.clone()
+    extreme[..., 2:4] = torch.finfo(torch.float32).min
+    targets = torch.tensor([[1, 2, -100], [0, 5, 1]])
+    with use_backend(version):
+        for each in (sparsemax, entmax15):
+            check(f"{version} {each.__name__}", lambda z, m, each=each: each(z, mask=m), [scores, mask])
+        for name, each in BOUNDED.items():
+            masked, bound = (lambda z, u, m, each=each: each(z, u, mask=m)), [upper, mask]
+            check(f"{version} {name}", masked, [scores, *bound], [extreme, *bound])
+            both, bounds = (lambda z, u, low, each=each: each(z, u, low, dim=-1)), [upper, lower]
+            check(f"{version} {name} lower", both, [scores, *bounds], [extreme, *bounds])
+        for each in (constrained_softmax_scan, constrained_sparsemax_scan):
+            scan = lambda z, f, each=each: each(z, f, exhaustion=0.2)  # noqa: E731
+            check(f"{version} {each.__name__}", scan, [scores[:, :2], fertility])
+        for each in (sparsemax_loss, entmax15_loss):
+            check(f"{version} {each.__name__}", lambda z, y, each=each: each(z, y), [scores, targets])
+
+
+def main() -> None:
     torch.manual_seed(0)
-    scores, upper, lower = torch.randn(2, 3, 6), 0.3 + torch.rand(3, 1), 0.1 * torch.rand(6)
+    scores = torch.randn(2, 3, 6)
     mask = torch.ones(2, 1, 6, dtype=torch.bool)
     mask[1, 0, 4:] = False
-    fertility = torch.tensor([[1.0, 0.5, 1.0, 1.0, 1.0, torch.inf]] * 2)
-    # The kernel must handle these extreme scores: compiled code cannot raise or fall back to the reference.
-    extreme = torch.tensor([0.3, 0.1, torch.finfo(torch.float32).min, torch.finfo(torch.float32).min])
-    targets = torch.tensor([[1, 2, -100], [0, 5, 1]])
-    transformations = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15}
-    bounded = {"constrained_softmax": constrained_softmax, "constrained_sparsemax": constrained_sparsemax}
-    scans = {"softmax_scan": constrained_softmax_scan, "sparsemax_scan": constrained_sparsemax_scan}
-    with use_backend(version):
-        for name, each in transformations.items():
-            check(name, lambda z, m, each=each: each(z, mask=m), [scores, mask])
-        check("entmax", lambda z, a, m: entmax(z, a, mask=m), [scores, torch.tensor(1.3), mask])
-        check("fusedmax", lambda z, m: fusedmax(z, 0.2, mask=m), [scores, mask])
-        check("oscarmax", lambda z, m: oscarmax(z, 0.05, mask=m), [scores, mask])
-        check("normmax", lambda z, m: normmax(z, 1.7, mask=m), [scores, mask])
-        for name, each in bounded.items():
-            check(name, lambda z, u, m, each=each: each(z, u, mask=m), [scores, upper, mask])
-            check(
-                f"{name} lower", lambda z, u, low, each=each: each(z, u, low, dim=-1), [scores, upper, lower]
-            )
-            check(f"{name} extreme", lambda z, each=each: each(z, 0.4), [extreme])
-        for name, each in scans.items():
-            check(name, lambda z, f, each=each: each(z, f, exhaustion=0.2), [scores[:, :2], fertility])
-        for each in (sparsemax_loss, entmax15_loss):
-            check(each.__name__, lambda z, y, each=each: each(z, y), [scores, targets])
+    check_free(scores, mask)
+    for version in ("auto", "reference"):
+        check_backend(version, scores, mask)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

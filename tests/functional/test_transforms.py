@@ -1,7 +1,6 @@
 """Tests of the transformations under torch.compile, torch.export and torch.func."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,20 +9,22 @@ from torch.func import grad, jacrev, vmap
 
 from problems import BOUNDED, FREE
 from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan
+from warm_python import warm_python
 
 NORMALIZERS = {**FREE, **BOUNDED}
 SCANS = {"softmax": constrained_softmax_scan, "sparsemax": constrained_sparsemax_scan}
 DOUBLE = torch.float64
-EVERY = [*FREE, *(f"{name}{kind}" for name in BOUNDED for kind in ("", " lower", " extreme"))]
-EVERY += ["softmax_scan", "sparsemax_scan", "sparsemax_loss", "entmax15_loss"]
+SHARED = ["softmax", "entmax", "fusedmax", "oscarmax", "normmax", *(f"{name} number" for name in BOUNDED)]
+KERNELS = ["sparsemax", "entmax15", *(f"{name}{kind}" for name in BOUNDED for kind in ("", " lower"))]
+KERNELS += ["constrained_softmax_scan", "constrained_sparsemax_scan", "sparsemax_loss", "entmax15_loss"]
 
 
-@pytest.mark.parametrize("version", ["auto", pytest.param("reference", marks=pytest.mark.slow)])
-def test_compiled_and_exported_functions_equal_eager_execution(version) -> None:
-    script = str(Path(__file__).with_name("compiling.py"))
-    done = subprocess.run([sys.executable, script, version], capture_output=True, text=True)
+def test_compiled_and_exported_functions_equal_eager_execution() -> None:
+    command = [warm_python(), "-m", "compiling"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split("\n")[:-1] == EVERY
+    kernels = [f"{version} {name}" for version in ("auto", "reference") for name in KERNELS]
+    assert done.stdout.split("\n")[:-1] == SHARED + kernels
 
 
 def arguments(name: str) -> list[torch.Tensor]:
