@@ -3,7 +3,6 @@
 # pyright: basic
 
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import regard.hf
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.functional import constrained_sparsemax, entmax, entmax15, fusedmax, oscarmax, softmax, sparsemax
 from regard.hf.attention import normalized_attention
+from warm_python import warm_python
 
 DEFINITIONS = {"sparsemax": sparsemax, "entmax15": entmax15, "fusedmax": fusedmax, "oscarmax": oscarmax}
 IDS = torch.tensor([[5, 7, 9, 4, 8, 3, 2], [6, 9, 8, 3, 0, 0, 0]])
@@ -325,7 +325,7 @@ def test_constrained_attention_without_bounds_is_refused() -> None:
 
 
 def test_compiled_model_has_one_graph_and_equal_results() -> None:
-    script = str(Path(__file__).with_name("compiled_bert.py"))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    command = [warm_python(), "-m", "compiled_bert"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout == "24 equal tensors\n"

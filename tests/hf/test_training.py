@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from regard.run_config import RunConfig, write_config
 from regard.training.optimizer import FineTuningConfig, UnfreezingSchedule, parameter_groups
 from regard.training.serialization import read_tensors
 from regard.training.weights import load_weights
+from warm_python import warm_python
 
 SMALL = {"num_layers": 2, "d_model": 12, "num_heads": 2, "feed_forward": {"ffn_size": 16}, "dropout": 0.1}
 
@@ -142,10 +142,10 @@ def test_two_processes_unfreeze_the_same_layers(model_dir: ModelDir, tmp_path: P
     (tmp_path / "settings").mkdir()
     write_config(config, tmp_path / "settings")
     command = "import sys; from regard.cli.main import main; sys.exit(main())"
-    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    launcher = (warm_python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
     training = ("train", tmp_path / "settings" / "config.toml", "--output-dir", tmp_path / "run")
     done = subprocess.run(
-        [*launcher, "--no-python", sys.executable, "-c", command, *training],
+        [*launcher, "--no-python", warm_python(), "-c", command, *training],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

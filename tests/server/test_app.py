@@ -5,7 +5,6 @@ import json
 import logging
 import signal
 import subprocess
-import sys
 import threading
 
 import httpx
@@ -18,6 +17,7 @@ from regard.server.app import create_app
 from regard.server.config import ServeConfig
 from regard.server.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from server.served import ask, save_model
+from warm_python import warm_python
 
 LINES = ["a b c", "d", "e f g a b c d e", "c c c c", "x a y", "g f e", "a", "b d f a c e g"]
 ODD = [
@@ -477,7 +477,7 @@ def test_concurrent_clients_get_their_own_results(engines):
 def test_sigterm_finishes_running_requests_and_exits_with_0(tmp_path):
     directory = save_model(tmp_path / "model")
     command = [
-        sys.executable,
+        warm_python(),
         "-m",
         "regard",
         "serve",

@@ -16,6 +16,7 @@ from regard.config import from_dict
 from regard.errors import ConfigError
 from regard.server.config import AllowedHosts, ServeConfig
 from regard.server.run import RateLimitFilter, connection_class, most_connections
+from warm_python import warm_python
 
 HALF = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 WHOLE = HALF + b"\r\n"
@@ -175,7 +176,7 @@ def test_slow_reader_gets_the_whole_response():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of open files")
 def test_300_incomplete_headers_with_256_files_do_not_block_the_server(tmp_path):
-    command = [sys.executable, "-c", SERVE]
+    command = [warm_python(), "-c", SERVE]
     with (
         open(tmp_path / "log", "w") as log,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as server,
