@@ -86,7 +86,8 @@ def test_a_detector_without_its_model_is_refused():
         CheckServer(detector="luck")
 
 
-def test_a_model_serves_the_calibrated_detector(engines):
+def test_a_model_serves_the_calibrated_detector(engines, monkeypatch):
+    monkeypatch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 600)
     sources = [f"w{i} x{i % 7} y{i % 5}" for i in range(400)]
     model = CoverageModel.train(sources, [line.upper() for line in sources], num_threads=1)
     checker = CheckServer(model)

@@ -15,7 +15,7 @@ def test_32_clients_with_disconnections_get_correct_answers(tmp_path):
     models = [save_model(tmp_path / "plain"), save_model(tmp_path / "bounded", seed=1, fertility=2.0)]
     with start(models) as (server, port):
         crowd = Crowd(port, SOURCE.split(), ["plain", "bounded"])
-        asyncio.run(crowd.run(clients=32, seconds=6))
+        asyncio.run(crowd.run(clients=32, seconds=2))
         assert crowd.wrong == []
         assert crowd.answers["200"] > 30 and crowd.answers["left"] > 0
         # All clients are gone: the queue is empty, and the server responds.

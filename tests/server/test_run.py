@@ -168,7 +168,7 @@ def test_slow_reader_gets_the_whole_response():
             size, began = 0, time.monotonic()
             while part := await reader.read(2_000_000):
                 size += len(part)
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.005)
             assert size > 40_000_000 and time.monotonic() - began > 0.3
 
     asyncio.run(run())
