@@ -75,13 +75,20 @@ def model(request: pytest.FixtureRequest) -> RnnModel:
 
 
 @pytest.fixture
-def sentences() -> list[list[int]]:
+def random_sentences() -> Callable[..., list[list[int]]]:
+    """Return a function that returns random source sentences of the given lengths."""
+
+    def sample(*lengths: int) -> list[list[int]]:
+        generator = torch.Generator().manual_seed(5)
+        return [torch.randint(5, VOCAB_SIZE, (n,), generator=generator).tolist() for n in lengths]
+
+    return sample
+
+
+@pytest.fixture
+def sentences(random_sentences: Callable[..., list[list[int]]]) -> list[list[int]]:
     """Return source sentences of different lengths."""
-    generator = torch.Generator().manual_seed(5)
-    return [
-        torch.randint(5, VOCAB_SIZE, (length,), generator=generator).tolist()
-        for length in (4, 1, 9, 3, 4, 7, 2, 6, 5)
-    ]
+    return random_sentences(4, 1, 9, 3, 4)
 
 
 def _batch(sentences: list[list[int]], extra: int = 0) -> PaddedSequences:

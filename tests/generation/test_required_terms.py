@@ -68,6 +68,12 @@ REQUIRED = [
 ]
 
 
+@pytest.fixture
+def sentences(random_sentences) -> list[list[int]]:
+    """Return one source sentence for each list of required terms."""
+    return random_sentences(4, 1, 9, 3, 4, 7, 2, 6, 5)
+
+
 @pytest.mark.parametrize("beam", [1, 2, 5])
 def test_translations_contain_all_terms(model, batch, sentences, beam):
     search = config(beam_size=beam, num_return=min(beam, 3))
