@@ -110,12 +110,13 @@ def test_accuracy_on_the_phrasebook_is_above_90_percent(trained_dir):
     assert score.f1 > 0.3
 
 
-def test_resumed_run_reaches_the_same_weights(trained_dir, tmp_path):
-    train, valid = tagged("train", 600), tagged("valid", 100)
-    # The first call stops after 100 steps. The second one resumes without this limit.
-    for max_steps in (100, 0):
-        train_predictor(tmp_path / "p", train, valid, SMALL, settings(max_steps=max_steps))
-    one, other = (load_weights(state_files(directory)[0]) for directory in (trained_dir, tmp_path / "p"))
+def test_resumed_run_reaches_the_same_weights(tmp_path):
+    train, valid = tagged("train", 80), tagged("valid", 20)
+    # The second run stops within its second epoch of 10 steps, and is resumed without this limit.
+    for name, limits in (("once", (0,)), ("twice", (14, 0))):
+        for max_steps in limits:
+            train_predictor(tmp_path / name, train, valid, SMALL, settings(max_steps=max_steps))
+    one, other = (load_weights(state_files(tmp_path / name)[0]) for name in ("once", "twice"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
