@@ -79,7 +79,7 @@ def test_the_source_determines_target_and_links():
     repeated = 0
     for seed in range(2):
         sentences = Sentences(seed)
-        for _ in range(15_000):
+        for _ in range(10_000):
             pair = sentences.sentence()
             if pair.source in found:
                 repeated += 1
@@ -117,8 +117,7 @@ def test_different_seeds_give_different_sentences():
     assert len(first & second) < 250
 
 
-@pytest.mark.parametrize("hash_seed", ["1", "4242"])
-def test_the_corpus_is_the_same_in_every_process(hash_seed):
+def test_the_corpus_is_the_same_in_every_process():
     code = (
         "import zlib; from itertools import islice; from regard.phrasebook import generate\n"
         "text = repr([(p.source, p.target, sorted(p.links)) for p in islice(generate(9), 800)])\n"
@@ -132,9 +131,9 @@ def test_the_corpus_is_the_same_in_every_process(hash_seed):
             check=True,
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
         ).stdout
-        for seed in ("0", hash_seed)
+        for seed in ("0", "1", "4242")
     ]
-    assert runs[0] == runs[1]
+    assert runs[0] == runs[1] == runs[2]
 
 
 def test_corpus_has_at_least_a_million_pairs():
