@@ -4,7 +4,7 @@ import json
 import re
 import threading
 import time
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -43,9 +43,11 @@ def served(tmp_path_factory):
 
 
 def visit(page, address, text=TEXT):
-    """Open the page, enter a text, and wait for its translation."""
-    page.goto(address)
-    page.locator("#text").fill(text)
+    """Open the page with a text, and wait for its translation.
+
+    The text is in the address, because the page translates typed text only after a pause.
+    """
+    page.goto(f"{address}#text={quote(text)}")
     expect(page.locator("#output-0 .sentence:not(.waiting)")).to_have_count(len(text.split("!")))
     expect(page.locator(".card .regard-map").first).to_be_visible()
     return page
@@ -67,7 +69,10 @@ def contrast(page, selector, ground):
 
 
 def test_typed_sentences_are_translated_and_have_maps(page, served):
-    visit(page, served)
+    page.goto(served)
+    page.locator("#text").fill(TEXT)
+    expect(page.locator("#output-0 .sentence:not(.waiting)")).to_have_count(2)
+    expect(page.locator(".card .regard-map").first).to_be_visible()
     assert all(text.strip() for text in page.locator("#output-0 .sentence").all_inner_texts())
     expect(page.locator("#look-title")).to_have_text("Sentence 1 of 2")
     # The training text is tokenized: five words, a punctuation mark, and the sink.
