@@ -23,7 +23,7 @@ from regard.analysis.coverage.contrastive import score_spans
 from regard.analysis.coverage.text import split_pairs
 from regard.data.vocabulary import UNK
 from regard.errors import CheckpointError
-from regard.experiment import load_model
+from regard.experiment import LoadedModel, load_model
 from regard.generation.beam import beam_search
 from regard.generation.config import search_settings
 from regard.generation.hypothesis import Hypothesis
@@ -72,8 +72,9 @@ def with_settings(model_dir: Path, into: Path, settings: dict[str, Any], ending:
         ending: Value added to the logit of the end symbol, if the model has an output bias.
     """
     shutil.copytree(model_dir, into)
-    model, tokenizer = library(into)
-    config, generation = model.config, model.generation_config
+    config = transformers.AutoConfig.from_pretrained(into)
+    generation = transformers.GenerationConfig.from_pretrained(into)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(into)
     symbols = {"bos": getattr(config, "bos_token_id", None), "eos": config.eos_token_id}
     if generation.forced_bos_token_id is not None:  # a language
         symbols["bos"] = generation.forced_bos_token_id
@@ -81,32 +82,35 @@ def with_settings(model_dir: Path, into: Path, settings: dict[str, Any], ending:
         if name == "bad_words_ids":
             value = [[config.pad_token_id if one == "pad" else one for one in word] for word in value]
         setattr(generation, name, symbols[value] if value in ("bos", "eos") else value)
-    never = {*suppressed_tokens(model, tokenizer), *(generation.suppress_tokens or ())}
+    never = {*suppressed_tokens(config, tokenizer), *(generation.suppress_tokens or ())}
     generation.suppress_tokens = sorted(never)
-    if ending and hasattr(model, "final_logits_bias"):
-        model.final_logits_bias[0, config.eos_token_id] += ending
-    model.save_pretrained(into)
+    generation.save_pretrained(into)
+    if ending:
+        model, _ = library(into)
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias[0, config.eos_token_id] += ending
+        model.save_pretrained(into)
     return into
 
 
 def generated(model_dir: Path, **options: Any) -> tuple[list[list[int]], list[float] | None]:
-    """Return the translations of `generate`, after the start symbol, and their beam search scores."""
+    """Return the translations of `generate`, between the start and the end symbol, and their scores."""
     model, tokenizer = library(model_dir)
     found = model.generate(
         **tokenizer(LINES, return_tensors="pt", padding=True),
         output_scores=True, return_dict_in_generate=True, **options,
     )  # fmt: skip
     scores = getattr(found, "sequences_scores", None)
-    return [row[1:].tolist() for row in found.sequences], None if scores is None else scores.tolist()
+    rows, end = [row[1:].tolist() for row in found.sequences], tokenizer.eos_token_id
+    rows = [row[: row.index(end)] if end in row else row for row in rows]
+    return rows, None if scores is None else scores.tolist()
 
 
-def assert_same(model_dir: Path, ours: list[Hypothesis], theirs: list[list[int]]) -> None:
+def assert_same(one: LoadedModel, ours: list[Hypothesis], theirs: list[list[int]]) -> None:
     """Require equal tokens, including the position of the end symbol."""
-    one, end = loaded(model_dir), library(model_dir)[1].eos_token_id
     places = one.text.target.tokenizer.library_ids
     for own, row in zip(ours, theirs, strict=True):
-        mine = [*one.model.start[1:], *(places[token] for token in own.tokens)]
-        assert mine == (row[: row.index(end)] if end in row else row)
+        assert [*one.model.start[1:], *(places[token] for token in own.tokens)] == row
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -118,7 +122,7 @@ def test_translations_equal_generate_for_each_line(
     one = loaded(made)
     ours = [found[0] for found in beam_search(one.model, batch(one, LINES).source, one.config.generation)]
     theirs, scores = generated(made)
-    assert_same(made, ours, theirs)
+    assert_same(one, ours, theirs)
     if scores is not None:
         assert [own.score for own in ours] == pytest.approx(scores, rel=1e-4, abs=1e-4)
 
@@ -132,7 +136,7 @@ def test_unforced_translations_end_where_generate_ends(
     one = loaded(made)
     ours = [found[0] for found in beam_search(one.model, batch(one, LINES).source, one.config.generation)]
     theirs, _ = generated(made)
-    assert_same(made, ours, theirs)
+    assert_same(one, ours, theirs)
     assert sum(len(own.tokens) < 37 for own in ours) >= 2
 
 
@@ -150,7 +154,7 @@ def test_flags_override_the_generation_settings(model_dir: ModelDir, tmp_path: P
     found = beam_search(one.model, batch(one, LINES).source, search)
     options = {"num_beams": 2, "length_penalty": 0.5, "no_repeat_ngram_size": 2, "min_length": 3}
     theirs, _ = generated(made, **options, num_return_sequences=2)
-    assert_same(made, [own for both in found for own in both], theirs)
+    assert_same(one, [own for both in found for own in both], theirs)
 
 
 def test_unknown_tokens_are_generated_as_by_generate(model_dir: ModelDir, tmp_path: Path) -> None:
@@ -162,7 +166,7 @@ def test_unknown_tokens_are_generated_as_by_generate(model_dir: ModelDir, tmp_pa
     path.write_text(json.dumps(settings))
     ours = [result.translations[0].hypothesis for result in translate_lines(made)]
     theirs, _ = generated(made)
-    assert_same(made, ours, theirs)
+    assert_same(loaded(made), ours, theirs)
     assert any(unknown in row for row in theirs)
     suppressed = [result.translations[0].hypothesis for result in translate_lines(made, suppress_unk=True)]
     assert not any(UNK in found.tokens for found in suppressed)
@@ -179,13 +183,14 @@ def test_settings_are_read_from_config_of_older_directories(model_dir: ModelDir,
     made = Path(shutil.copytree(model_dir("bart"), tmp_path / "bart"))
     content = json.loads((made / "config.json").read_text())
     older = {"num_beams": 3, "length_penalty": 2.0, "max_length": 12, "forced_bos_token_id": 0}
-    never = suppressed_tokens(*library(made))
+    model, tokenizer = library(made)
+    never = suppressed_tokens(model.config, tokenizer)
     (made / "config.json").write_text(json.dumps(content | older | {"suppress_tokens": never}))
     (made / "generation_config.json").unlink()
     one = loaded(made)
     assert (one.config.generation.beam_size, one.config.generation.length_penalty) == (3, 2.0)
     ours = [found[0] for found in beam_search(one.model, batch(one, LINES).source, one.config.generation)]
-    assert_same(made, ours, generated(made)[0])
+    assert_same(one, ours, generated(made)[0])
 
 
 def test_directory_without_settings_uses_defaults_of_regard(model_dir: ModelDir) -> None:

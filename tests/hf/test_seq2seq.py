@@ -55,17 +55,17 @@ def batch(one: LoadedModel, sources: list[str] = SOURCES, targets: list[str] | N
     return one.text.batch([one.text.source.encode(line) for line in sources], target_ids, range(len(sources)))
 
 
-def suppressed_tokens(model: Any, tokenizer: Any) -> list[int]:
+def suppressed_tokens(config: Any, tokenizer: Any) -> list[int]:
     """Return the ids that regard never generates: padding, unknown words, and ids without a token."""
     known = {*tokenizer.get_vocab().values(), *getattr(tokenizer, "id_to_lang_token", {})}
-    none = [number for number in range(model.config.vocab_size) if number not in known]
+    none = [number for number in range(config.vocab_size) if number not in known]
     return [tokenizer.pad_token_id, tokenizer.unk_token_id, *none]
 
 
 def generated(model_dir: Path, beam: int) -> list[list[int]]:
     """Return the translations of `generate`, without the initial symbols and the end symbol."""
     model, tokenizer = library(model_dir)
-    never = suppressed_tokens(model, tokenizer)
+    never = suppressed_tokens(model.config, tokenizer)
     found = model.generate(
         **tokenizer(SOURCES, return_tensors="pt", padding=True),
         num_beams=beam, do_sample=False, max_new_tokens=LONGEST, length_penalty=0.0, suppress_tokens=never,
@@ -101,7 +101,7 @@ def test_beam_search_equals_transformers(name: str, model_dir: ModelDir) -> None
         scheme=SearchSchemeConfig(stopping="exact"),
     )
     model, tokenizer = library(model_dir(name))
-    never = suppressed_tokens(model, tokenizer)
+    never = suppressed_tokens(model.config, tokenizer)
     places = one.text.target.tokenizer.library_ids
     _promote_end_symbol(model)
     _promote_end_symbol(one.model.model)
