@@ -23,7 +23,6 @@ from regard.functional import (  # noqa: E402
 )
 from regard.kernels._triton.reductions import INTERPRETED  # noqa: E402
 from regard.kernels.backend import use_backend  # noqa: E402
-from warm_python import warm_python  # noqa: E402
 
 FREE = [sparsemax, entmax15]
 BOUNDED = [constrained_softmax, constrained_sparsemax]
@@ -329,5 +328,5 @@ def test_kernels_compile_without_the_interpreter(tmp_path) -> None:
     pytest.importorskip("triton.backends.nvidia")
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    made = subprocess.run([warm_python(), "-c", COMPILE], env=environment, capture_output=True, text=True)
+    made = subprocess.run([sys.executable, "-c", COMPILE], env=environment, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr[-2000:]
