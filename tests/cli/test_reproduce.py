@@ -206,7 +206,9 @@ def _start_long_table(data: Path, out: Path, python: str) -> subprocess.Popen[st
     command += ["--set", "training.max_epochs=4000"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
-    while not list(out.glob("runs/*/record.jsonl")) and time.monotonic() < deadline:
+    # The file is empty until the first steps are done.
+    while not any(file.stat().st_size for file in out.glob("runs/*/record.jsonl")):
+        assert time.monotonic() < deadline, "the job has not started"
         time.sleep(0.02)
     return process
 
