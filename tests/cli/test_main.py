@@ -103,7 +103,7 @@ def test_broken_pipe_is_not_an_error() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
 def test_full_disk_is_reported_in_one_line() -> None:
-    # An interpreter that ends writes again what it could not write before.
+    # An interpreter that ends writes the rest of its output again.
     for python, argument in ((warm_python(), "config"), (sys.executable, "--help")):
         with open("/dev/full", "w") as full:
             shown = subprocess.run(

@@ -112,7 +112,7 @@ def workbench(directory: Path, base: Sequence[str] = BASE) -> Iterator[Workbench
 
     Args:
         directory: An empty directory.
-        base: The commands that create what the attacked commands need.
+        base: The commands that create the inputs of the attacked commands.
     """
     library = directory / "injector.so"
     source = Path(__file__).with_name("injector.c")

@@ -209,7 +209,7 @@ def detect_text_format(
     extension = extensions.pop() if len(extensions) == 1 else ""
     language = extension if re.fullmatch("[a-z]{2}", extension) else None
     found = TOKENIZERS.part_of(config).detect_format(config, counter, language)
-    # Whatever the tokenizer does, capital letters are unknown if the training text has none.
+    # With any tokenizer, capital letters are unknown if the training text has none.
     return dataclasses.replace(found, lowercase=counter.lowercase)
 
 
