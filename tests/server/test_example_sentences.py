@@ -18,7 +18,7 @@ from server.served import ask, save_model
         ("Der Hund schläft , die Katze ( auch ) nicht .", "de", "Der Hund schläft, die Katze (auch) nicht."),
     ],
 )
-def test_text_format_is_attached_to_words(line, language, expected):
+def test_punctuation_is_attached_to_words(line, language, expected):
     assert detokenize(line, TextFormat(tokenized=True, language=language)) == expected
     assert detokenize(line, PLAIN_TEXT) == line
 
