@@ -3,11 +3,13 @@
 The import hook of jaxtyping decorates all functions and dataclasses of the checked packages. The check of a
 call takes longer than most of the functions run. Its outcome depends only on the types of the arguments and
 of the result, and on the data types and shapes of tensors. `install` therefore replaces the decorator by one
-that remembers the combinations that have passed, and then calls the function directly.
+that remembers the combinations that have passed, and then calls the function directly. Functions whose
+annotations contain no shape are not checked: their types are those of pyright.
 """
 
 import functools
 import inspect
+import re
 import threading
 import types
 from collections.abc import Callable, Hashable
@@ -38,6 +40,8 @@ def _jaxtyped(original: Callable[..., Any], *, typechecker: Any) -> Callable[[An
     """Return a decorator of functions and classes that takes the place of `original`."""
 
     def decorate(part: Any) -> Any:
+        if not _has_shape(part):
+            return part
         if not inspect.isclass(part):
             return _remember(part, original(typechecker=typechecker), _passed_calls(part))
         if "__dataclass_fields__" in vars(part):
@@ -45,6 +49,15 @@ def _jaxtyped(original: Callable[..., Any], *, typechecker: Any) -> Callable[[An
         return part
 
     return decorate
+
+
+_SHAPE = re.compile(r"\b(?:jaxtyping|Bool|Complex|Float|Int|Num|Real|Shaped|UInt)\b[.\[]")
+
+
+def _has_shape(part: Any) -> bool:
+    """Return whether an annotation of a function, or of a field of a class, contains a shape."""
+    # The text of an annotation shows the shapes in unions and containers, too.
+    return any(_SHAPE.search(str(one)) for one in getattr(part, "__annotations__", {}).values())
 
 
 _PASSED: dict[int, tuple[types.CodeType, set[Hashable]]] = {}
