@@ -90,6 +90,9 @@ def test_saved_model_gives_equal_scores_and_damage_is_named(model, tmp_path) -> 
     path.write_text(json.dumps(description), encoding="utf-8")
     with pytest.raises(DataError, match="the classifiers do not fit"):
         load_coverage_model(tmp_path / "checker")
+    path.write_text(json.dumps(description | {"format": 1}), encoding="utf-8")
+    with pytest.raises(DataError, match="format 1, expected 2: train the model again"):
+        load_coverage_model(tmp_path / "checker")
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(DataError, match=r"checker\.json: not the description of a coverage model"):
         load_coverage_model(tmp_path / "checker")

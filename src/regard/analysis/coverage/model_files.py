@@ -94,7 +94,7 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
     except InvalidJsonError as error:
         raise DataError(f"{path}: not the description of a coverage model: {error}") from None
     if found.format != _FORMAT:
-        raise DataError(f"{path}: format {found.format!r} is not supported, expected {_FORMAT}: train it again")
+        raise DataError(f"{path}: format {found.format}, expected {_FORMAT}: train the model again")
     # The checksum comes first: a damaged file would fail with an error that does not name it.
     verify_checksums(directory, found.sha256, [_ARRAYS_FILE], _MODEL_FILE)
     aligners = {name: WordAligner.load(directory / name) for name in _LINKS}
