@@ -17,7 +17,7 @@ _CLOSING = frozenset(".,;:!?)]}»”…%。、，；：！？）」』")
 _OPENING = frozenset("([{«„“¿¡（「『")
 _JOINING = frozenset("-‐‑'’`")
 """Hyphens and apostrophes, which join two words into one: `T-Shirt`, `don't`."""
-_BLOCK_CELLS = 1_000_000  # pairs of a source and a target word
+_BLOCK_CELLS = 400_000  # pairs of a source and a target word
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def split_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[WordPair
 
 
 def blocks(pairs: Sequence[WordPair]) -> Iterator[Sequence[WordPair]]:
-    """Yield neighboring pairs in blocks whose evidence fits in about 100 MB. A short text is one block."""
+    """Yield neighboring pairs in blocks with features of about 200 MB. A short text is one block."""
     start, cells = 0, 0
     for place, pair in enumerate(pairs):
         cells += len(pair.source) * len(pair.target)
