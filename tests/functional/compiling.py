@@ -93,8 +93,8 @@ def check_backend(version: Any, scores: Tensor, mask: Tensor) -> None:
             both, bounds = (lambda z, u, low, each=each: each(z, u, low, dim=-1)), [upper, lower]
             check(f"{version} {name} lower", both, [scores, *bounds], [extreme, *bounds])
         for each in (constrained_softmax_scan, constrained_sparsemax_scan):
-            scan = lambda z, f, each=each: each(z, f, exhaustion=0.2)  # noqa: E731
-            check(f"{version} {each.__name__}", scan, [scores[:, :2], fertility])
+            name = f"{version} {each.__name__}"
+            check(name, lambda z, f, each=each: each(z, f, exhaustion=0.2), [scores[:, :2], fertility])
         for each in (sparsemax_loss, entmax15_loss):
             check(f"{version} {each.__name__}", lambda z, y, each=each: each(z, y), [scores, targets])
 

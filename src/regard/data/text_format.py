@@ -73,7 +73,6 @@ class TextFormatDetector:
                 self.attached += 1
             elif word.startswith(("&apos;", "&quot;")):
                 self.escapes += 1
-            # `ß` and the ordinal `ª` have no capital letter in common use, so `isupper` would not do.
             self.capitalized += word != word.lower()
             self.lower += word.islower()
 

@@ -1,7 +1,7 @@
 """A small neural network that gives the log-odds of an error in each word and in each sentence.
 
 The features of a word interact: weak links are expected of a function word, but not if its neighbors are
-linked to adjacent words. And errors affect runs of words, so the network reads the words around each one.
+linked to adjacent words. Errors affect runs of words, so the network reads the words around each one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,6 +18,7 @@ from regard.types import Float, Int
 __all__ = ["ErrorTagger"]
 
 _HIDDEN = (96, 64)
+_SENTENCE_HIDDEN = 48
 _WIDTH = 5  # words that a convolution reads
 _DROPOUT = 0.1
 _EPOCHS = 6
@@ -141,7 +142,10 @@ class _Network(nn.Module):
         self.far = nn.Conv1d(size, size, _WIDTH, padding="same", dilation=2)
         self.word_output = nn.Linear(2 * size, 1)
         self.sentence_output = nn.Sequential(
-            nn.Linear(4 * size + 4, 48), nn.ReLU(), nn.Dropout(_DROPOUT), nn.Linear(48, 1)
+            nn.Linear(4 * size + 4, _SENTENCE_HIDDEN),
+            nn.ReLU(),
+            nn.Dropout(_DROPOUT),
+            nn.Linear(_SENTENCE_HIDDEN, 1),
         )
 
     def forward(self, features: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -166,7 +166,7 @@ def sentence_features(
     words: Float[np.ndarray, "N"],
     length_excess: Float[np.ndarray, "P"],
 ) -> Float[np.ndarray, "P F"]:
-    """Return the features of each sentence for omissions in the source, or additions in the translation.
+    """Return the features of one side of each sentence, from which unrelated translations are found.
 
     Args:
         evidence: Evidence about the side.

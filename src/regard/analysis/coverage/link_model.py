@@ -34,7 +34,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class LinkModel:
-    """A word aligner, and what its links are like in good translations.
+    """A word aligner with the statistics of its links in good translations.
 
     Attributes:
         aligner: The word aligner, of words or stems without case.
