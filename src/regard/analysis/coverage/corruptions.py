@@ -5,7 +5,7 @@ repeated. A detector learns from such pairs and is evaluated on them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,7 +15,14 @@ from regard.config import configclass, option
 from regard.data.links import Links
 from regard.errors import DataError
 
-__all__ = ["CORRUPTIONS", "CorruptedPair", "Corruption", "CorruptionConfig", "corrupt_pairs"]
+__all__ = [
+    "CORRUPTIONS",
+    "CorruptedPair",
+    "Corruption",
+    "CorruptionConfig",
+    "corrupt_pairs",
+    "with_unknown_words",
+]
 
 Corruption = Literal["deletion", "truncation", "insertion", "repetition", "unrelated"]
 CORRUPTIONS: tuple[Corruption, ...] = get_args(Corruption)
@@ -29,6 +36,8 @@ CORRUPTIONS: tuple[Corruption, ...] = get_args(Corruption)
 _ATTEMPTS = 8  # random spans that are tried before a pair is left as it is
 _MAX_REPEATS = 3
 _MAX_UNLINKED = 2  # unlinked words that are removed with the counterpart of a span
+_UNKNOWN_LETTERS = "\U00010900", "\U00010901"
+"""Letters of unknown words of both sides. They are Phoenician, so that no aligner knows them, and differ."""
 
 
 @configclass
@@ -220,3 +229,33 @@ def _repeat(pair: WordPair, max_span: int, generator: np.random.Generator) -> Co
     target = pair.target[:end] + words * times + pair.target[end:]
     repeated = frozenset(range(end, end + len(words) * times))
     return CorruptedPair(WordPair(pair.source, target), "repetition", repeated=repeated)
+
+
+def with_unknown_words(examples: Sequence[CorruptedPair], rate: float, seed: int) -> list[CorruptedPair]:
+    """Return the examples, half of them with some words replaced by words that no text contains.
+
+    An aligner knows more words of its own kind of text than of any other. A detector that learns from such
+    examples as well judges unknown words better. Labels and lengths do not change.
+
+    Args:
+        examples: The examples.
+        rate: Mean share of replaced words. The share of an example is between 0 and twice the mean.
+        seed: Random seed.
+    """
+    generator = np.random.default_rng(seed)
+
+    def replaced(words: Sequence[str], letter: str, share: float) -> tuple[str, ...]:
+        hidden = generator.random(len(words)) < share
+        return tuple(
+            letter * len(word) if hide and word.isalnum() else word
+            for word, hide in zip(words, hidden, strict=True)
+        )
+
+    result = []
+    for one in examples:
+        if generator.random() < 0.5:
+            share = generator.uniform(0, 2 * rate)
+            source = replaced(one.pair.source, _UNKNOWN_LETTERS[0], share)
+            one = replace(one, pair=WordPair(source, replaced(one.pair.target, _UNKNOWN_LETTERS[1], share)))
+        result.append(one)
+    return result

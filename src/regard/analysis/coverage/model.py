@@ -28,6 +28,7 @@ from regard.analysis.coverage.corruptions import (
     Corruption,
     CorruptionConfig,
     corrupt_pairs,
+    with_unknown_words,
 )
 from regard.analysis.coverage.error_tagger import ErrorTagger
 from regard.analysis.coverage.evidence import SideEvidence
@@ -52,6 +53,12 @@ _WORD_SHARE = 0.75  # share of the held-out pairs for the classifiers of words
 _ROUNDS: Mapping[CoverageError, int] = {"omission": 5, "addition": 5, "repetition": 3}
 """How often errors are made in each held-out pair. Networks learn from more examples than regressions do."""
 _MIN_EXAMPLES = 6_000
+_UNKNOWN_RATE = 0.1  # share of the words of half of the examples that are made unknown
+_MIN_UNRELATED = 0.5
+"""Minimum probability of an unrelated translation that is one of omissions and additions, too.
+
+In text of another kind, lower ones say little about either.
+"""
 _KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
     "omission": ("deletion", "truncation"),
     "addition": ("insertion",),
@@ -173,6 +180,8 @@ class ErrorModel:
         for number, error in enumerate(ERRORS):
             seed = self.config.seed + number
             examples, others = (_examples(*part, error, seed) for part in parts)
+            if error in TAGGED:
+                examples = with_unknown_words(examples, _UNKNOWN_RATE, seed)
             model = model._fit_words(examples, error, seed, num_threads)
             views = model._views([one.pair for one in others], error, num_threads)
             sentences[error] = self._fit_sentences(model._logits(views, error)[1], others, _KINDS[error])
@@ -181,6 +190,7 @@ class ErrorModel:
         seed = self.config.seed + len(ERRORS)
         examples = corrupt_pairs(*parts[1], CorruptionConfig(kinds=("unrelated",), seed=seed))
         examples += corrupt_pairs(*parts[1], CorruptionConfig(kinds=_SINGLE, seed=seed + 1))
+        examples = with_unknown_words(examples, _UNKNOWN_RATE, seed)
         views = model._views([one.pair for one in examples], "omission", num_threads)
         logits: dict[CoverageError, np.ndarray] = {error: model._logits(views, error)[0] for error in TAGGED}
         rows = model._unrelated_table(views[0], logits)
@@ -277,7 +287,7 @@ class ErrorModel:
             own: dict[SentenceError, float] = {error: float(sentence[error][number]) for error in ERRORS}
             own["unrelated"] = float(unrelated[number])
             each: dict[CoverageError, np.ndarray] = {error: words[error][number] for error in ERRORS}
-            for error in TAGGED:
+            for error in TAGGED if unrelated[number] >= _MIN_UNRELATED else ():
                 # Both probabilities may describe the same error, so the larger one counts, not the sum.
                 own[error] = max(own[error], float(unrelated[number]))
                 each[error] = np.maximum(each[error], unrelated[number])
