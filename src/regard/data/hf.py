@@ -297,7 +297,9 @@ def pack_tokenizer(directory: Path) -> bytes:
     with zipfile.ZipFile(buffer, "w") as archive:
         for path in files:
             content = read_limited(checked_file(directory, path.name), _MAX_TOKENIZER_BYTES)
-            archive.writestr(zipfile.ZipInfo(path.name, _FIRST), content, zipfile.ZIP_DEFLATED)
+            # The files are packed whenever the directory is loaded, so that speed counts more than size.
+            info = zipfile.ZipInfo(path.name, _FIRST)
+            archive.writestr(info, content, zipfile.ZIP_DEFLATED, compresslevel=1)
     return buffer.getvalue()
 
 
