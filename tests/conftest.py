@@ -7,6 +7,7 @@ kinds of packages are not checked: `kernels` (the hook breaks compiled kernels),
 doubles), and packages whose signatures contain no shapes.
 """
 
+import gc
 import os
 
 import pytest
@@ -52,6 +53,12 @@ if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
     shape_checks.install([f"regard.{package}" for package in packages])
 
 import torch  # noqa: E402
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the imported modules from garbage collection, which would read all of them each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """The reference of the site has every public name, option and command of the code."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -13,12 +14,20 @@ from regard.cli.main import app
 from regard.config_reference import reference
 
 SOURCE = Path(__file__).parents[2] / "src" / "regard"
-PAGES = site_reference.pages()
-API = "\n".join(text for name, text in PAGES.items() if name.startswith("reference/api/"))
+
+
+@functools.cache
+def pages() -> dict[str, str]:
+    """Return the pages; not at import, because they import all of regard."""
+    return site_reference.pages()
+
+
+def api() -> str:
+    return "\n".join(text for name, text in pages().items() if name.startswith("reference/api/"))
 
 
 def test_every_public_name_has_an_entry() -> None:
-    headings = set(re.findall(r"(?:^#+ |heading: )(regard[\w.]+)", API, re.MULTILINE))
+    headings = set(re.findall(r"(?:^#+ |heading: )(regard[\w.]+)", api(), re.MULTILINE))
     names = {f"{module}.{name}" for module, names in site_reference.public_names().items() for name in names}
     assert len(names) > 250
     assert names - headings == set()
@@ -39,7 +48,7 @@ def test_all_lists_of_public_names_are_in_the_reference() -> None:
 
 
 def test_definitions_exist_and_have_one_entry() -> None:
-    entries = re.findall(r"^::: (\S+)$", API, re.MULTILINE)
+    entries = re.findall(r"^::: (\S+)$", api(), re.MULTILINE)
     assert len(entries) == len(set(entries)) > 150
     for entry in entries:
         module, _, name = entry.rpartition(".")
@@ -51,7 +60,7 @@ def test_every_option_of_a_run_is_on_its_page() -> None:
     assert sum(len(table.options) for table in tables) > 150
     for table in tables:
         page = table.path.replace("[]", "").split(".")[0]
-        text = PAGES[f"reference/options/{page or '0_run'}.md"]
+        text = pages()[f"reference/options/{page or '0_run'}.md"]
         section = text.partition(f"{{ #{table.path.replace('[]', '')} }}")[2] if table.path else text
         for option in table.options:
             assert f"\n| `{option.name}` |" in section, (table.path, option.name)
@@ -61,7 +70,7 @@ def test_every_command_of_the_help_is_in_the_reference() -> None:
     shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["--help"]).output
     names = re.findall(r"^│ ([a-z]+) {2,}\S", shown, re.MULTILINE)
     assert len(names) > 20
-    headings = re.findall(r"^## regard (\S+)", PAGES["reference/commands.md"], re.MULTILINE)
+    headings = re.findall(r"^## regard (\S+)", pages()["reference/commands.md"], re.MULTILINE)
     assert set(names) == set(headings)
 
 
@@ -69,7 +78,7 @@ def test_every_command_of_the_help_is_in_the_reference() -> None:
 def test_every_flag_of_the_help_is_in_the_reference(command) -> None:
     shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*command.split(), "--help"]).output
     flags = set(re.findall(r"^│ (?:\* +)?(--[a-z][\w-]+)", shown, re.MULTILINE)) - {"--help", "--plugin"}
-    section = PAGES["reference/commands.md"].partition(f"## regard {command} {{")[2].partition("\n## ")[0]
+    section = pages()["reference/commands.md"].partition(f"## regard {command} {{")[2].partition("\n## ")[0]
     assert flags and {flag for flag in flags if f"`{flag}`" not in section} == set()
 
 
