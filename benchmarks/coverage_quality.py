@@ -3,13 +3,16 @@
     python benchmarks/coverage_quality.py synthetic DATA [--split val|test] [--model-dir DIR]
     python benchmarks/coverage_quality.py phrasebook
     python benchmarks/coverage_quality.py parliament DATA
+    python benchmarks/coverage_quality.py news DATA
     python benchmarks/coverage_quality.py judgments DATA [--split dev|test]
 
 DATA contains the directories `multi30k`, `europarl20k` and `coverage`. Choices are made on val and dev.
 `synthetic` trains on Multi30k; `parliament` trains on Europarl and 10,000 captions, and detects synthetic
-errors in news, another domain; `judgments` trains on the same text from English to German, and compares the
-spans that both annotators of Vamvas & Sennrich (2022) call an undertranslation of important information with
-those that both call a good translation.
+errors in other sentences of both; `news` trains on the same text from English to German, and detects
+synthetic errors in three translations of newstest2020, a text of another kind; `judgments` has the same
+model, and compares the spans that both annotators of Vamvas & Sennrich (2022) call an undertranslation of
+important information with those that both call a good translation, and the sentences in which the raters of
+MQM found an omission with the others.
 """
 
 import argparse
@@ -43,6 +46,7 @@ ERRORS: dict[Corruption, CoverageError] = {
 DETECTORS = ("combined", "alignment", "length", "repetition")
 NUM_WORDS = 40  # words that make up about 40 % of a text: those alone carry little information
 SEED = 11
+COMPARISONS = ("synthetic", "phrasebook", "parliament", "news", "judgments")
 
 
 def read_lines(path: Path) -> list[str]:
@@ -145,6 +149,35 @@ def parliament(data: Path, directory: Path | None) -> None:
         report_synthetic(model, pairs, TextPosteriors.of(model.aligner, pairs).best_links())
 
 
+def news(data: Path, directory: Path | None) -> None:
+    """Print the figures of news with a model of parliament and captions."""
+    model = train(mixed_text(data, ("en", "de")), directory)
+    sources = read_lines(data / "coverage" / "newstest2020-ende-src.en.txt.gz")
+    for system in ("Human-B.0", "UEDIN.1136", "zlabs-nlp.179"):
+        targets = read_lines(data / "coverage" / f"newstest2020.en-de.{system}.txt.gz")
+        pairs = [pair for pair in split_pairs(sources, targets) if pair.source and pair.target]
+        print(system)
+        report_synthetic(model, pairs, TextPosteriors.of(model.aligner, pairs).best_links())
+
+
+def report_raters(model: ErrorModel, data: Path, split: str) -> None:
+    """Print how well the sentences in which raters found an omission are distinguished from the others."""
+    rows: dict[tuple[str, int], dict] = {}
+    for annotator in (1, 2):
+        for line in read_lines(data / "coverage" / f"annotations.en-de.{annotator}.jsonl.gz"):
+            row = json.loads(line)
+            if row["split"] == split:
+                rows.setdefault((row["system"], row["seg_id"]), row)
+    pairs = split_pairs([row["source"] for row in rows.values()], [row["data"] for row in rows.values()])
+    for raters in ("majority", "any_rater"):
+        truth = np.array([row[f"has_omission_error_by_{raters}"] for row in rows.values()])
+        print(f"{split}: omissions by {raters} in {int(truth.sum())} of {len(truth)} sentences")
+        for name in ("combined", "alignment", "length"):
+            scores = build_detector(name, DetectionInput(model=model)).detect(pairs)
+            found = np.array([one.sentence["omission"] for one in scores])
+            print(f"{name}: AUROC {auroc(truth, found):.3f}", flush=True)
+
+
 def judgments(data: Path, split: str, directory: Path | None) -> None:
     """Print how well the marked spans of both classes are distinguished."""
     model = train(mixed_text(data, ("en", "de")), directory)
@@ -180,12 +213,13 @@ def judgments(data: Path, split: str, directory: Path | None) -> None:
             for label, values in (("mean of the span", means), ("maximum", largest), ("sentence", whole))
         )
         print(f"{name}: AUROC {figures}", flush=True)
+    report_raters(model, data, split)
 
 
 def main() -> None:
     """Run one of the comparisons."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("comparison", choices=("synthetic", "phrasebook", "parliament", "judgments"))
+    parser.add_argument("comparison", choices=COMPARISONS)
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--split", default=None)
     parser.add_argument("--model-dir", type=Path, help="where the model is kept for the next run")
@@ -199,6 +233,8 @@ def main() -> None:
         synthetic(given.data, given.split or "val", given.model_dir)
     elif given.comparison == "parliament":
         parliament(given.data, given.model_dir)
+    elif given.comparison == "news":
+        news(given.data, given.model_dir)
     else:
         judgments(given.data, given.split or "dev", given.model_dir)
 

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -11,7 +12,12 @@ from hypothesis import strategies as st
 
 import regard
 from regard.analysis.coverage.base import DETECTORS, DetectionInput, Detector, PairScores, build_detector
-from regard.analysis.coverage.corruptions import CORRUPTIONS, CorruptionConfig, corrupt_pairs
+from regard.analysis.coverage.corruptions import (
+    CORRUPTIONS,
+    CorruptionConfig,
+    corrupt_pairs,
+    with_unknown_words,
+)
 from regard.analysis.coverage.features import best_run
 from regard.analysis.coverage.logistic import LogisticRegression
 from regard.analysis.coverage.model import ErrorModel
@@ -65,6 +71,20 @@ def test_a_pair_scores_alone_as_in_a_text(model) -> None:
     for pair, expected in zip(pairs, together, strict=True):
         (alone,) = model.scores(model.collect([pair], 1))
         assert alone.sentence == pytest.approx(expected.sentence, abs=1e-5)
+
+
+@pytest.mark.parametrize(("unrelated", "least"), [(0.49, 0.0), (0.51, 0.51)])
+def test_only_a_probably_unrelated_translation_omits_and_adds_everything(model, unrelated, least) -> None:
+    size = len(model.unrelated.weights)
+    constant = LogisticRegression(np.zeros(size), float(np.log(unrelated / (1 - unrelated))))
+    pairs = phrases(20, 4)[0]
+    evidence = model.collect(pairs, 1)
+    scores = replace(model, unrelated=constant).scores(evidence)
+    for one, good in zip(scores, model.scores(evidence), strict=True):
+        assert one.sentence["unrelated"] == pytest.approx(unrelated)
+        for error in ("omission", "addition"):
+            assert one.sentence[error] == pytest.approx(max(good.sentence[error], least))
+            assert one.words[error] == pytest.approx(np.maximum(good.words[error], least))
 
 
 def test_empty_sides_have_a_defined_result(model) -> None:
@@ -149,6 +169,26 @@ def test_labels_of_synthetic_errors_are_exact(kind) -> None:
             assert extra and kept == pair.target
         else:
             assert made.pair.target != pair.target and made.added == frozenset(range(len(made.pair.target)))
+
+
+def test_unknown_words_change_neither_labels_nor_lengths() -> None:
+    examples = corrupt_pairs(*phrases(500, 5), CorruptionConfig(seed=2))
+    changed = with_unknown_words(examples, 0.2, 7)
+    assert changed == with_unknown_words(examples, 0.2, 7) != with_unknown_words(examples, 0.2, 8)
+    known = {word for one in examples for side in (one.pair.source, one.pair.target) for word in side}
+    counts = Counter()
+    for old, new in zip(examples, changed, strict=True):
+        assert replace(new, pair=old.pair) == old
+        for side in ("source", "target"):
+            for before, after in zip(getattr(old.pair, side), getattr(new.pair, side), strict=True):
+                counts["words"] += 1
+                if after != before:
+                    assert len(after) == len(before) and before.isalnum() and after.isalnum()
+                    assert after not in known
+                    counts[side] += 1
+    assert not set(changed[0].pair.source) & set(changed[0].pair.target) - known
+    assert 0.05 < (counts["source"] + counts["target"]) / counts["words"] < 0.15
+    assert 0.3 < np.mean([old == new for old, new in zip(examples, changed, strict=True)]) < 0.7
 
 
 def test_synthetic_errors_depend_on_the_seed_only() -> None:
