@@ -173,8 +173,8 @@ def test_labels_of_synthetic_errors_are_exact(kind) -> None:
 
 def test_unknown_words_change_neither_labels_nor_lengths() -> None:
     examples = corrupt_pairs(*phrases(500, 5), CorruptionConfig(seed=2))
-    changed = with_unknown_words(examples, 0.2, 7)
-    assert changed == with_unknown_words(examples, 0.2, 7) != with_unknown_words(examples, 0.2, 8)
+    changed = with_unknown_words(examples, 0.5, 0.2, 7)
+    assert changed == with_unknown_words(examples, 0.5, 0.2, 7) != with_unknown_words(examples, 0.5, 0.2, 8)
     known = {word for one in examples for side in (one.pair.source, one.pair.target) for word in side}
     counts = Counter()
     for old, new in zip(examples, changed, strict=True):

@@ -231,21 +231,24 @@ def _repeat(pair: WordPair, max_span: int, generator: np.random.Generator) -> Co
     return CorruptedPair(WordPair(pair.source, target), "repetition", repeated=repeated)
 
 
-def with_unknown_words(examples: Sequence[CorruptedPair], rate: float, seed: int) -> list[CorruptedPair]:
-    """Return the examples, half of them with some words replaced by words that no text contains.
+def with_unknown_words(
+    examples: Sequence[CorruptedPair], share: float, rate: float, seed: int
+) -> list[CorruptedPair]:
+    """Return the examples, a part of them with some words replaced by words that no text contains.
 
     An aligner knows more words of its own kind of text than of any other. A detector that learns from such
     examples as well judges unknown words better. Labels and lengths do not change.
 
     Args:
         examples: The examples.
-        rate: Mean share of replaced words. The share of an example is between 0 and twice the mean.
+        share: Share of the examples in which words are replaced.
+        rate: Mean share of the replaced words in them. That of an example is between 0 and twice the mean.
         seed: Random seed.
     """
     generator = np.random.default_rng(seed)
 
-    def replaced(words: Sequence[str], letter: str, share: float) -> tuple[str, ...]:
-        hidden = generator.random(len(words)) < share
+    def replaced(words: Sequence[str], letter: str, own: float) -> tuple[str, ...]:
+        hidden = generator.random(len(words)) < own
         return tuple(
             letter * len(word) if hide and word.isalnum() else word
             for word, hide in zip(words, hidden, strict=True)
@@ -253,9 +256,9 @@ def with_unknown_words(examples: Sequence[CorruptedPair], rate: float, seed: int
 
     result = []
     for one in examples:
-        if generator.random() < 0.5:
-            share = generator.uniform(0, 2 * rate)
-            source = replaced(one.pair.source, _UNKNOWN_LETTERS[0], share)
-            one = replace(one, pair=WordPair(source, replaced(one.pair.target, _UNKNOWN_LETTERS[1], share)))
+        if generator.random() < share:
+            own = generator.uniform(0, 2 * rate)
+            source = replaced(one.pair.source, _UNKNOWN_LETTERS[0], own)
+            one = replace(one, pair=WordPair(source, replaced(one.pair.target, _UNKNOWN_LETTERS[1], own)))
         result.append(one)
     return result

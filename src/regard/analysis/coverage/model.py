@@ -50,10 +50,10 @@ __all__ = ["TAGGED", "CombinedDetector", "CoverageModelConfig", "ErrorModel"]
 
 _MIN_PAIRS = 100
 _WORD_SHARE = 0.75  # share of the held-out pairs for the classifiers of words
-_ROUNDS: Mapping[CoverageError, int] = {"omission": 5, "addition": 5, "repetition": 3}
+_ROUNDS: Mapping[CoverageError, int] = {"omission": 7, "addition": 7, "repetition": 3}
 """How often errors are made in each held-out pair. Networks learn from more examples than regressions do."""
 _MIN_EXAMPLES = 6_000
-_UNKNOWN_RATE = 0.1  # share of the words of half of the examples that are made unknown
+_UNKNOWN = 0.3, 0.1  # share of the examples with unknown words, and the mean share of these words
 _MIN_UNRELATED = 0.5
 """Minimum probability of an unrelated translation that is one of omissions and additions, too.
 
@@ -181,7 +181,7 @@ class ErrorModel:
             seed = self.config.seed + number
             examples, others = (_examples(*part, error, seed) for part in parts)
             if error in TAGGED:
-                examples = with_unknown_words(examples, _UNKNOWN_RATE, seed)
+                examples = with_unknown_words(examples, *_UNKNOWN, seed)
             model = model._fit_words(examples, error, seed, num_threads)
             views = model._views([one.pair for one in others], error, num_threads)
             sentences[error] = self._fit_sentences(model._logits(views, error)[1], others, _KINDS[error])
@@ -190,7 +190,7 @@ class ErrorModel:
         seed = self.config.seed + len(ERRORS)
         examples = corrupt_pairs(*parts[1], CorruptionConfig(kinds=("unrelated",), seed=seed))
         examples += corrupt_pairs(*parts[1], CorruptionConfig(kinds=_SINGLE, seed=seed + 1))
-        examples = with_unknown_words(examples, _UNKNOWN_RATE, seed)
+        examples = with_unknown_words(examples, *_UNKNOWN, seed)
         views = model._views([one.pair for one in examples], "omission", num_threads)
         logits: dict[CoverageError, np.ndarray] = {error: model._logits(views, error)[0] for error in TAGGED}
         rows = model._unrelated_table(views[0], logits)
