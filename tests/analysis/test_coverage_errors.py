@@ -73,18 +73,20 @@ def test_a_pair_scores_alone_as_in_a_text(model) -> None:
         assert alone.sentence == pytest.approx(expected.sentence, abs=1e-5)
 
 
-@pytest.mark.parametrize(("unrelated", "least"), [(0.49, 0.0), (0.51, 0.51)])
-def test_only_a_probably_unrelated_translation_omits_and_adds_everything(model, unrelated, least) -> None:
-    size = len(model.unrelated.weights)
-    constant = LogisticRegression(np.zeros(size), float(np.log(unrelated / (1 - unrelated))))
+def test_an_unrelated_translation_omits_and_adds_everything(model) -> None:
+    size, odds = len(model.unrelated.weights), 0.4 / 0.6
     pairs = phrases(20, 4)[0]
     evidence = model.collect(pairs, 1)
-    scores = replace(model, unrelated=constant).scores(evidence)
-    for one, good in zip(scores, model.scores(evidence), strict=True):
-        assert one.sentence["unrelated"] == pytest.approx(unrelated)
+    likely, never = (
+        replace(model, unrelated=LogisticRegression(np.zeros(size), bias)).scores(evidence)
+        for bias in (float(np.log(odds)), -30.0)
+    )
+    for one, good in zip(likely, never, strict=True):
+        assert one.sentence["unrelated"] == pytest.approx(0.4)
         for error in ("omission", "addition"):
-            assert one.sentence[error] == pytest.approx(max(good.sentence[error], least))
-            assert one.words[error] == pytest.approx(np.maximum(good.words[error], least))
+            assert one.sentence[error] == pytest.approx(max(good.sentence[error], 0.4))
+            assert one.words[error] == pytest.approx(np.maximum(good.words[error], 0.4))
+        assert one.sentence["repetition"] == good.sentence["repetition"]
 
 
 def test_empty_sides_have_a_defined_result(model) -> None:

@@ -54,11 +54,6 @@ _ROUNDS: Mapping[CoverageError, int] = {"omission": 7, "addition": 7, "repetitio
 """How often errors are made in each held-out pair. Networks learn from more examples than regressions do."""
 _MIN_EXAMPLES = 6_000
 _UNKNOWN = 0.3, 0.1  # share of the examples with unknown words, and the mean share of these words
-_MIN_UNRELATED = 0.5
-"""Minimum probability of an unrelated translation that is one of omissions and additions, too.
-
-In text of another kind, lower ones say little about either.
-"""
 _KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
     "omission": ("deletion", "truncation"),
     "addition": ("insertion",),
@@ -287,7 +282,7 @@ class ErrorModel:
             own: dict[SentenceError, float] = {error: float(sentence[error][number]) for error in ERRORS}
             own["unrelated"] = float(unrelated[number])
             each: dict[CoverageError, np.ndarray] = {error: words[error][number] for error in ERRORS}
-            for error in TAGGED if unrelated[number] >= _MIN_UNRELATED else ():
+            for error in TAGGED:
                 # Both probabilities may describe the same error, so the larger one counts, not the sum.
                 own[error] = max(own[error], float(unrelated[number]))
                 each[error] = np.maximum(each[error], unrelated[number])
