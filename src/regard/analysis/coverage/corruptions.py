@@ -37,7 +37,7 @@ _ATTEMPTS = 8  # random spans that are tried before a pair is left as it is
 _MAX_REPEATS = 3
 _MAX_UNLINKED = 2  # unlinked words that are removed with the counterpart of a span
 _UNKNOWN_LETTERS = "\U00010900", "\U00010901"
-"""Letters of unknown words of both sides. They are Phoenician, so that no aligner knows them, and differ."""
+"""Letters of the unknown words of the source and of the target: Phoenician, so that no text contains them."""
 
 
 @configclass
@@ -236,8 +236,8 @@ def with_unknown_words(
 ) -> list[CorruptedPair]:
     """Return the examples, a part of them with some words replaced by words that no text contains.
 
-    An aligner knows more words of its own kind of text than of any other. A detector that learns from such
-    examples as well judges unknown words better. Labels and lengths do not change.
+    In text of another kind than that of an aligner, more words are unknown to it. A detector that also learns
+    from such examples judges these words better. Labels and lengths do not change.
 
     Args:
         examples: The examples.
