@@ -178,7 +178,7 @@ def test_unknown_words_change_neither_labels_nor_lengths() -> None:
     changed = with_unknown_words(examples, 0.5, 0.2, 7)
     assert changed == with_unknown_words(examples, 0.5, 0.2, 7) != with_unknown_words(examples, 0.5, 0.2, 8)
     known = {word for one in examples for side in (one.pair.source, one.pair.target) for word in side}
-    counts = Counter()
+    counts, unknown = Counter(), {"source": set(), "target": set()}
     for old, new in zip(examples, changed, strict=True):
         assert replace(new, pair=old.pair) == old
         for side in ("source", "target"):
@@ -187,9 +187,11 @@ def test_unknown_words_change_neither_labels_nor_lengths() -> None:
                 if after != before:
                     assert len(after) == len(before) and before.isalnum() and after.isalnum()
                     assert after not in known
-                    counts[side] += 1
-    assert not set(changed[0].pair.source) & set(changed[0].pair.target) - known
-    assert 0.05 < (counts["source"] + counts["target"]) / counts["words"] < 0.15
+                    counts["unknown"] += 1
+                    unknown[side].add(after)
+    # An unknown word must not be the copy of one of the other side.
+    assert unknown["source"] and unknown["target"] and not unknown["source"] & unknown["target"]
+    assert 0.05 < counts["unknown"] / counts["words"] < 0.15
     assert 0.3 < np.mean([old == new for old, new in zip(examples, changed, strict=True)]) < 0.7
 
 

@@ -37,7 +37,7 @@ _ATTEMPTS = 8  # random spans that are tried before a pair is left as it is
 _MAX_REPEATS = 3
 _MAX_UNLINKED = 2  # unlinked words that are removed with the counterpart of a span
 _UNKNOWN_LETTERS = "\U00010900", "\U00010901"
-"""Letters of the unknown words of the source and of the target: Phoenician, so that no text contains them."""
+"""Phoenician letters of the unknown words of the source and of the target, which are rare in any text."""
 
 
 @configclass
@@ -234,7 +234,7 @@ def _repeat(pair: WordPair, max_span: int, generator: np.random.Generator) -> Co
 def with_unknown_words(
     examples: Sequence[CorruptedPair], share: float, rate: float, seed: int
 ) -> list[CorruptedPair]:
-    """Return the examples, a part of them with some words replaced by words that no text contains.
+    """Return the examples, a part of them with some words replaced by words that no aligner has seen.
 
     In text of another kind than that of an aligner, more words are unknown to it. A detector that also learns
     from such examples judges these words better. Labels and lengths do not change.
