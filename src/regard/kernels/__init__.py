@@ -13,7 +13,8 @@ are defined in `regard.functional`. Each backend that has an operation has a mod
 - `_triton/` for CUDA, with `reductions` and `thresholds` for `normalizers` and `scans`.
 
 `backend.backend_module` imports a backend when it is first used. `threads` runs the Numba kernels.
-`prefix_bleu` and `splitmix` are used by compiled code outside this package and have no PyTorch version.
+`prefix_bleu`, `sorting` and `splitmix` are used by compiled code outside this package, too, and have no
+PyTorch version.
 
 To add an operation:
 

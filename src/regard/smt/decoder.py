@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from regard.alignment.base import run_parallel
+from regard.kernels.sorting import stable_argsort
 from regard.smt.extraction import MAX_PHRASE_LENGTH
 from regard.smt.features import (
     BACKWARD,
@@ -307,7 +308,7 @@ def _rank(rows, first):
         others[place], keys[place] = row, -rows.scores[row]
         row = rows.fields[row, NEXT_RECOMBINED]
     last = first
-    for place in np.argsort(keys, kind="mergesort"):
+    for place in stable_argsort(keys):
         rows.fields[last, NEXT_RECOMBINED] = others[place]
         last = others[place]
     rows.fields[last, NEXT_RECOMBINED] = -1

@@ -26,6 +26,7 @@ from numba import njit
 
 from regard.alignment.corpus import Corpus, Text
 from regard.alignment.symmetrize import LinkTable
+from regard.kernels.sorting import search_key
 from regard.smt.trie import concatenate_ranges
 
 __all__ = [
@@ -295,5 +296,5 @@ def _lexical_weights(table, sources, targets, pairs, links, backward):
 
 @njit(nogil=True, cache=True)
 def _value(keys, values, key):
-    place = np.searchsorted(keys, key)
-    return values[place] if place < len(keys) and keys[place] == key else 0.0
+    place = search_key(keys, key)
+    return values[place] if place >= 0 else 0.0

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from regard.kernels.sorting import stable_argsort
 from regard.smt.features import DISTORTION, LANGUAGE, LN10, ScoringArrays
 from regard.smt.language_model import END, score_word
 from regard.smt.translation_options import TranslationOptions
@@ -199,7 +200,7 @@ def _select_for_extension(stack, heads, numbers, totals, size, floor):
     for place in range(count):
         rows[place], keys[place] = row, -totals[row]
         row = numbers[row, NEXT_IN_STACK]
-    order = np.argsort(keys, kind="mergesort")[:size]
+    order = stable_argsort(keys)[:size]
     if stack == 0:
         return rows
     enough = 0
@@ -218,7 +219,7 @@ def _prune_stack(stack, heads, counts, numbers, totals, size):
         row = numbers[row, NEXT_IN_STACK]
     keys = totals[rows]
     # `np.partition` would do, but takes Numba 4 seconds to compile; this sort is compiled already.
-    bound = keys[np.argsort(keys, kind="mergesort")[len(keys) - size]]
+    bound = keys[stable_argsort(keys)[len(keys) - size]]
     heads[stack], counts[stack] = -1, 0
     for row in rows:
         if totals[row] >= bound and counts[stack] < size:

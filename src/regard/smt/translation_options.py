@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from regard.kernels.sorting import stable_argsort
 from regard.smt.features import (
     BACKWARD,
     COPIES,
@@ -147,7 +148,7 @@ def _rank_entries(node, scoring):
     for entry in range(start, end):
         score, guess = _score_entry(entry, scoring)
         keys[entry - start] = -(score + guess)
-    return start + np.argsort(keys, kind="mergesort")
+    return start + stable_argsort(keys)
 
 
 @njit(nogil=True, cache=True)

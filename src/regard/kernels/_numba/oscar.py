@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numba import njit
 
+from regard.kernels.sorting import stable_argsort
 from regard.types import Tensor
 
 
@@ -47,7 +48,7 @@ def _pool_rows(scores, usable, groups, changes, strength):
             if usable[row, i]:
                 keys[i] = -scores[row, i]
                 count += 1
-        order = np.argsort(keys, kind="mergesort")
+        order = stable_argsort(keys)
         last = -1
         for k in range(count):
             last += 1
