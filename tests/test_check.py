@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import regard
+from quick_coverage import train_quickly
 from regard.analysis.coverage.base import Detector, PairScores, SentenceError
 from regard.analysis.coverage.corruptions import CORRUPTIONS
 from regard.analysis.coverage.model import CoverageModelConfig
@@ -26,7 +27,7 @@ def phrases(count: int, seed: int) -> tuple[list[str], list[str]]:
 def model() -> regard.CoverageModel:
     # IBM Model 1 and few examples are enough for the tests, and train in seconds.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 600)
+        train_quickly(patch)
         config = CoverageModelConfig(aligner="ibm1")
         return regard.CoverageModel.train(*phrases(1_200, 1), config, num_threads=1)
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
+from quick_coverage import train_quickly
 from regard.analysis.coverage.base import DETECTORS, DetectionInput, Detector, PairScores, build_detector
 from regard.analysis.coverage.corruptions import (
     CORRUPTIONS,
@@ -44,7 +45,7 @@ def area_under_curve(labels: np.ndarray, scores: np.ndarray) -> float:
 @pytest.fixture(scope="module")
 def model() -> ErrorModel:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 1_500)
+        train_quickly(patch, 1_500)
         return ErrorModel.train(phrases(1_500, 1)[0], num_threads=1)
 
 

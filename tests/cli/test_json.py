@@ -7,6 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 import regard
+from quick_coverage import train_quickly
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict
 from regard.results import Result
@@ -92,7 +93,7 @@ def test_json_of_a_command_is_that_of_its_result(directory, schema, monkeypatch,
     own = Result.to_dict
     monkeypatch.setattr(Result, "to_dict", lambda self: made.append(own(self)) or made[-1])
     monkeypatch.setattr(quickstart, "SIZES", {"train": 100, "valid": 8, "test": 8})
-    monkeypatch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 100)
+    train_quickly(monkeypatch, 100)
     monkeypatch.setattr(quickstart, "OVERRIDES", ("training.max_epochs=1",))
     monkeypatch.chdir(directory)
     written = run(COMMANDS[schema], tmp_path / "out.json")

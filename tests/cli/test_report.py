@@ -9,6 +9,7 @@ import pytest
 from test_translate import run, save_model
 
 import regard
+from quick_coverage import train_quickly
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.ibm import IBM1Config
 from regard.api.loading import training_size
@@ -140,7 +141,7 @@ def test_a_check_without_reference_is_written_as_a_page(files):
 
 def test_aligner_and_detector_are_trained_on_the_text_of_the_model(models, files, monkeypatch, tmp_path):
     monkeypatch.chdir(files)
-    monkeypatch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 600)
+    train_quickly(monkeypatch)
     model = shutil.copytree(models[0], tmp_path / "model")
     for name, side in (("s", "source"), ("t", "target")):
         lines = (" ".join(getattr(pair, side)) for pair in islice(generate(1), 150))

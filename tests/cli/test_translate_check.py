@@ -8,6 +8,7 @@ import pytest
 from test_translate import LINES, run, save_model, translate
 
 import regard
+from quick_coverage import train_quickly
 from regard.analysis.coverage.judge import CoverageModelJudge
 from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import save_coverage_model
@@ -64,7 +65,7 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = [WordPair(one, tuple(f"{word}{word}" for word in one)) for one in words]
     directory = tmp_path_factory.mktemp("checkers") / "upper"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 1_500)
+        train_quickly(patch, 1_500)
         save_coverage_model(ErrorModel.train(pairs, num_threads=1), directory)
     return directory
 

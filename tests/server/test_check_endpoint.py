@@ -5,6 +5,7 @@ import json
 import pytest
 
 import regard
+from quick_coverage import train_quickly
 from regard.analysis.coverage.notes import NOTES
 from regard.api.check import CoverageModel
 from regard.errors import UsageError
@@ -87,7 +88,7 @@ def test_a_detector_without_its_model_is_refused():
 
 
 def test_a_model_serves_the_calibrated_detector(engines, monkeypatch):
-    monkeypatch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 600)
+    train_quickly(monkeypatch)
     sources = [f"w{i} x{i % 7} y{i % 5}" for i in range(400)]
     model = CoverageModel.train(sources, [line.upper() for line in sources], num_threads=1)
     checker = CheckServer(model)

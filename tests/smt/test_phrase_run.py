@@ -13,6 +13,7 @@ from toy_table import lookup
 from typer.testing import CliRunner
 
 import regard
+from quick_coverage import train_quickly
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.data.vocabulary import UNK
@@ -341,7 +342,7 @@ def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
 
 def test_report_compares_system_with_its_own_output_file(directory: Path, monkeypatch) -> None:
     # The report trains a detector; a few examples are enough for it to have a result.
-    monkeypatch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", 600)
+    train_quickly(monkeypatch)
     output, page = directory / "output.en", directory / "report.html"
     run(
         "translate",
