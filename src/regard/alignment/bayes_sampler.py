@@ -40,6 +40,7 @@ JUMP_ALPHA = 0.5
 """Concentration of the Dirichlet prior on jumps."""
 FERTILITY_ALPHA = 1.0
 """Concentration of the Dirichlet prior on fertilities, whose mean is that of the whole text."""
+_FEW_PAIRS = 100
 
 
 @configclass
@@ -51,8 +52,8 @@ class BayesConfig:
     )
     effort: float = option(
         default=1.0,
-        help="Factor of the number of passes, which is 5000 / sqrt(number of pairs) with fertilities, after "
-        "a quarter of it with Model 1 and a quarter with the HMM.",
+        help="Factor of the number of passes, which is 5000 / sqrt(number of pairs) with fertilities, at most "
+        "500, after a quarter of it with Model 1 and a quarter with the HMM.",
         gt=0,
         le=1e4,
     )
@@ -80,9 +81,10 @@ class BayesConfig:
     def passes(self, pairs: int) -> tuple[int, int, int]:
         """Return the numbers of passes with Model 1, with the HMM, and with fertilities.
 
-        Larger texts need fewer passes, as in Östling & Tiedemann (2016).
+        Larger texts need fewer passes, as in Östling & Tiedemann (2016). In contrast to the paper, texts of
+        less than 100 pairs have no more passes than one of 100.
         """
-        most = max(2, round(self.effort * 5000 / math.sqrt(max(1, pairs))))
+        most = max(2, round(self.effort * 5000 / math.sqrt(max(_FEW_PAIRS, pairs))))
         return max(2, most // 4), max(1, most // 4), most
 
 
