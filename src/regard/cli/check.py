@@ -98,10 +98,12 @@ class DetectorOptions:
         start = time.monotonic()
         print_message(f"training on {self.train_source} and {self.train_target} ...")
         model = CoverageModel.train(self.train_source, self.train_target, num_threads=threads)
-        saved = "" if self.save_checker is None else f" and saved in {self.save_checker}, for --checker"
-        if self.save_checker is not None:
+        if self.save_checker is None:
+            kept = "; with --save-checker DIR, the model is kept for other texts"
+        else:
             model.save(self.save_checker)
-        print_message(f"trained in {time.monotonic() - start:.0f} s{saved}")
+            kept = f" and saved in {self.save_checker}, for --checker"
+        print_message(f"trained in {time.monotonic() - start:.0f} s{kept}")
         return model
 
 
