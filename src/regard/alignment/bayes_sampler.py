@@ -52,8 +52,8 @@ class BayesConfig:
     )
     effort: float = option(
         default=1.0,
-        help="Factor of the number of passes, which is 5000 / sqrt(number of pairs) with fertilities, at most "
-        "500, after a quarter of it with Model 1 and a quarter with the HMM.",
+        help="Factor of the number of passes, which is 5000 / sqrt(number of pairs), at most 500, with "
+        "fertilities, after a quarter of it with Model 1 and a quarter with the HMM.",
         gt=0,
         le=1e4,
     )
