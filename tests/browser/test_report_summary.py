@@ -105,10 +105,10 @@ def test_summary_counts_sentences_by_the_detector_and_follows_the_threshold(page
         one["probabilities"].get("omission", 0) >= 0.5 for one in made_check(PAIRS).to_dict()["sentences"]
     )
     assert count > 0
-    expect(first).to_contain_text(f"soft: {count} of 6 sentences probably drop")
+    expect(first).to_contain_text(f"soft: {count} of 6 sentences probably omit")
     page.locator("#from").fill("0.95")
     expect(page.locator("#verdicts")).to_contain_text("at least 95 %")
-    expect(first).not_to_contain_text(f"{count} of 6 sentences probably drop")
+    expect(first).not_to_contain_text(f"{count} of 6 sentences probably omit")
 
 
 def test_summary_is_probable_only_from_50_percent(page, checked):
@@ -116,7 +116,7 @@ def test_summary_is_probable_only_from_50_percent(page, checked):
     expect(page.locator(".verdict").first).to_contain_text("probably")
     page.locator("#from").fill("0.45")
     expect(page.locator("#verdicts")).not_to_contain_text("probably")
-    expect(page.locator(".verdict").first).to_contain_text("6 sentences possibly drop")
+    expect(page.locator(".verdict").first).to_contain_text("6 sentences possibly omit")
     tips = page.locator(".tally").evaluate_all("all => all.map((one) => one.title)")
     assert tips and "probably" not in "".join(tips)
 

@@ -4,7 +4,7 @@
 const reportSummary = (() => {
   const { data, element } = reportData;
   const VERBS = {
-    omission: ["drops", "drop"], drop: ["drops", "drop"],
+    omission: ["omits", "omit"], drop: ["drops", "drop"],
     repetition: ["repeats", "repeat"], rep: ["repeats", "repeat"],
     addition: ["adds", "add"],
     unrelated: ["translates another sentence", "translate another sentence"],
