@@ -40,7 +40,7 @@ JUMP_ALPHA = 0.5
 """Concentration of the Dirichlet prior on jumps."""
 FERTILITY_ALPHA = 1.0
 """Concentration of the Dirichlet prior on fertilities, whose mean is that of the whole text."""
-_FEW_PAIRS = 100
+_FEW_PAIRS = 100  # smaller texts have no more passes
 
 
 @configclass
@@ -82,7 +82,7 @@ class BayesConfig:
         """Return the numbers of passes with Model 1, with the HMM, and with fertilities.
 
         Larger texts need fewer passes, as in Östling & Tiedemann (2016). In contrast to the paper, texts of
-        less than 100 pairs have no more passes than one of 100.
+        fewer than 100 pairs have no more passes than one of 100.
         """
         most = max(2, round(self.effort * 5000 / math.sqrt(max(_FEW_PAIRS, pairs))))
         return max(2, most // 4), max(1, most // 4), most
