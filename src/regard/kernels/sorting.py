@@ -51,18 +51,20 @@ def stable_argsort(keys):
 
 
 @njit(nogil=True, cache=True)
-def search_key(keys, key):
-    """Return the position of a key in ascending keys, or -1 if it is absent; of equal keys, the first.
+def search_key(keys, key, low, high):
+    """Return the first position of a key in a range of ascending keys, or -1 if it is absent.
 
     Args:
-        keys: Keys in ascending order, [N].
+        keys: Keys, [N], in ascending order within the range.
         key: The key to find.
+        low: The start of the range.
+        high: Its end, exclusive.
     """
-    low, high = 0, len(keys)
+    end = high
     while low < high:
         middle = (low + high) >> 1
         if keys[middle] < key:
             low = middle + 1
         else:
             high = middle
-    return low if low < len(keys) and keys[low] == key else -1
+    return low if low < end and keys[low] == key else -1

@@ -296,5 +296,5 @@ def _lexical_weights(table, sources, targets, pairs, links, backward):
 
 @njit(nogil=True, cache=True)
 def _value(keys, values, key):
-    place = search_key(keys, key)
+    place = search_key(keys, key, 0, len(keys))
     return values[place] if place >= 0 else 0.0

@@ -17,6 +17,7 @@ from numba import njit
 
 from regard.data.reading import check_array, check_offsets, check_range
 from regard.errors import DataError
+from regard.kernels.sorting import search_key
 
 __all__ = [
     "ABSENT",
@@ -222,13 +223,7 @@ def find_child(first, words, node, word):
     # The children of the root are all words, in the order of their ids.
     if node == 0:
         return low + word if 0 <= word < high - low else -1
-    while low < high:
-        middle = (low + high) >> 1
-        if words[middle] < word:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < first[node + 1] and words[low] == word else -1
+    return search_key(words, word, low, high)
 
 
 @njit(nogil=True, cache=True)
