@@ -136,6 +136,22 @@ def test_gibbs_sampler_matches_enumerated_link_posteriors(with_jumps):
     np.testing.assert_allclose(sampled, expected / total, atol=0.01)
 
 
+@pytest.mark.parametrize("stage", ["ibm1", "hmm", "fertility"])
+def test_weights_of_links_are_normal_numbers(text, stage):
+    # The weight of a link is the product of these factors (module docstring of `bayes_kernels`).
+    corpus, config = text[0], BayesConfig()
+    layout, slots = build_layout(corpus, threads=1)
+    sizes = len(corpus.source.words), len(corpus.target.words)
+    sampler = Sampler(layout, slots, sizes, config, np.random.SeedSequence(1))
+    for _ in range(3):
+        sampler.step("ibm1")
+        sampler.step(stage)
+        smallest = np.float64(config.alpha) * sampler.state.fertility_ratios.min()
+        smallest *= sampler.state.jumps.min() ** 2.0
+        smallest /= sampler.state.totals.max() + config.alpha * sizes[1]
+        assert smallest > np.finfo(np.float32).tiny
+
+
 def test_posteriors_of_new_text_match_enumeration_under_learned_counts():
     jumps, ratios = random_jumps_and_ratios(3)
     learned = LinkStatistics(

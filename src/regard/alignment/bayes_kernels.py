@@ -27,7 +27,7 @@ __all__ = [
     "estimate_marginals",
     "gibbs_pass",
     "recount_links",
-    "sample_initial_links",
+    "uniform",
 ]
 
 NUM_FERTILITIES = 8
@@ -65,50 +65,46 @@ class SamplerState(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _uniform(random):
+def uniform(random):
     """Return a random number in [0, 1)."""
     random[0] += GAMMA
     return np.float32(np.int64(splitmix64(random[0]) >> np.uint64(40)) * 2.0**-24)
 
 
 @njit(nogil=True, cache=True)
-def sample_initial_links(layout, chain, null):
-    """Sample initial links: null with probability `null`, else any source word; count the links."""
-    for row in range(len(layout.source_lengths)):
-        m = layout.source_lengths[row]
-        for j in range(layout.target_lengths[row]):
-            at = layout.offsets[row] + j
-            if m == 0 or _uniform(chain.random) < null:
-                chain.links[at] = -1
-                chain.nulls[layout.target[layout.target_starts[row] + j]] += 1
-                chain.nulls[-1] += 1
-            else:
-                i = min(m - 1, int(_uniform(chain.random) * m))
-                chain.links[at] = i
-                chain.counts[layout.slots[layout.cells[row] + j * m + i]] += 1
-                chain.totals[layout.source[layout.source_starts[row] + i]] += 1
-    # Slot 0 is shared by all word pairs that co-occur only once, so it must not collect counts.
-    chain.counts[0] = 0
+def _link_weights(m, factors, jumps, forth, backs, back, weights):
+    """Compute the weights of linking one word to each of `m` source positions, and return their sum.
 
-
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _link_weights(m, cells, counts, alpha, factors, forth, back, weights):
-    """Compute the weights of linking one word to each of `m` source positions, and return their sum."""
-    total = np.float32(0)
-    # A loop of its own for the gather: many reads are in flight at once, and the second loop is vectorized.
-    for i in range(m):
-        weights[i] = counts[cells[i]]
-    for i in range(m):
-        weight = (weights[i] + alpha) * factors[i] * (forth[i] * back[i])
-        weights[i] = weight
-        total += weight
-    return total
+    Args:
+        m: Number of source positions.
+        factors: Factor of each position.
+        jumps: The jumps from the linked word before.
+        forth: Index of the jump to position 0 in `jumps`.
+        backs: The jumps to the linked word after.
+        back: Index of the jump from position 0 in `backs`.
+        weights: The weights of the translation to each position; multiplied in place.
+    """
+    # An unsigned index is not compared with 0 in each step, so the loop is vectorized.
+    for i in range(np.uintp(m)):
+        weights[i] = weights[i] * factors[i] * (jumps[forth + i] * backs[back + i])
+    # Four sums, because each addition waits for the one before. The compiler could choose another order on
+    # another processor, and links would differ.
+    sum_0, sum_1, sum_2, sum_3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    whole = np.uintp(m & ~3)
+    for i in range(np.uintp(0), whole, np.uintp(4)):
+        sum_0 += weights[i]
+        sum_1 += weights[i + np.uintp(1)]
+        sum_2 += weights[i + np.uintp(2)]
+        sum_3 += weights[i + np.uintp(3)]
+    for i in range(whole, np.uintp(m)):
+        sum_0 += weights[i]
+    return (sum_0 + sum_1) + (sum_2 + sum_3)
 
 
 @njit(nogil=True, cache=True)
 def _sample_position(m, old, total, none, weights, random):
     """Sample a position in proportion to `weights`, whose sum is `total`, or -1 in proportion to `none`."""
-    draw = _uniform(random) * (total + none)
+    draw = uniform(random) * (total + none)
     if draw >= total:
         return -1
     # The order of the outcomes is arbitrary. Most links do not change, so the old one is tested first.
@@ -176,7 +172,8 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
     factors, weights = np.empty(longest, np.float32), np.empty(longest, np.float32)
     fertility, twin = np.empty(longest, np.int32), np.empty(longest, np.int32)
     nexts, seen = np.empty(widest, np.int32), np.full(len(chain.totals), -1, dtype=np.int32)
-    nulls, jumps, backs = chain.nulls, chain.jumps, chain.reversed_jumps
+    slots, counts, nulls = layout.slots, chain.counts, chain.nulls
+    jumps, backs = chain.jumps, chain.reversed_jumps
     middle, gather, moved = len(jumps) // 2, len(marginals) > 0, 0
     for row in range(first, last):
         m, n = layout.source_lengths[row], layout.target_lengths[row]
@@ -208,15 +205,18 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
             before, cell = -1, layout.cells[row]
             for j in range(n):
                 old, token = links[j], target[j]
-                slots = layout.slots[cell : cell + m]
                 if old >= 0:
-                    _change_link(old, -1, source[old], slots[old], fertility, twin, factors, chain, sums)
+                    slot = slots[cell + old]
+                    _change_link(old, -1, source[old], slot, fertility, twin, factors, chain, sums)
                 else:
                     nulls[token] -= one
                     nulls[-1] -= one
-                # Views in which index i is the jump from a_before to i, and from i to a_after.
-                forth, back = jumps[middle - before :], backs[middle - nexts[j] :]
-                total = _link_weights(m, slots, chain.counts, alpha, factors, forth, back, weights)
+                # A loop of its own for the gather: many reads are in flight at once. There are no views here,
+                # because their reference counts take as long as the loops.
+                here, forth, back = np.uintp(cell), np.uintp(middle - before), np.uintp(middle - nexts[j])
+                for i in range(np.uintp(m)):
+                    weights[i] = counts[slots[here + i]] + alpha
+                total = _link_weights(m, factors, jumps, forth, backs, back, weights)
                 none = null * (nulls[token] + alpha) / (nulls[-1] + sums)
                 none *= jumps[middle + nexts[j] - before]
                 new = _sample_position(m, old, total, none, weights, chain.random)
@@ -225,7 +225,8 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
                     for i in range(m):
                         marginals[base + i] += weights[i] * scale
                 if new >= 0:
-                    _change_link(new, 1, source[new], slots[new], fertility, twin, factors, chain, sums)
+                    slot = slots[cell + new]
+                    _change_link(new, 1, source[new], slot, fertility, twin, factors, chain, sums)
                     before = new
                 else:
                     nulls[token] += one
@@ -343,7 +344,12 @@ def estimate_marginals(first, last, layout, learned, alpha, null, num_restarts, 
     lexical, nulls = np.empty((widest, longest), np.float32), np.empty(widest, np.float32)
     links, nexts = np.empty(widest, np.int32), np.empty(widest, np.int32)
     weights, fertility = np.empty(longest, np.float32), np.empty(longest, np.int32)
+    factors, middle = np.empty(longest, np.float32), longest + 1
     random, share = np.empty(1, np.uint64), np.float32(1 / (num_restarts * passes))
+    jumps = np.empty(2 * middle + 1, np.float32)
+    for jump in range(-middle, middle + 1):
+        jumps[middle + jump] = learned.jumps[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, jump))]
+    backs = jumps[::-1].copy()
     for row in range(first, last):
         m, n = layout.source_lengths[row], layout.target_lengths[row]
         # Unknown words are -1, which indexes the last row of ratios.
@@ -364,25 +370,28 @@ def estimate_marginals(first, last, layout, learned, alpha, null, num_restarts, 
                 links[j] = _sample_position(m, -1, lexical[j, :m].sum(), nulls[j], lexical[j], random)
                 if links[j] >= 0:
                     fertility[links[j]] += 1
+            for i in range(m):
+                factors[i] = learned.ratios[source[i], min(most, fertility[i])]
             for number in range(burn_in + passes):
                 _next_linked(links, m, n, nexts)
                 before = -1
                 for j in range(n):
-                    old, after, total = links[j], nexts[j], np.float32(0)
+                    old, after = links[j], nexts[j]
                     if old >= 0:
                         fertility[old] -= 1
-                    for i in range(m):
-                        jump = learned.jumps[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, i - before))]
-                        jump *= learned.jumps[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, after - i))]
-                        weights[i] = lexical[j, i] * jump * learned.ratios[source[i], min(most, fertility[i])]
-                        total += weights[i]
-                    none = nulls[j] * learned.jumps[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, after - before))]
+                        factors[old] = learned.ratios[source[old], min(most, fertility[old])]
+                    forth, back = np.uintp(middle - before), np.uintp(middle - after)
+                    for i in range(np.uintp(m)):
+                        weights[i] = lexical[j, i]
+                    total = _link_weights(m, factors, jumps, forth, backs, back, weights)
+                    none = nulls[j] * jumps[middle + after - before]
                     links[j] = _sample_position(m, old, total, none, weights, random)
                     if number >= burn_in:
-                        at, scale = cell - layout.cells[first] + j * m, share / (total + none)
-                        for i in range(m):
+                        at, scale = np.uintp(cell - layout.cells[first] + j * m), share / (total + none)
+                        for i in range(np.uintp(m)):
                             marginals[at + i] += weights[i] * scale
                     if links[j] >= 0:
                         before = links[j]
                         fertility[before] += 1
+                        factors[before] = learned.ratios[source[before], min(most, fertility[before])]
         cell += m * n

@@ -17,7 +17,7 @@ from regard.alignment.bayes_kernels import (
     NUM_FERTILITIES,
     SamplerState,
     gibbs_pass,
-    sample_initial_links,
+    uniform,
 )
 from regard.alignment.corpus import Corpus, TextLayout
 from regard.alignment.em_kernels import occurrences
@@ -40,6 +40,8 @@ JUMP_ALPHA = 0.5
 """Concentration of the Dirichlet prior on jumps."""
 FERTILITY_ALPHA = 1.0
 """Concentration of the Dirichlet prior on fertilities, whose mean is that of the whole text."""
+_MIN_RATIO, _MAX_RATIO = np.float32(1e-10), np.float32(1e6)
+"""Limits of F(c + 1) / F(c). A fertility below the minimum is practically excluded."""
 _FEW_PAIRS = 100  # smaller texts have no more passes
 
 
@@ -130,7 +132,7 @@ class Sampler:
             fertility_counts=np.zeros((words, NUM_FERTILITIES), dtype=np.float32),
             random=self._random.integers(0, 2**64, 1, dtype=np.uint64),
         )
-        sample_initial_links(layout, self.state, config.null_probability)
+        _sample_initial_links(layout, self.state, config.null_probability)
 
     def step(self, stage: str, with_likelihood: bool = False) -> np.ndarray:
         """Run one pass over the text.
@@ -188,9 +190,12 @@ def add_fertility_prior(fertilities: np.ndarray, alpha: float) -> np.ndarray:
 
 def fertility_ratio_table(weights: np.ndarray) -> np.ndarray:
     """Return F(c + 1) / F(c) of the weights F; more than 6 links are practically excluded."""
+    # A sampled F can be as small as 1e-30. Without the minimum, products with other small factors would be
+    # subnormal numbers, with which processors compute many times slower.
     floor = np.float32(1e-30)
-    ratios = np.full_like(weights, 1e-10)
-    ratios[:, :-2] = np.minimum((weights[:, 1:-1] + floor) / (weights[:, :-2] + floor), np.float32(1e6))
+    ratios = np.full_like(weights, _MIN_RATIO)
+    found = (weights[:, 1:-1] + floor) / (weights[:, :-2] + floor)
+    ratios[:, :-2] = np.clip(found, _MIN_RATIO, _MAX_RATIO)
     return ratios
 
 
@@ -214,6 +219,26 @@ def build_layout(corpus: Corpus, threads: int) -> tuple[TextLayout, int]:
     numbers = ends.reshape(sizes.shape) - sizes
     run_parallel(_number_pairs, [(*span, found, layout, targets, numbers) for span in spans], threads)
     return layout, int(ends[-1]) if words else 1
+
+
+@njit(nogil=True, cache=True)
+def _sample_initial_links(layout, chain, null):
+    """Sample initial links: null with probability `null`, else any source word; count the links."""
+    for row in range(len(layout.source_lengths)):
+        m = layout.source_lengths[row]
+        for j in range(layout.target_lengths[row]):
+            at = layout.offsets[row] + j
+            if m == 0 or uniform(chain.random) < null:
+                chain.links[at] = -1
+                chain.nulls[layout.target[layout.target_starts[row] + j]] += 1
+                chain.nulls[-1] += 1
+            else:
+                i = min(m - 1, int(uniform(chain.random) * m))
+                chain.links[at] = i
+                chain.counts[layout.slots[layout.cells[row] + j * m + i]] += 1
+                chain.totals[layout.source[layout.source_starts[row] + i]] += 1
+    # Slot 0 is shared by all word pairs that co-occur only once, so it must not collect counts.
+    chain.counts[0] = 0
 
 
 @njit(nogil=True, cache=True)
