@@ -21,7 +21,7 @@ from regard.analysis.coverage.corruptions import (
 )
 from regard.analysis.coverage.features import best_run
 from regard.analysis.coverage.logistic import LogisticRegression
-from regard.analysis.coverage.model import ErrorModel
+from regard.analysis.coverage.model import CoverageModelConfig, ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.text import WordPair, split_line, split_pairs
 from regard.errors import ConfigError, DataError, UsageError
@@ -119,6 +119,24 @@ def test_saved_model_gives_equal_scores_and_damage_is_named(model, tmp_path) -> 
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(DataError, match=r"checker\.json: not the description of a coverage model"):
         load_coverage_model(tmp_path / "checker")
+
+
+@pytest.mark.parametrize(
+    ("num_pairs", "sizes"),
+    [
+        (100, [50, 50]),  # at least 50 pairs are held out, and as many remain
+        (1_000, [150, 150, 150]),
+        (60_000, [9_000, 9_000]),
+        (1_000_000, [18_000]),  # one part of a large text has enough pairs
+    ],
+)
+def test_held_out_parts_are_disjoint(num_pairs, sizes) -> None:
+    parts = CoverageModelConfig().splits(num_pairs)
+    assert [len(part) for part in parts] == sizes
+    every = np.concatenate(parts)
+    assert len(set(every.tolist())) == len(every)
+    assert every.min() >= 0
+    assert every.max() < num_pairs
 
 
 def test_too_little_training_text_is_refused() -> None:

@@ -21,7 +21,7 @@ _HIDDEN = (96, 64)
 _SENTENCE_HIDDEN = 48
 _WIDTH = 5  # words that a convolution reads
 _DROPOUT = 0.1
-_EPOCHS = 6
+_EPOCHS = 4
 _BATCH_SIZE = 64  # sentences
 _LEARNING_RATE = 2e-3
 _WEIGHT_DECAY = 1e-3
@@ -29,6 +29,7 @@ _MAX_GRADIENT = 1.0
 _SENTENCE_WEIGHT = 0.3  # weight of the loss of sentences; that of words is 1
 _LENGTH_NOISE = 4.0  # words by which the lengths of the sentences of a batch may differ through shuffling
 _MAX_LOGIT = 30.0
+_BLOCK = 1 << 14  # words that are standardized together
 _MAX_FEATURE = 8.0  # standard deviations, so that text of another domain does not leave the known range
 
 
@@ -62,7 +63,9 @@ class ErrorTagger:
             labels: Boolean, whether each word is affected, [N], and whether each sentence is, [P].
             seed: Random seed of weights, dropout and order. It determines the result up to rounding errors.
         """
-        center, scale = features.mean(axis=0), features.std(axis=0) + 1e-6
+        center = features.mean(axis=0, dtype=np.float64)
+        # One column at a time, because the table of all may be as large as the memory allows.
+        scale = np.array([column.std(dtype=np.float64) for column in features.T]) + 1e-6
         inputs = _standardize(features, center, scale)
         words, sentences = (torch.from_numpy(one.astype(np.float32)) for one in labels)
         generator = np.random.default_rng(seed)
@@ -204,5 +207,9 @@ def _cells(offsets: np.ndarray, rows: torch.Tensor) -> tuple[torch.Tensor, torch
 
 
 def _standardize(features: np.ndarray, center: np.ndarray, scale: np.ndarray) -> torch.Tensor:
-    standardized = np.clip((features - center) / scale, -_MAX_FEATURE, _MAX_FEATURE)
-    return torch.from_numpy(standardized.astype(np.float32))
+    found = np.empty(features.shape, dtype=np.float32)
+    # In blocks, so that only the result needs much memory.
+    for first in range(0, len(features), _BLOCK):
+        rows = slice(first, first + _BLOCK)
+        found[rows] = np.clip((features[rows] - center) / scale, -_MAX_FEATURE, _MAX_FEATURE)
+    return torch.from_numpy(found)

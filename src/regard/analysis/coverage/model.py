@@ -3,7 +3,8 @@
 It consists of a word aligner and an aligner of stems, the norms of their links in good translations, a model
 of the length, and classifiers that are fitted to synthetic errors in text that the aligners were not trained
 on: small neural networks for omissions and additions, logistic regressions for repetitions. Logistic
-regressions calibrate the probabilities of sentences for that text.
+regressions calibrate the probabilities of sentences for that text. The networks need more examples than one
+held-out part of a small text has, so several parts are held out in turn, each from other aligners.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +51,7 @@ __all__ = ["TAGGED", "CombinedDetector", "CoverageModelConfig", "ErrorModel"]
 
 _MIN_PAIRS = 100
 _WORD_SHARE = 0.75  # share of the held-out pairs for the classifiers of words
-_ROUNDS: Mapping[CoverageError, int] = {"omission": 7, "addition": 7, "repetition": 3}
+_ROUNDS: Mapping[CoverageError, int] = {"omission": 5, "addition": 5, "repetition": 3}
 """How often errors are made in each held-out pair. Networks learn from more examples than regressions do."""
 _MIN_EXAMPLES = 6_000
 _UNKNOWN = 0.3, 0.1  # share of the examples with unknown words, and the mean share of these words
@@ -84,8 +85,19 @@ class CoverageModelConfig:
         gt=0,
         le=0.5,
     )
+    num_splits: int = option(
+        default=3,
+        help="Number of parts of the training text that are held out in turn. The classifiers of words learn "
+        "from all of them, and the aligners of the first one are kept. A text so large that one part has the "
+        "maximum number of pairs is split once.",
+        ge=1,
+        le=100,
+    )
     max_held_out: int = option(
-        default=6_000, help="Maximum number of sentence pairs that are held out.", ge=50, le=1_000_000
+        default=18_000,
+        help="Maximum number of sentence pairs that are held out, in all parts together.",
+        ge=50,
+        le=1_000_000,
     )
     error_rate: float = option(
         default=0.1,
@@ -96,6 +108,14 @@ class CoverageModelConfig:
     seed: int = option(
         default=1, help="Random seed of the aligner and of the synthetic errors.", ge=0, le=2**63 - 1
     )
+
+    def splits(self, num_pairs: int) -> list[np.ndarray]:
+        """Return the numbers of the pairs of a text that are held out in each split."""
+        # A small text still needs enough held-out pairs for examples of each error.
+        most = max(round(num_pairs * self.held_out), _MIN_PAIRS // 2)
+        count = min(most * min(self.num_splits, num_pairs // most), self.max_held_out)
+        order = np.random.default_rng(self.seed).permutation(num_pairs)
+        return np.array_split(order[:count], -(-count // most))
 
 
 @dataclass(frozen=True)
@@ -150,41 +170,41 @@ class ErrorModel:
                 f"the training text has {len(usable)} sentence pairs; at least {_MIN_PAIRS} are needed, and "
                 "several thousand for useful results"
             )
-        # A small text still needs enough held-out pairs for examples of each error.
-        count = min(max(round(len(usable) * config.held_out), _MIN_PAIRS // 2), config.max_held_out)
-        order = np.random.default_rng(config.seed).permutation(len(usable))
-        held_out = [usable[i] for i in order[:count]]
-        # Sorting restores the order of the text, from which `sample` takes evenly spaced pairs.
-        training = [usable[i] for i in np.sort(order[count:])]
         setup = TrainingSetup(num_threads=num_threads, seed=config.seed)
-        words, stems = (
-            LinkModel.train(training, held_out, config.aligner, setup, length)
-            for length in (None, config.stem_length)
-        )
-        links = words.posteriors(held_out, num_threads).best_links()
-        length = LengthModel.fit(training)
-        return cls(config, words, stems, length, {}, _NEVER, {}, _NEVER)._fit(held_out, links, num_threads)
+        parts = []
+        for rows in config.splits(len(usable)):
+            held_out = [usable[i] for i in rows]
+            kept = np.ones(len(usable), dtype=bool)
+            kept[rows] = False
+            # The order is that of the text, from which `sample` takes evenly spaced pairs.
+            training = [usable[i] for i in np.flatnonzero(kept)]
+            words, stems = (
+                LinkModel.train(training, held_out, config.aligner, setup, length)
+                for length in (None, config.stem_length)
+            )
+            model = cls(config, words, stems, LengthModel.fit(training), {}, _NEVER, {}, _NEVER)
+            parts.append(_HeldOut(model, held_out, words.posteriors(held_out, num_threads).best_links()))
+        return parts[0].model._fit(parts, num_threads)
 
-    def _fit(self, pairs: Sequence[WordPair], links: Sequence[Links], num_threads: int) -> Self:
-        """Return the model with classifiers that are fitted to synthetic errors in the pairs."""
+    def _fit(self, parts: Sequence["_HeldOut"], num_threads: int) -> Self:
+        """Return the model of the first part with classifiers that are fitted to synthetic errors."""
         # Classifiers of words are too confident on their own examples, so the sentences are others.
-        num_words = round(len(pairs) * _WORD_SHARE)
-        parts = [(pairs[:num_words], links[:num_words]), (pairs[num_words:], links[num_words:])]
+        own, *rest = parts
+        num_words = round(len(own.pairs) * _WORD_SHARE)
+        parts = [own.some(slice(num_words)), *rest]
+        sentence_part = own.some(slice(num_words, None))
         model = self
         sentences: dict[CoverageError, LogisticRegression] = {}
         for number, error in enumerate(ERRORS):
             seed = self.config.seed + number
-            examples, others = (_examples(*part, error, seed) for part in parts)
-            if error in TAGGED:
-                examples = with_unknown_words(examples, *_UNKNOWN, seed)
-            model = model._fit_words(examples, error, seed, num_threads)
+            model = model._fit_words(parts if error in TAGGED else parts[:1], error, seed, num_threads)
+            (others,) = _examples([sentence_part], error, seed)
             views = model._views([one.pair for one in others], error, num_threads)
             sentences[error] = self._fit_sentences(model._logits(views, error)[1], others, _KINDS[error])
         # The features of unrelated pairs contain the log-odds of words, so this regression comes last.
         model = replace(model, sentences=sentences)
         seed = self.config.seed + len(ERRORS)
-        examples = corrupt_pairs(*parts[1], CorruptionConfig(kinds=("unrelated",), seed=seed))
-        examples += corrupt_pairs(*parts[1], CorruptionConfig(kinds=_SINGLE, seed=seed + 1))
+        examples = sentence_part.corrupted(("unrelated",), seed) + sentence_part.corrupted(_SINGLE, seed + 1)
         examples = with_unknown_words(examples, *_UNKNOWN, seed)
         views = model._views([one.pair for one in examples], "omission", num_threads)
         logits: dict[CoverageError, np.ndarray] = {error: model._logits(views, error)[0] for error in TAGGED}
@@ -192,17 +212,25 @@ class ErrorModel:
         return replace(model, unrelated=model._fit_sentences(rows, examples, ("unrelated",)))
 
     def _fit_words(
-        self, examples: Sequence[CorruptedPair], error: CoverageError, seed: int, num_threads: int
+        self, parts: Sequence["_HeldOut"], error: CoverageError, seed: int, num_threads: int
     ) -> Self:
         """Return the model with the classifier of the words of an error."""
-        views = self._views([one.pair for one in examples], error, num_threads)
-        labels = _word_labels(examples, error)
-        if error not in TAGGED:
-            table = repetition_features(views[0].table, views[0].target)
-            return replace(self, repeated=LogisticRegression.fit(table, labels))
-        affected = np.array([one.kind in _KINDS[error] for one in examples])
-        offsets = _side(views[0], error).offsets
-        tagger = ErrorTagger.fit(self._word_table(views, error), offsets, (labels, affected), seed)
+        tables, lengths, labels, affected = [], [], [], []
+        for part, examples in zip(parts, _examples(parts, error, seed), strict=True):
+            if error in TAGGED:
+                examples = with_unknown_words(examples, *_UNKNOWN, seed)
+            views = part.model._views([one.pair for one in examples], error, num_threads)
+            labels.append(_word_labels(examples, error))
+            if error not in TAGGED:
+                table = repetition_features(views[0].table, views[0].target)
+                return replace(self, repeated=LogisticRegression.fit(table, labels[0]))
+            # Tables of many examples are large, and the network computes with this precision.
+            tables.append(part.model._word_table(views, error).astype(np.float32))
+            lengths.append(np.diff(_side(views[0], error).offsets))
+            affected += [one.kind in _KINDS[error] for one in examples]
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+        answers = np.concatenate(labels), np.array(affected)
+        tagger = ErrorTagger.fit(np.concatenate(tables), offsets, answers, seed)
         return replace(self, taggers={**self.taggers, error: tagger})
 
     def _fit_sentences(
@@ -295,21 +323,41 @@ def _side(evidence: Evidence, error: CoverageError) -> SideEvidence:
     return evidence.source if error == "omission" else evidence.target
 
 
-def _examples(
-    pairs: Sequence[WordPair], links: Sequence[Links], error: CoverageError, seed: int
-) -> list[CorruptedPair]:
-    """Return good pairs, pairs with one kind of error, and fewer pairs with errors of other kinds."""
-    own = _KINDS[error]
-    # Several errors in the same pair are cheaper than more pairs, which the aligner could not learn from.
-    examples = [
-        one
-        for number in range(max(_ROUNDS[error], -(-_MIN_EXAMPLES // len(pairs))))
-        for one in corrupt_pairs(pairs, links, CorruptionConfig(kinds=own, seed=1_000 * seed + number))
-    ]
+@dataclass(frozen=True)
+class _HeldOut:
+    """A part of the training text that some aligners have not seen.
+
+    Attributes:
+        model: A model with these aligners.
+        pairs: The pairs of the part.
+        links: The links that the aligners find in them.
+    """
+
+    model: ErrorModel
+    pairs: Sequence[WordPair]
+    links: Sequence[Links]
+
+    def some(self, rows: slice) -> "_HeldOut":
+        """Return a part of this part."""
+        return replace(self, pairs=self.pairs[rows], links=self.links[rows])
+
+    def corrupted(self, kinds: tuple[Corruption, ...], seed: int) -> list[CorruptedPair]:
+        """Return the pairs, half of them with one synthetic error."""
+        return corrupt_pairs(self.pairs, self.links, CorruptionConfig(kinds=kinds, seed=seed))
+
+
+def _examples(parts: Sequence[_HeldOut], error: CoverageError, seed: int) -> list[list[CorruptedPair]]:
+    """Return for each part its pairs, pairs with one kind of error, and fewer with errors of other kinds."""
+    own, size = _KINDS[error], sum(len(part.pairs) for part in parts)
     # Errors of other kinds are negative examples, so that the regression separates the kinds.
     others: tuple[Corruption, ...] = tuple(kind for kind in _SINGLE if kind not in own)
-    half = len(pairs) // 2
-    return examples + corrupt_pairs(pairs[:half], links[:half], CorruptionConfig(kinds=others, seed=seed))
+    # Several errors in the same pair are cheaper than more pairs, which the aligner could not learn from.
+    rounds = max(_ROUNDS[error], -(-_MIN_EXAMPLES // size))
+    return [
+        [one for number in range(rounds) for one in part.corrupted(own, 1_000 * seed + number)]
+        + part.some(slice(len(part.pairs) // 2)).corrupted(others, seed)
+        for part in parts
+    ]
 
 
 def _word_labels(examples: Sequence[CorruptedPair], error: CoverageError) -> np.ndarray:
