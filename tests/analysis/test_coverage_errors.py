@@ -124,7 +124,7 @@ def test_saved_model_gives_equal_scores_and_damage_is_named(model, tmp_path) -> 
 @pytest.mark.parametrize(
     ("num_pairs", "sizes"),
     [
-        (100, [50, 50]),  # at least 50 pairs are held out, and as many remain
+        (100, [50, 50]),  # at least 50 pairs are held out of 100
         (1_000, [150, 150, 150]),
         (60_000, [9_000, 9_000]),
         (1_000_000, [18_000]),  # one part of a large text has enough pairs
