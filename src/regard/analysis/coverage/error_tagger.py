@@ -21,7 +21,8 @@ _HIDDEN = (96, 64)
 _SENTENCE_HIDDEN = 48
 _WIDTH = 5  # words that a convolution reads
 _DROPOUT = 0.1
-_EPOCHS = 4
+_EPOCHS = 4, 6  # of a text with many batches, and of one with few
+_MIN_BATCHES = 800  # over all epochs, up to the larger number of these
 _BATCH_SIZE = 64  # sentences
 _LEARNING_RATE = 2e-3
 _WEIGHT_DECAY = 1e-3
@@ -74,11 +75,12 @@ class ErrorTagger:
             torch.manual_seed(seed)
             network = _Network(features.shape[1])
             optimizer = torch.optim.AdamW(network.parameters(), _LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
-            steps = _EPOCHS * sum(1 for _ in _batches(offsets, _BATCH_SIZE))
+            size = max(1, sum(1 for _ in _batches(offsets, _BATCH_SIZE)))
+            epochs = min(max(_EPOCHS[0], -(-_MIN_BATCHES // size)), _EPOCHS[1])
             schedule = torch.optim.lr_scheduler.OneCycleLR(
-                optimizer, _LEARNING_RATE, total_steps=max(steps, 1)
+                optimizer, _LEARNING_RATE, total_steps=epochs * size
             )
-            for _ in range(_EPOCHS):
+            for _ in range(epochs):
                 for rows in _batches(offsets, _BATCH_SIZE, generator):
                     index, mask = _cells(offsets, rows)
                     word_logits, sentence_logits = network(inputs[index], mask)
