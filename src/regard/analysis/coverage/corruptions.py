@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from regard.analysis.coverage.base import CoverageError
 from regard.analysis.coverage.text import WordPair
 from regard.config import configclass, option
 from regard.data.links import Links
@@ -22,6 +23,7 @@ __all__ = [
     "CorruptionConfig",
     "corrupt_pairs",
     "with_unknown_words",
+    "word_labels",
 ]
 
 Corruption = Literal["deletion", "truncation", "insertion", "repetition", "unrelated"]
@@ -262,3 +264,13 @@ def with_unknown_words(
             one = replace(one, pair=WordPair(source, replaced(one.pair.target, _UNKNOWN_LETTERS[1], own)))
         result.append(one)
     return result
+
+
+def word_labels(examples: Sequence[CorruptedPair], error: CoverageError) -> np.ndarray:
+    """Return for each word of the side of an error whether it is affected."""
+    labels = []
+    for one in examples:
+        words = one.pair.source if error == "omission" else one.pair.target
+        hit = {"omission": one.omitted, "addition": one.added, "repetition": one.repeated}[error]
+        labels += [position in hit for position in range(len(words))]
+    return np.array(labels, dtype=bool)

@@ -30,6 +30,7 @@ from regard.analysis.coverage.corruptions import (
     CorruptionConfig,
     corrupt_pairs,
     with_unknown_words,
+    word_labels,
 )
 from regard.analysis.coverage.error_tagger import ErrorTagger
 from regard.analysis.coverage.evidence import SideEvidence
@@ -215,23 +216,31 @@ class ErrorModel:
         self, parts: Sequence["_HeldOut"], error: CoverageError, seed: int, num_threads: int
     ) -> Self:
         """Return the model with the classifier of the words of an error."""
-        tables, lengths, labels, affected = [], [], [], []
-        for part, examples in zip(parts, _examples(parts, error, seed), strict=True):
-            if error in TAGGED:
-                examples = with_unknown_words(examples, *_UNKNOWN, seed)
-            views = part.model._views([one.pair for one in examples], error, num_threads)
-            labels.append(_word_labels(examples, error))
-            if error not in TAGGED:
-                table = repetition_features(views[0].table, views[0].target)
-                return replace(self, repeated=LogisticRegression.fit(table, labels[0]))
-            # Tables of many examples are large, and the network computes with this precision.
-            tables.append(part.model._word_table(views, error).astype(np.float32))
-            lengths.append(np.diff(_side(views[0], error).offsets))
-            affected += [one.kind in _KINDS[error] for one in examples]
-        offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-        answers = np.concatenate(labels), np.array(affected)
-        tagger = ErrorTagger.fit(np.concatenate(tables), offsets, answers, seed)
+        examples = _examples(parts, error, seed)
+        if error not in TAGGED:
+            evidence = self._views([one.pair for one in examples[0]], error, num_threads)[0]
+            table = repetition_features(evidence.table, evidence.target)
+            return replace(self, repeated=LogisticRegression.fit(table, word_labels(examples[0], error)))
+        examples = [with_unknown_words(some, *_UNKNOWN, seed) for some in examples]
+        found = [
+            part.model._word_tables([one.pair for one in some], error, num_threads)
+            for part, some in zip(parts, examples, strict=True)
+        ]
+        every = [one for some in examples for one in some]
+        affected = np.array([one.kind in _KINDS[error] for one in every])
+        features = np.concatenate([table for table, _ in found])
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate([lengths for _, lengths in found]))])
+        found.clear()  # the tables of many long sentences take gigabytes
+        tagger = ErrorTagger.fit(features, offsets, (word_labels(every, error), affected), seed)
         return replace(self, taggers={**self.taggers, error: tagger})
+
+    def _word_tables(
+        self, pairs: Sequence[WordPair], error: CoverageError, num_threads: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the features of all words, in the precision of the networks, and the sentence lengths."""
+        views = self._views(pairs, error, num_threads)
+        lengths = np.diff(_side(views[0], error).offsets)
+        return self._word_table(views, error).astype(np.float32), lengths
 
     def _fit_sentences(
         self, rows: np.ndarray, examples: Sequence[CorruptedPair], kinds: tuple[Corruption, ...]
@@ -358,16 +367,6 @@ def _examples(parts: Sequence[_HeldOut], error: CoverageError, seed: int) -> lis
         + part.some(slice(len(part.pairs) // 2)).corrupted(others, seed)
         for part in parts
     ]
-
-
-def _word_labels(examples: Sequence[CorruptedPair], error: CoverageError) -> np.ndarray:
-    """Return for each word of the side of an error whether it is affected."""
-    labels = []
-    for one in examples:
-        words = one.pair.source if error == "omission" else one.pair.target
-        hit = {"omission": one.omitted, "addition": one.added, "repetition": one.repeated}[error]
-        labels += [position in hit for position in range(len(words))]
-    return np.array(labels, dtype=bool)
 
 
 def _empty_translation(num_words: int) -> PairScores:
