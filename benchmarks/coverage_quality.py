@@ -28,7 +28,7 @@ import numpy as np
 from contrastive_check import auroc
 
 from regard.analysis.coverage.base import CoverageError, DetectionInput, build_detector
-from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, CorruptionConfig, corrupt_pairs
+from regard.analysis.coverage.corruptions import Corruption, CorruptionConfig, corrupt_pairs, word_labels
 from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.posteriors import TextPosteriors
@@ -63,13 +63,6 @@ def read_pairs(
     return [pair for pair in split_pairs(*sides) if pair.source and pair.target]
 
 
-def labels_of(one: CorruptedPair, error: CoverageError) -> np.ndarray:
-    """Return for each word of the side of an error whether it is affected."""
-    words = one.pair.source if error == "omission" else one.pair.target
-    hit = {"omission": one.omitted, "addition": one.added, "repetition": one.repeated}[error]
-    return np.isin(np.arange(len(words)), list(hit))
-
-
 def frequent_words(pairs: Sequence[WordPair]) -> set[str]:
     """Return the source words with the highest frequency."""
     words, counts = np.unique([word for pair in pairs for word in pair.folded[0]], return_counts=True)
@@ -92,7 +85,7 @@ def report_synthetic(model: ErrorModel, pairs: Sequence[WordPair], links: Sequen
             line = f"{kind:<12}{name:<12}{auroc(hit, sentence):>8.4f}"
             if error in scores[0].words and kind != "unrelated":
                 found = np.concatenate([one.words[error] for one in scores]) >= 0.4
-                truth = np.concatenate([labels_of(one, error) for one in examples])
+                truth = word_labels(examples, error)
                 right = int((found & truth).sum())
                 precision, recall = right / max(int(found.sum()), 1), right / max(int(truth.sum()), 1)
                 f1 = 2 * right / max(int(found.sum() + truth.sum()), 1)

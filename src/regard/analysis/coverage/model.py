@@ -4,7 +4,8 @@ It consists of a word aligner and an aligner of stems, the norms of their links 
 of the length, and classifiers that are fitted to synthetic errors in text that the aligners were not trained
 on: small neural networks for omissions and additions, logistic regressions for repetitions. Logistic
 regressions calibrate the probabilities of sentences for that text. The networks need more examples than one
-held-out part of a small text has, so several parts are held out in turn, each from other aligners.
+held-out part of a small text has, so several parts are held out in turn, and each time other aligners are
+trained on the rest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -198,7 +199,7 @@ class ErrorModel:
         sentences: dict[CoverageError, LogisticRegression] = {}
         for number, error in enumerate(ERRORS):
             seed = self.config.seed + number
-            model = model._fit_words(parts if error in TAGGED else parts[:1], error, seed, num_threads)
+            model = model._fit_words(parts, error, seed, num_threads)
             (others,) = _examples([sentence_part], error, seed)
             views = model._views([one.pair for one in others], error, num_threads)
             sentences[error] = self._fit_sentences(model._logits(views, error)[1], others, _KINDS[error])
@@ -216,12 +217,13 @@ class ErrorModel:
         self, parts: Sequence["_HeldOut"], error: CoverageError, seed: int, num_threads: int
     ) -> Self:
         """Return the model with the classifier of the words of an error."""
-        examples = _examples(parts, error, seed)
         if error not in TAGGED:
-            evidence = self._views([one.pair for one in examples[0]], error, num_threads)[0]
+            # A regression needs no more examples than one part has.
+            (every,) = _examples(parts[:1], error, seed)
+            (evidence,) = self._views([one.pair for one in every], error, num_threads)
             table = repetition_features(evidence.table, evidence.target)
-            return replace(self, repeated=LogisticRegression.fit(table, word_labels(examples[0], error)))
-        examples = [with_unknown_words(some, *_UNKNOWN, seed) for some in examples]
+            return replace(self, repeated=LogisticRegression.fit(table, word_labels(every, error)))
+        examples = [with_unknown_words(some, *_UNKNOWN, seed) for some in _examples(parts, error, seed)]
         found = [
             part.model._word_tables([one.pair for one in some], error, num_threads)
             for part, some in zip(parts, examples, strict=True)
