@@ -10,16 +10,26 @@ slot indices only. On a CPU this is one pass of a kernel; elsewhere the keys and
 """
 
 import struct
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.kernels.backend import backend_module, use_numba
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["fused_attention", "gather_slots", "slot_attention", "source_attention", "supports_attention"]
+__all__ = [
+    "fused_attention",
+    "fused_backends",
+    "gather_slots",
+    "slot_attention",
+    "source_attention",
+    "supports_attention",
+]
 
 _DTYPES = (torch.float32, torch.bfloat16)
+_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 def fused_attention(
@@ -50,11 +60,20 @@ def fused_attention(
         if mask is not None and mask.is_floating_point():
             mask = mask.float()
     # Autocast would convert the operands to half precision again.
-    with torch.autocast(queries.device.type, enabled=False):
+    with torch.autocast(queries.device.type, enabled=False), fused_backends(queries.device):
         found = F.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, is_causal=causal, scale=scale
         )
     return found.to(dtype)
+
+
+def fused_backends(device: torch.device) -> AbstractContextManager[None]:
+    """Return a context in which PyTorch's fused attention on a GPU does not use cuDNN.
+
+    For half precision with a mask, PyTorch prefers cuDNN on some GPUs, which builds a plan for every shape in
+    0.1 s or more. Almost every batch of sentences has a new shape (`benchmarks/RESULTS.md`).
+    """
+    return sdpa_kernel(_BACKENDS) if device.type == "cuda" else nullcontext()
 
 
 def supports_attention(*operands: Tensor) -> bool:

@@ -24,6 +24,7 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.data.batch import PaddedSequences
 from regard.data.hf import import_transformers, quiet_transformers
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
+from regard.kernels.attention import fused_backends
 from regard.layers.linear import Linear, matrix_entries
 from regard.models.base import OutputAttentions
 from regard.models.hf.loading import count_multiply_adds, layer_groups, max_positions
@@ -227,7 +228,8 @@ def attention_forward(
         return _explicit_attention(query * scale, key, value, attention_mask, others)
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **others)
+    with fused_backends(query.device):
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **others)
 
 
 def _merge_heads(x: Tensor) -> Tensor:
