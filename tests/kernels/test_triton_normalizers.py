@@ -311,6 +311,9 @@ for name, kind, given in [
     ("backward_scan", 3, SCAN),
 ]:
     kernel, constants = getattr(scans if "scan" in name else normalizers, name), given | dict(KIND=kind)
+    # A number that is specialized on multiplies the kernels that are compiled during training.
+    numbers = [one for one in kernel.params if one.name in normalizers.COUNTS or one.name == "size"]
+    assert [one.name for one in numbers if not one.do_not_specialize] == ["size"], name
     for number in ("fp32", "fp64"):
         types = {}
         for one in kernel.arg_names:

@@ -39,6 +39,14 @@ MAX_ROW_LENGTH = 1 << 14  # maximum number of positions per row, limited by the 
 ELEMENTS_PER_WARP = 1 << 8  # number of elements of each operand per warp
 MAX_ROWS = (1 << 31) - (1 << 20)  # maximum number of rows, whose indices have 32 bits
 
+COUNTS = (
+    "rows",
+    "steps",
+    *(f"{operand}_{count}" for operand in ("mask", "upper", "lower") for count in ("every", "count")),
+)
+"""Operands that Triton must not specialize on: it would compile a kernel for each combination of those that
+are divisible by 16, in the middle of training. Only the length of a row makes memory access faster."""
+
 
 def device_context(tensor: Tensor) -> AbstractContextManager[object]:
     """Return a context in which the tensor's device is the current one, where Triton launches kernels.
@@ -95,7 +103,7 @@ def row_pointers(operand, row, size, every, count, HOW: tl.constexpr):
     return operand + row.to(tl.int64) * size
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def forward_rows(
     scores,
     mask,
@@ -159,7 +167,7 @@ def tile_gradient(g, p, free, KIND: tl.constexpr):
     return tl.where(free, slope * change, 0.0), change
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def backward_rows(
     gradient,
     weights,

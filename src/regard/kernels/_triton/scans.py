@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from regard.kernels._triton.normalizers import (
+    COUNTS,
     ELEMENTS_PER_WARP,
     device_context,
     prepare_operand,
@@ -28,7 +29,7 @@ from regard.kernels.normalizers import NORMALIZER_CODES
 from regard.types import Tensor
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def forward_scan(
     scores,
     fertility,
@@ -78,7 +79,7 @@ def forward_scan(
         z = coming
 
 
-@triton.jit
+@triton.jit(do_not_specialize=COUNTS)
 def backward_scan(
     gradient,
     weights,
