@@ -4,18 +4,22 @@ python benchmarks/gpu.py exactness|throughput|recipe [--data DIRECTORY] [--devic
 """
 
 import argparse
+import itertools
 import json
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from multi30k import Multi30k, prepare
-from ours import batch, build, make_train_step
+from ours import SEARCH, batch, make_train_step, model_of, transformer
 
+from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.attention.posterior import PosteriorAttentionConfig
 from regard.config import read_config
 from regard.data.batch import collate
 from regard.data.corpus import read_lines
@@ -27,9 +31,9 @@ from regard.generation.config import GenerationConfig
 from regard.generation.lines import enumerate_lines
 from regard.generation.translator import Translator
 from regard.metrics.translation import bleu
+from regard.models import build_model
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig
-from regard.models.rnn.model import RnnModel
 from regard.run_config import RunConfig
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, init_process_group
@@ -50,7 +54,9 @@ def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     """Compare losses, gradients and translations with those on the CPU."""
     torch.manual_seed(0)
     words = [[[int(i) for i in torch.randint(5, 200, (n,))] for n in (17, 9, 12, 1, 30)] for _ in range(2)]
-    data = collate(words[0], [[*target, EOS] for target in words[1]], list(range(5)))
+    # The fertility of each word is 2, and that of the last one, like a sink's, is unbounded.
+    upper = [np.array([2.0] * (len(one) - 1) + [np.inf], dtype=np.float32) for one in words[0]]
+    data = collate(words[0], [[*target, EOS] for target in words[1]], list(range(5)), upper)
     found: dict[str, Any] = {"limits": {str(dtype)[6:]: limit for dtype, limit in LIMITS.items()}}
     within = True
     for name, config in {
@@ -60,16 +66,26 @@ def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
             encoder=RnnEncoderConfig(rnn_type="gru"),
             decoder=RnnDecoderConfig(rnn_type="gru", input_feeding="context"),
         ),
+        "lstm, constrained sparsemax": RnnConfig(dropout=0.0, attention=ConstrainedAttentionConfig()),
+        "lstm, posterior": RnnConfig(dropout=0.0, attention=PosteriorAttentionConfig()),
+        "transformer": transformer(0.0),
+        "transformer, constrained softmax": replace(
+            transformer(0.0), attention=ConstrainedAttentionConfig(normalizer="softmax")
+        ),
     }.items():
         for dtype, limit in LIMITS.items():
             results = []
             for place in (torch.device("cpu"), device):
                 torch.manual_seed(1)
-                model = RnnModel(config, 200, 200).to(dtype).to(place)
+                model = build_model(config, 200, 200).to(dtype).to(place)
                 outcome = model(data.to(place), mean_log_probs=True)
-                (-outcome.log_likelihood.sum() - 0.1 * outcome.mean_log_probs.sum()).backward()
+                means = outcome.mean_log_probs[outcome.log_weights.isfinite()]
+                (-outcome.log_likelihood.sum() - 0.1 * means.sum()).backward()
                 gradients = [p.grad.cpu() for p in model.parameters() if p.grad is not None]
-                searched = beam_search(model, data.source.to(place), GenerationConfig(num_return=2))
+                bounds = None if data.upper_bounds is None else data.upper_bounds.to(place)
+                searched = beam_search(
+                    model, data.source.to(place), GenerationConfig(num_return=2), upper=bounds
+                )
                 results.append((outcome.log_likelihood.detach().cpu(), gradients, searched))
             (cpu_likelihoods, cpu_gradients, cpu_hypotheses), (likelihoods, gradients, hypotheses) = results
             scale = max(float(g.abs().max()) for g in cpu_gradients)
@@ -105,17 +121,17 @@ def timed(call: Callable[[int], int], device: torch.device, count: int) -> float
 
 
 def throughput(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
-    """Measure training and beam search with the recurrent model of compare.py."""
+    """Measure training and beam search with the recurrent model and the Transformer of compare.py."""
     with tempfile.TemporaryDirectory() as cache:
-        data = Multi30k(prepare(args.data, Path(cache)))
+        data = Multi30k(prepare(args.data, args.cache or Path(cache)))
     found: dict[str, Any] = {}
     count = 60 if device.type == "cuda" else 3
     made = [batch(raw_batch).to(device) for raw_batch in data.train_batches(3 + count)]
     searched = [batch(raw_batch, with_target=False) for raw_batch in data.sorted_batches("test", 256)]
     precisions: tuple[Precision, ...] = ("float32", "bfloat16")
-    for precision in precisions:
+    for kind, precision in itertools.product(("lstm", "transformer"), precisions):
         torch.manual_seed(1)
-        model = build(data, 0.3).to(device).train()
+        model = model_of(kind, data, 0.3).to(device).train()
         settings = TrainingConfig(lr_scheduler=ConstantConfig(), precision=precision)
         with init_process_group(device) as processes:
             step = make_train_step(model, made, settings, processes, 1)
@@ -130,14 +146,10 @@ def throughput(args: argparse.Namespace, device: torch.device) -> dict[str, Any]
         peak = torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else None
         model.to(getattr(torch, precision)).eval()
         start = time.perf_counter()
-        if device.type == "cuda":
-            sentences = sum(
-                len(beam_search(model, one.source.to(device), GenerationConfig())) for one in searched
-            )
-        else:
-            sentences = len(beam_search(model, searched[0].source, GenerationConfig()))
+        chosen = searched if device.type == "cuda" else searched[:1]
+        sentences = sum(len(beam_search(model, one.source.to(device), SEARCH)) for one in chosen)
         wait(device)
-        found[precision] = {
+        found[f"{kind}, {precision}"] = {
             "target tokens per second": round(rate),
             "peak GiB": peak,
             "sentences per second, beam 5, batches of 256": round(
@@ -191,6 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stage", choices=["exactness", "throughput", "recipe"])
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--cache", type=Path, help="directory of the prepared text, for other scripts")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--json", type=Path, required=True)
     args = parser.parse_args()

@@ -36,6 +36,8 @@ SHAPES = ((64, 30), (64, 100), (2048, 50), (64, 4, 50, 50), (16, 1024))
 CUDA_SHAPES = ((64 * 8 * 50, 50), (16 * 8 * 1024, 1024))
 CUDA_SCANS = ((64 * 8, 50, 50), (16 * 8, 1024, 1024))
 SCAN = (64, 50, 50)
+LARGEST_FUSED = 1 << 22  # number of elements on a GPU, where fusedmax has no kernel of its own
+LOOP_STEPS = 50  # longer loops of single steps would take most of the time of the measurement
 Step = Callable[[], object]
 
 
@@ -118,8 +120,9 @@ def measure_normalizers(shape: tuple[int, ...], args: argparse.Namespace) -> dic
         "softmax": both_ways(lambda z: torch.softmax(z, -1), gradient, scores),
         "sparsemax": both_ways(sparsemax, gradient, scores),
         "entmax15": both_ways(entmax15, gradient, scores),
-        "fusedmax": both_ways(fusedmax, gradient, scores),
     }
+    if args.device == "cpu" or scores.numel() <= LARGEST_FUSED:
+        steps["fusedmax"] = both_ways(fusedmax, gradient, scores)
     for kind in ("tight", "loose"):
         upper = bounds(shape, kind, generator).to(args.device)
         for normalizer in (constrained_softmax, constrained_sparsemax):
@@ -177,7 +180,7 @@ def scans(shape: tuple[int, int, int], args: argparse.Namespace) -> dict[str, An
         steps = {scan.__name__: both_ways(scan, gradient, scores, fertility)}
         if args.device == "cuda":
             steps["memory"] = through_memory(scores)
-        else:
+        if size <= LOOP_STEPS:
             steps["loop of our steps"] = both_ways(loop(normalizer), gradient, scores, fertility)
             steps["loop of plain steps"] = both_ways(loop(in_plain(normalizer)), gradient, scores, fertility)
         baseline = "memory" if args.device == "cuda" else scan.__name__

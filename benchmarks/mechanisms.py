@@ -3,6 +3,7 @@
     python benchmarks/mechanisms.py --data FILE [--only posterior posterior-linear] [--rounds 9] [--json FILE]
     python benchmarks/mechanisms.py --data FILE --kind transformer
     python benchmarks/mechanisms.py --data FILE --memory      peak memory, each mechanism in a new process
+    python benchmarks/mechanisms.py --data FILE --device cuda
 
 FILE is the output of `multi30k.prepare` (`compare.py` leaves it in its cache). The same recurrent model is
 trained with each mechanism in turn, a few steps each per round, on the same batches. Then the mechanisms
@@ -48,7 +49,7 @@ from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.model import TransformerModel
 from regard.training.config import TrainingConfig
-from regard.training.device import SINGLE_PROCESS, Precision
+from regard.training.device import Precision, ProcessGroup
 from regard.training.lr_scheduler import ConstantConfig
 from regard.training.optimizer import AdamConfig
 
@@ -92,9 +93,11 @@ def batch(tokens: TokenBatch, bounded: bool, with_target: bool = True) -> Batch:
     return collate([[*one, SINK] for one in sources], targets, tokens.indices, upper)
 
 
-def timed(step: Callable[[], object]) -> float:
+def timed(step: Callable[[], object], device: torch.device) -> float:
     begin = time.perf_counter()
     step()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
     return time.perf_counter() - begin
 
 
@@ -128,20 +131,27 @@ class Trained:
     """A model with one mechanism, its optimizer and its training batches."""
 
     def __init__(
-        self, kind: str, name: str, data: Multi30k, token_batches: list[TokenBatch], precision: Precision
+        self,
+        kind: str,
+        name: str,
+        data: Multi30k,
+        token_batches: list[TokenBatch],
+        precision: Precision,
+        processes: ProcessGroup,
     ) -> None:
         """Build the model and the training step."""
         torch.manual_seed(1)
         self.bounded = name.startswith("constrained")
         self.precision = precision
+        self.device = processes.device
         attends = kind == "transformer"
         if attends:
             made = replace(transformer(TRANSFORMER.dropout), **TRANSFORMERS[name])
-            self.model: TranslationModel = TransformerModel(made, *sizes(data)).train()
+            self.model: TranslationModel = TransformerModel(made, *sizes(data)).to(self.device).train()
             optimizer = AdamConfig(max_grad_norm=5.0, beta2=TRANSFORMER.beta2)
         else:
             recurrent = RnnConfig(**MECHANISMS[name], embedding_dropout=0.0)
-            self.model = RnnModel(recurrent, *sizes(data)).train()
+            self.model = RnnModel(recurrent, *sizes(data)).to(self.device).train()
             optimizer = AdamConfig(max_grad_norm=5.0)
         config = TrainingConfig(
             optimizer=optimizer,
@@ -149,8 +159,8 @@ class Trained:
             precision=precision,
             label_smoothing=TRANSFORMER.label_smoothing if attends else 0.0,
         )
-        batches = [batch(one, self.bounded) for one in token_batches]
-        self.train_step = make_train_step(self.model, batches, config, SINGLE_PROCESS, 1)
+        batches = [batch(one, self.bounded).to(self.device) for one in token_batches]
+        self.train_step = make_train_step(self.model, batches, config, processes, 1)
         if attends and name != "softmax-fused":
             self.train_step.replica = AlwaysReturnAttention(self.model)
 
@@ -164,7 +174,7 @@ class Trained:
         # Untrained models stop at arbitrary lengths; a fixed length makes the amount of work equal.
         search = GenerationConfig(beam_size=5, min_length=12, max_length_ratio=0.0, max_length_offset=12)
         for one in tests:
-            made = batch(one, self.bounded, with_target=False)
+            made = batch(one, self.bounded, with_target=False).to(self.device)
             beam_search(self.model, made.source, search, upper=made.upper_bounds)
 
 
@@ -179,6 +189,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=256, help="sentences per round; 0: none")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--device", default="cpu", help="such as cpu, cuda")
     parser.add_argument("--memory", action="store_true", help="measure peak memory instead of time")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -205,21 +216,28 @@ def main() -> None:
                     args.precision,
                     "--threads",
                     str(args.threads),
+                    "--device",
+                    args.device,
                 ],
                 check=True,
             )
         return
     torch.set_num_threads(args.threads)
     limit_kernel_caches()
+    device = torch.device(args.device)
+    processes = ProcessGroup(device=device)
     data = Multi30k(args.data)
     raw_batches = list(data.train_batches(args.rounds * args.updates + 3))
     if args.memory:
-        Trained(args.kind, args.only[0], data, raw_batches, args.precision).train(range(len(raw_batches)))
+        trained = Trained(args.kind, args.only[0], data, raw_batches, args.precision, processes)
+        trained.train(range(len(raw_batches)))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        if device.type == "cuda":
+            peak = torch.cuda.max_memory_allocated(device) / 2**20
         print(f"{args.only[0]:28} {peak:8.0f} MiB after {len(raw_batches)} steps", flush=True)
         return
     # All models are in memory at the same time, so that the mechanisms can alternate within a round.
-    runs = {name: Trained(args.kind, name, data, raw_batches, args.precision) for name in names}
+    runs = {name: Trained(args.kind, name, data, raw_batches, args.precision, processes) for name in names}
     for run in runs.values():
         run.train(range(3))
     record: dict[str, Any] = {}
@@ -227,14 +245,16 @@ def main() -> None:
         times = []
         for r in range(args.rounds):
             numbers = range(3 + r * args.updates, 3 + (r + 1) * args.updates)
-            times.append({name: timed(lambda run=run, n=numbers: run.train(n)) for name, run in runs.items()})
+            times.append(
+                {name: timed(lambda run=run, n=numbers: run.train(n), device) for name, run in runs.items()}
+            )
         record["training"] = report("training", times)
     if args.sentences:
         tests = list(data.sorted_batches("test", 32, args.sentences))
         for run in runs.values():
             run.decode(tests)
         times = [
-            {name: timed(lambda run=run: run.decode(tests)) for name, run in runs.items()}
+            {name: timed(lambda run=run: run.decode(tests), device) for name, run in runs.items()}
             for _ in range(args.rounds)
         ]
         record["search"] = report("search", times)
