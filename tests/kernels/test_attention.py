@@ -3,7 +3,12 @@
 import pytest
 import torch
 
-from regard.kernels.attention import slot_attention, source_attention, supports_attention
+from regard.kernels.attention import (
+    fused_backends,
+    slot_attention,
+    source_attention,
+    supports_attention,
+)
 from regard.kernels.backend import use_backend
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}
@@ -167,3 +172,12 @@ def test_kernel_is_disabled_for_unsupported_inputs():
         )
         with use_backend("reference"):
             assert not supports_attention(x)
+
+
+def test_fused_attention_on_a_gpu_excludes_cudnn() -> None:
+    """CuDNN would build a plan for each shape of a batch. The setting of the process does not change."""
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    with fused_backends(torch.device("cuda")):
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert torch.backends.cuda.flash_sdp_enabled()
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before
