@@ -77,26 +77,28 @@ class PositionEncoding(nn.Module):
         """
         if self.table is not None:
             return self.table[start : start + count].to(like.dtype)
-        if like.device.type != "cpu":
-            return _sinusoids(start, count, self.width, like)
         # Search requests the positions one by one, so whole tables are cached.
         size = max(_MIN_CACHED_POSITIONS, 1 << (start + count).bit_length())
-        table = _tables.get((size, self.width, like.dtype))
+        key = size, self.width, like.dtype, like.device
+        table = _tables.get(key)
         if table is None:
-            table = _sinusoids(0, size, self.width, like)
+            table = _sinusoids(size, self.width, like)
             # Do not cache the proxy tensors that stand in for tensors during graph capture.
             if type(table) is Tensor:
-                _tables[size, self.width, like.dtype] = table
+                _tables[key] = table
         return table[start : start + count]
 
 
-_tables: dict[tuple[int, int, torch.dtype], Tensor] = {}
+_tables: dict[tuple[int, int, torch.dtype, torch.device], Tensor] = {}
 
 
 @torch.inference_mode(False)
-def _sinusoids(start: int, count: int, width: int, like: Tensor) -> Float[Tensor, "N D"]:
-    """Compute the sines and cosines of `count` positions from `start`."""
-    positions = torch.arange(start, start + count, dtype=torch.float32, device=like.device)
-    dimensions = torch.arange(0, width, 2, dtype=torch.float32, device=like.device)
+def _sinusoids(count: int, width: int, like: Tensor) -> Float[Tensor, "N D"]:
+    """Compute the sines and cosines of the first `count` positions.
+
+    They are computed on the CPU, because the last digit of a sine differs between devices.
+    """
+    positions = torch.arange(count, dtype=torch.float32)
+    dimensions = torch.arange(0, width, 2, dtype=torch.float32)
     angles = positions.unsqueeze(1) * torch.exp(dimensions * (-math.log(10000.0) / width))  # (N, D / 2)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].to(like.dtype)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width].to(like)
