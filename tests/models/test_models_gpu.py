@@ -44,7 +44,8 @@ def test_beam_search_matches_the_cpu(name) -> None:
         found.append(beam_search(model, data.source, search, upper=data.upper_bounds))
     for here, there in zip(*found, strict=True):
         assert [one.tokens for one in here] == [one.tokens for one in there]
-        assert [one.score for one in here] == pytest.approx([one.score for one in there], abs=1e-8)
+        # Search adds the scores in float32.
+        assert [one.score for one in here] == pytest.approx([one.score for one in there], abs=1e-5)
 
 
 @every
