@@ -30,9 +30,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 configure_threads()
 
+import hypothesis  # noqa: E402
 import torch  # noqa: E402
 
 import shape_checks  # noqa: E402
+
+# Compilation at the first call and other work on the machine make the time of an example arbitrary.
+hypothesis.settings.register_profile("untimed", hypothesis.settings(), deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 # Triton reads this setting when it is first imported, which other tests may do before those of its kernels.
 if not torch.cuda.is_available():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from aligner_text import by_sentence, random_pairs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.alignment.base import TrainingSetup
@@ -168,7 +168,6 @@ def distances(j, n, m):
     return np.abs(np.arange(1, m + 1) / m - j / n)
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.floats(0.1, 14))
 def test_normalizer_and_gradient_equal_explicit_sums(j, n, m, tension):
     j = min(j, n)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.alignment.corpus import Corpus
@@ -59,14 +59,12 @@ def published(forward, backward, final):
     return links
 
 
-@settings(deadline=None)  # the first call compiles
 @given(directions())
 def test_grow_diag_matches_published_pseudocode(pair):
     for method, final in (("grow-diag", ""), ("grow-diag-final", "or"), ("grow-diag-final-and", "and")):
         assert symmetrized(*pair, method) == published(*pair, final)
 
 
-@settings(deadline=None)  # the first call compiles
 @given(directions())
 def test_symmetrization_methods_are_nested(pair):
     one, other = sets(*pair)

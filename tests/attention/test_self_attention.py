@@ -20,7 +20,7 @@ def contents(cache):
     return torch.cat([keys, values], dim=2)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), steps=st.integers(1, 40), record=st.booleans())
 def test_cache_equals_copied_tensors_after_appends_and_reorderings(seed, steps, record):
     generator = torch.Generator().manual_seed(seed)

@@ -13,8 +13,8 @@ DOUBLE = torch.float64
 INF = torch.inf
 every = pytest.mark.parametrize("name", BOUNDED)
 versions = pytest.mark.parametrize("version", ["auto", "reference"])
-many = settings(max_examples=40, deadline=None)
-few = settings(max_examples=15, deadline=None)
+many = settings(max_examples=40)
+few = settings(max_examples=15)
 FORM = {"constrained_softmax": lambda x: x.clamp_max(700).exp(), "constrained_sparsemax": lambda x: x}
 
 

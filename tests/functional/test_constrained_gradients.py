@@ -11,7 +11,7 @@ from regard.kernels.backend import use_backend
 DOUBLE = torch.float64
 every = pytest.mark.parametrize("name", BOUNDED)
 versions = pytest.mark.parametrize("version", ["auto", "reference"])
-many = settings(max_examples=30, deadline=None)
+many = settings(max_examples=30)
 
 
 def smooth() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

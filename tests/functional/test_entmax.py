@@ -10,7 +10,7 @@ from problems import free_problems
 from regard.functional import entmax, entmax15, softmax, sparsemax
 
 DOUBLE = torch.float64
-many = settings(max_examples=40, deadline=None)
+many = settings(max_examples=40)
 OURS = {"sparsemax": sparsemax, "entmax15": entmax15}
 
 

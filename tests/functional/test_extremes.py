@@ -31,7 +31,7 @@ DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 bounded = pytest.mark.parametrize("name", BOUNDED)
 every = pytest.mark.parametrize("name", NORMALIZERS)
 versions = pytest.mark.parametrize("version", ["numba", "reference"])
-many = settings(max_examples=60, deadline=None)
+many = settings(max_examples=60)
 
 
 def solved(problem: Problem) -> torch.Tensor:
@@ -173,7 +173,7 @@ def test_float64_extremes_are_handled(name, version) -> None:
 @versions
 @pytest.mark.parametrize("scan", [constrained_softmax_scan, constrained_sparsemax_scan])
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_scans_of_finite_scores_give_distributions_and_finite_gradients(scan, version, data) -> None:
     problem = data.draw(extreme_problems(rows=4))
     scores, fertility = problem.scores.unsqueeze(0), problem.upper[:1].clone()
@@ -190,7 +190,7 @@ def test_scans_of_finite_scores_give_distributions_and_finite_gradients(scan, ve
 @versions
 @pytest.mark.parametrize("loss", [sparsemax_loss, entmax15_loss])
 @given(problem=extreme_problems(bounds=False))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_losses_of_finite_scores_have_finite_gradients(loss, version, problem) -> None:
     scores = problem.scores.clone().requires_grad_()
     targets = torch.randint(scores.shape[-1], (len(scores),))
@@ -204,7 +204,7 @@ def test_losses_of_finite_scores_have_finite_gradients(loss, version, problem) -
 
 @pytest.mark.parametrize("alpha", [1.00001, 1.2, 2.5, 4.0])
 @given(problem=extreme_problems(bounds=False))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_entmax_has_finite_first_and_second_derivatives(alpha, problem) -> None:
     scores, power = problem.scores.clone().requires_grad_(), torch.tensor(alpha, requires_grad=True)
     weights = problem.apply(lambda z, mask: entmax(z, power, mask=mask), scores)

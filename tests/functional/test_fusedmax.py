@@ -13,7 +13,7 @@ from regard.kernels.total_variation import fuse, group_means
 from regard.nn import Fusedmax
 
 DOUBLE = torch.float64
-many = settings(max_examples=60, deadline=None)
+many = settings(max_examples=60)
 strengths = st.sampled_from([0.0, 0.05, 0.1, 0.5, 2.0])
 
 

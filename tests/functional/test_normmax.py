@@ -20,7 +20,7 @@ from regard.functional import (
 )
 
 DOUBLE = torch.float64
-many = settings(max_examples=40, deadline=None)
+many = settings(max_examples=40)
 TOP = {"sparsemax": sparsemax, "entmax15": entmax15, "entmax": lambda z, *a, **o: entmax(z, 1.3, *a, **o)}
 LOSSES = {
     "entmax 1.2": (lambda z, y, **o: entmax_loss(z, y, 1.2, **o), lambda z: entmax(z, 1.2), 1 / 0.2),

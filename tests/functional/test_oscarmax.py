@@ -16,7 +16,7 @@ from regard.kernels.total_variation import group_means
 from regard.nn import Oscarmax
 
 DOUBLE = torch.float64
-many = settings(max_examples=40, deadline=None)
+many = settings(max_examples=40)
 strengths = st.sampled_from([0.0, 0.02, 0.1, 0.5, 2.0])
 
 

@@ -57,7 +57,7 @@ def answers(function, scores, fertility, *rest):
 @every
 @versions
 @given(sentence=sentences())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_scan_equals_the_loop_in_value_and_gradients(name, version, sentence) -> None:
     scores, fertility, mask, exhaustion = sentence
 
@@ -73,7 +73,7 @@ def test_scan_equals_the_loop_in_value_and_gradients(name, version, sentence) ->
 
 @every
 @given(sentence=sentences())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_cumulative_attention_never_exceeds_fertility(name, sentence) -> None:
     scores, fertility, mask, exhaustion = sentence
     weights = SCANS[name](scores.float(), fertility.float(), exhaustion=exhaustion, mask=mask)
@@ -85,7 +85,7 @@ def test_cumulative_attention_never_exceeds_fertility(name, sentence) -> None:
 
 @every
 @given(sentence=sentences())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_float32_kernel_equals_float64_reference(name, sentence) -> None:
     scores, fertility, mask, exhaustion = sentence
 
@@ -175,7 +175,7 @@ def shared_loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Ten
 @versions
 @pytest.mark.parametrize("heads", [1, 2, 3, 4, 8])
 @given(sentence=sentences())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_shared_fertility_bounds_the_mean_of_the_heads(name, version, heads, sentence) -> None:
     scores, fertility, mask, exhaustion = sentence
     generator = torch.Generator().manual_seed(5)

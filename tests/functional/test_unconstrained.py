@@ -11,7 +11,7 @@ from regard.kernels.backend import use_backend
 
 DOUBLE = torch.float64
 every = pytest.mark.parametrize("name", FREE)
-many = settings(max_examples=40, deadline=None)
+many = settings(max_examples=40)
 
 
 @every

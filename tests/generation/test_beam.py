@@ -170,7 +170,7 @@ def test_score_is_log_probability_divided_by_length_penalty(build, batch, senten
             assert h.log_probability == pytest.approx(sum(h.token_log_probs))
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1000), size=st.integers(1, 3), beam=st.integers(1, 4))
 def test_blocked_ngrams_are_not_repeated(build, batch, seed, size, beam):
     search = config(beam_size=beam, no_repeat_ngram_size=size, min_length=6, max_length_offset=8)

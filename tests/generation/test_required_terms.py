@@ -84,7 +84,7 @@ def test_translations_contain_all_terms(model, batch, sentences, beam):
         assert len({h.tokens for h in hypotheses}) == len(hypotheses)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1000),
     beam=st.integers(1, 4),
@@ -256,7 +256,7 @@ def test_word_boundaries_follow_the_script(text, term, contained):
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     tokens=st.lists(st.integers(5, 10), max_size=9),
     terms=st.lists(st.lists(st.integers(5, 10), min_size=1, max_size=4), min_size=1, max_size=3),

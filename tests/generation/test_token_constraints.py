@@ -11,7 +11,7 @@ from regard.generation.token_constraints import top_k_tokens
 from regard.kernels.backend import use_backend
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 5),
     size=st.integers(1, 2000),

@@ -127,7 +127,7 @@ def test_result_is_seeded_and_antisymmetric_in_the_systems():
     assert swapped.first == result.other == bootstrap(other, mean, 100, seed=5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=12))
 def test_resampled_ratios_stay_within_the_range_of_sentences(pairs):
     rows = np.array(pairs, dtype=np.float64)

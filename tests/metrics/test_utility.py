@@ -42,13 +42,13 @@ def test_bleu_and_chrf_match_sacrebleu_sentence_scores(name):
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sentences=texts)
 def test_bleu_and_chrf_match_sacrebleu_for_random_sentences(name, sentences):
     np.testing.assert_allclose(utilities(name, sentences), sacrebleu(name, sentences), rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sentences=texts | st.just(SENTENCES))
 def test_rep_is_100_minus_repetitions_per_100_reference_words(sentences):
     words = split_words(sentences)
@@ -94,7 +94,7 @@ def batches(draw):
 
 
 @given(batches())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_every_prefix_matches_the_definition(batch) -> None:
     produced, steps, reference, lengths = batch
     found = prefix_bleu(produced, steps, reference, lengths, END, UNKNOWN)

@@ -118,7 +118,7 @@ def test_self_attention_has_a_box_per_head_and_word_as_opaque_as_the_weight(ax):
     assert bold == ["title", "b"]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_any_words_can_be_printed(source, target):
     one = np.array([[0.5]])

@@ -90,7 +90,7 @@ def test_system_has_one_style_in_all_panels_and_one_legend_entry():
     assert len(set(edges)) == 2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(-1e15, 1e15), max_size=30))
 def test_value_axis_contains_all_values_and_zero(values):
     ax = one_panel(lambda ax: set_value_axis(ax, [np.array([*values, np.nan])]))
@@ -99,7 +99,7 @@ def test_value_axis_contains_all_values_and_zero(values):
     assert low < high and low <= min([0, *values]) + rounding and max([0, *values]) <= high + rounding
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.text(max_size=20))
 def test_chart_with_any_name_can_be_rendered(name):
     chart = coverage_chart({name: statistics(Histogram((0.0, 0.2), (5,), (5,)))})

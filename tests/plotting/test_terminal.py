@@ -40,7 +40,7 @@ def test_console_without_unicode_gets_ascii():
     assert lines[1] == "x ##..++"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.sampled_from(["a", "word", "京都", "e\u0301t\u00e9", "\x00\t", "[bold]", "🙂"]),

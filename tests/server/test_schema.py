@@ -53,7 +53,6 @@ def test_api_conforms_to_its_description(described, label, mode):
 
     @settings(
         max_examples=ADDRESSES[label],
-        deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.explicit, Phase.generate],

@@ -85,7 +85,7 @@ def test_lines_only_splits_only_at_line_breaks():
     assert [one.text for one in split_sentences("A. B! C?\nD", lines_only=True)] == ["A. B! C?", "D"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.text(st.characters(codec="utf-8") | st.sampled_from(' .!?\n"“”«»()。aBc1\u3000\u00a0'), max_size=60),
     st.sampled_from([None, "de", "ja", "ar"]),

@@ -45,9 +45,7 @@ def test_equal_content_gives_equal_bytes(tmp_path: Path, content: bytes) -> None
 
 
 @given(data=st.data())
-@hypothesis_settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_changed_bytes_are_detected(data: st.DataObject, content: bytes, tmp_path: Path) -> None:
     position = data.draw(st.integers(0, len(content) - 1))
     bit = data.draw(st.integers(0, 7))
@@ -58,9 +56,7 @@ def test_changed_bytes_are_detected(data: st.DataObject, content: bytes, tmp_pat
 
 
 @given(length=st.integers(0, 400))
-@hypothesis_settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@hypothesis_settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_truncated_files_are_detected(length: int, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "truncated"
     path.write_bytes(content[: min(length, len(content) - 1)])
