@@ -50,7 +50,7 @@ KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
     "omission": ("deletion", "truncation"),
     "addition": ("insertion",),
 }
-SETTINGS = ("max_span", "candidates")
+SETTINGS = ("max_span", "candidates", "word_penalty")
 Scores = list[PairScores]
 
 
@@ -199,6 +199,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--max-span", type=int, default=ContrastiveConfig().max_span)
     parser.add_argument("--candidates", type=float, default=ContrastiveConfig().candidates)
+    parser.add_argument("--word-penalty", type=float, default=ContrastiveConfig().word_penalty)
     parser.add_argument("--sentences", type=int, default=64)
     parser.add_argument("--length", type=int, default=20, help="Words of a sentence, with its marks.")
     parser.add_argument("--rounds", type=int, default=7)

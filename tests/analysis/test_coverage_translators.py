@@ -71,6 +71,7 @@ class LexiconTranslator(BaseTranslator):
 
 
 LEXICAL = LexiconTranslator(LEXICON)
+EXACT = ContrastiveConfig(word_penalty=0.0)
 BACKWARD = LexiconTranslator({target: source for source, target in LEXICON.items()})
 
 
@@ -80,17 +81,19 @@ def sigmoid(value: float) -> float:
 
 def test_contrastive_scores_have_their_exact_values() -> None:
     (pair,) = split_pairs(["ein großer Hund schläft"], ["a dog sleeps"])
-    (found,) = build_detector("contrastive", DetectionInput(translator=LEXICAL)).detect([pair])
+    inputs = DetectionInput(translator=LEXICAL, contrastive=EXACT)
+    (found,) = build_detector("contrastive", inputs).detect([pair])
     # Without `großer` the factor 1/5 disappears; without another word, its translation has 1/10 instead of
-    # 1/2. The translation has three words and an end.
+    # 1/2. The translation has three words and an end. The last two words are left out together only.
     gain = math.log(5) / 4
     assert found.sentence == {"omission": pytest.approx(sigmoid(gain))}
-    assert found.words["omission"] == pytest.approx([sigmoid(one) for one in (-gain, gain, -gain, -gain)])
+    assert found.words["omission"] == pytest.approx([sigmoid(n * gain) for n in (-1, 1, -2, -2)])
 
 
 def test_neighbors_of_an_omitted_span_are_not_marked() -> None:
     (pair,) = split_pairs(["ein Hund schläft heute dort"], ["a dog sleeps"])
-    (found,) = score_spans(LEXICAL, [pair], ContrastiveConfig(candidates=100))
+    every = dataclasses.replace(EXACT, candidates=100)
+    (found,) = score_spans(LEXICAL, [pair], every, evidence=[np.zeros(5)])
     # (3, 5) is the omitted span; (2, 5) has a gain, too, but less than the span within it.
     assert found.gains[3, 5] == pytest.approx(2 * math.log(5))
     assert found.gains[2, 5] == pytest.approx(math.log(5))
@@ -99,7 +102,7 @@ def test_neighbors_of_an_omitted_span_are_not_marked() -> None:
 
 def test_additions_are_found_in_the_other_direction() -> None:
     (pair,) = split_pairs(["ein Hund schläft"], ["a big dog sleeps"])
-    inputs = DetectionInput(translator=LEXICAL, reverse_translator=BACKWARD)
+    inputs = DetectionInput(translator=LEXICAL, reverse_translator=BACKWARD, contrastive=EXACT)
     (found,) = build_detector("contrastive", inputs).detect([pair])
     assert found.words["addition"].argmax() == 1
     assert found.sentence["addition"] == pytest.approx(sigmoid(math.log(5) / 4))
@@ -126,22 +129,42 @@ def test_equal_inputs_are_scored_once() -> None:
     assert all(one.gains == first.gains for one in others)
 
 
-def test_spans_with_the_highest_sums_of_gains_follow_single_words() -> None:
-    (pair,) = split_pairs(["ein Hund schläft heute dort"], ["a dog sleeps"])
+def test_single_words_and_longer_spans_follow_the_pairs_with_the_highest_gains() -> None:
+    (pair,) = split_pairs(["ein Hund schläft heute dort da heute"], ["a dog sleeps"])
     few, all_spans = (
-        score_spans(LEXICAL, [pair], ContrastiveConfig(3, candidates))[0].gains for candidates in (0.1, 100)
+        score_spans(LEXICAL, [pair], ContrastiveConfig(4, candidates))[0] for candidates in (0.2, 100)
     )
-    # The span of the two words without a translation has the highest sum.
-    assert list(few) == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (3, 5)]
-    assert len(all_spans) == 5 + 4 + 3
+    # The last pair contains the word that is left over. The last three words have no translation.
+    assert list(few.gains) == [(0, 2), (2, 4), (4, 6), (5, 7), (4, 5), (5, 6), (4, 7)]
+    assert len(all_spans.gains) == 4 + 7 + 5 + 4
+    (single,) = score_spans(LEXICAL, [pair], ContrastiveConfig(max_span=1))
+    assert list(single.gains) == [(i, i + 1) for i in range(7)]
+    # Each pair of words with a translation loses 2 log 5, more than the limit of 3 nats.
+    (good,) = split_pairs(["ein Hund schläft heute"], ["a dog sleeps today"])
+    assert list(score_spans(LEXICAL, [good], ContrastiveConfig())[0].gains) == [(0, 2), (2, 4)]
+    (two,) = split_pairs(["ein Hund"], ["a"])
+    assert list(score_spans(LEXICAL, [two], ContrastiveConfig())[0].gains) == [(0, 1), (1, 2)]
     with pytest.raises(ConfigError, match="max_span"):
         from_dict(ContrastiveConfig, {"max_span": 0})
+
+
+def test_gain_of_a_single_word_is_lowered_by_the_penalty() -> None:
+    (pair,) = split_pairs(["ein T-Shirt, der dort schläft"], ["a dog"])
+    (exact,), (lowered,) = (
+        score_spans(LEXICAL, [pair], ContrastiveConfig(word_penalty=one)) for one in (0.0, 1.5)
+    )
+    assert list(exact.gains) == list(lowered.gains)
+    # The three parts of `T-Shirt` are one word. The text between two marks is not, even if it is short.
+    words = set(exact.text.units)
+    assert (1, 4) in words
+    for span, gain in exact.gains.items():
+        assert lowered.gains[span] == pytest.approx(gain - 1.5 * (span in words))
 
 
 def test_given_evidence_selects_the_spans_with_the_highest_sums() -> None:
     (pair,) = split_pairs(["ein großer Hund schläft"], ["a dog sleeps"])
     evidence = [np.array([0.2, 0.9, 0.0, 0.1])]
-    (found,) = score_spans(LEXICAL, [pair], ContrastiveConfig(2, candidates=0.5), evidence)
+    (found,) = score_spans(LEXICAL, [pair], ContrastiveConfig(2, 0.5, word_penalty=0.0), evidence)
     # Above the mean of 0.3: 0.6 of one word, 0.5 of both.
     assert list(found.gains) == [(1, 2), (0, 2)]
     # A word that is not left out has no gain, nor has one whose span gains less than another word of it.

@@ -72,9 +72,17 @@ class ContrastiveConfig:
     candidates: float = option(
         default=0.5,
         help="Number of spans that are left out, per word of the sentence: those with the highest scores of "
-        "the detector `combined` if there is a model of good translations. Otherwise, every word is left out "
-        "first, and these are the spans with the highest sums of the gains. 100 leaves out all spans.",
+        "the detector `combined` if there is a model of good translations. Otherwise, the words are left out "
+        "in pairs first, and these are the single words and the longer spans with the highest gains. 100 "
+        "leaves out all spans.",
         gt=0,
+        le=100,
+    )
+    word_penalty: float = option(
+        default=1.5,
+        help="Nats by which the gain of a span of one word is lowered, because lines are often more probable "
+        "without a word that is not omitted.",
+        ge=0,
         le=100,
     )
 

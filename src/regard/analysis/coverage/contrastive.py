@@ -11,13 +11,16 @@ paper's code, does not change the decision.
 The paper leaves out the constituents of a parse tree. Here, no parser is needed: the text between
 punctuation marks is left out, and those spans of up to `ContrastiveConfig.max_span` words with the highest
 evidence for an error. The evidence of a span is the sum of its words' evidence above the mean of the
-sentence. It comes from the detector `combined` if there is a model of good translations, and otherwise from
-the gains of the single words, which are then left out first. Attention as evidence found fewer errors
-(`benchmarks/coverage.md`).
+sentence. It comes from the detector `combined` if there is a model of good translations. Otherwise, the words
+are first left out in pairs, and a word has half the gain of its pair; no other span is left out if all pairs
+lose much. Attention as evidence found fewer errors (`benchmarks/coverage.md`).
 
-The score is sigmoid(gain / (|y| + 1)), with the number of words |y| of y. It is above 0.5 if the paper's
-decision is an error. Without the division, it would be the posterior probability of the shorter source; with
-it, scores of sentences of different length are comparable.
+A line is often more probable without a single word, such as an adjective, that is not omitted. The gain of a
+single word is therefore lowered by `ContrastiveConfig.word_penalty`; 0 is the decision of the paper.
+
+The score is sigmoid(gain / (|y| + 1)), with the number of words |y| of y. Without the division, it would be
+the posterior probability of the shorter source; with it, scores of sentences of different length are
+comparable.
 
 A decoder attends to the source from its first layer on, so hardly anything can be shared between sources
 with the same target. Only duplicates are skipped.
@@ -46,7 +49,8 @@ from regard.types import Float
 __all__ = ["ContrastiveDetector", "SpanGains", "score_spans"]
 
 _log = logging.getLogger(__name__)
-_MAX_LOSS = 10.0  # in nats: a word that loses more is no better evidence
+_MAX_LOSS = 10.0  # in nats: a pair that loses more is no better evidence
+_LEAST_GAIN = -3.0  # in nats: if no pair of a line gains more, no other span is left out
 _BLOCK = 1_000  # sentence pairs whose spans are scored together
 
 WordSpan = tuple[int, int]
@@ -61,7 +65,7 @@ class SpanGains:
         text: The side from which spans are left out.
         condition: The line of the other side, whose probability is compared.
         length: Number of words of the other side, and one for its end.
-        gains: Gain of each scored span.
+        gains: Gain of each scored span, for a single word less the penalty.
     """
 
     text: SideText
@@ -109,24 +113,55 @@ class SpanGains:
             start = i
         return list(found)
 
+    def pairs(self, max_span: int) -> list[WordSpan]:
+        """Return pairs of neighboring units, each unit in one pair; the last two pairs may share a unit.
+
+        In a line of two units, or with a `max_span` of 1, they are single units.
+        """
+        size, count = min(2, max_span, len(self.text.units) - 1), len(self.text.units)
+        starts = dict.fromkeys([*range(0, count - size, size), count - size])
+        return [self._span(start, size) for start in starts]
+
     def likely_spans(self, evidence: Float[np.ndarray, "U"], config: ContrastiveConfig) -> list[WordSpan]:
         """Return the spans with the highest evidence for an error.
-
-        The span of all units is excluded, because the rest of the line would be empty.
 
         Args:
             evidence: Evidence for an error of each unit.
             config: The number and the maximum size of the spans.
         """
-        units = self.text.units
+        count = math.ceil(config.candidates * len(evidence))
+        return self._highest(evidence, 1, config.max_span, count)
+
+    def promising_spans(self, config: ContrastiveConfig) -> list[WordSpan]:
+        """Return single words and longer spans with the highest evidence in the gains of the pairs."""
+        evidence = np.full(len(self.text.units), -_MAX_LOSS)
+        for first, last in self.pairs(config.max_span):
+            inside = [i for i, unit in enumerate(self.text.units) if first <= unit[0] and unit[1] <= last]
+            gain = max(self.gains[first, last], -_MAX_LOSS) / len(inside)
+            evidence[inside] = np.maximum(evidence[inside], gain)
+        count = math.ceil(config.candidates / 2 * len(evidence))
+        # The two words of a pair have the same evidence, so that both are left out.
+        words = self._highest(evidence, 1, 1, count + count % 2)
+        return words + self._highest(evidence, 3, config.max_span, count)
+
+    def _highest(self, evidence: Float[np.ndarray, "U"], least: int, most: int, count: int) -> list[WordSpan]:
+        """Return the spans of `least` to `most` units with the highest sums above the mean evidence.
+
+        The span of all units is excluded, because the rest of the line would be empty.
+        """
         sums = np.concatenate([[0.0], np.cumsum(evidence - evidence.mean())])
         found = [
-            (sums[i + size] - sums[i], (units[i][0], units[i + size - 1][1]))
-            for size in range(1, min(config.max_span, len(units) - 1) + 1)
-            for i in range(len(units) - size + 1)
+            (sums[i + size] - sums[i], self._span(i, size))
+            for size in range(least, min(most, len(evidence) - 1) + 1)
+            for i in range(len(evidence) - size + 1)
         ]
         found.sort(key=lambda one: -one[0])
-        return [span for _, span in found[: math.ceil(config.candidates * len(units))]]
+        return [span for _, span in found[:count]]
+
+    def _span(self, start: int, size: int) -> WordSpan:
+        """Return the span of a number of units."""
+        units = self.text.units
+        return units[start][0], units[start + size - 1][1]
 
 
 def score_spans(
@@ -145,34 +180,33 @@ def score_spans(
         pairs: The pairs.
         config: The spans.
         evidence: Evidence for an omission of each word, by which the spans are selected. Default: the gains
-            of all words, which are left out one by one in a first pass.
+            of pairs of words, which are left out in a first pass.
     """
     texts = [(SideText.of(pair, 0), SideText.of(pair, 1)) for pair in pairs]
     found = [SpanGains(own, other.line, len(other.spans) + 1) for own, other in texts]
-    # Empty sides have no probability to compare.
-    active = [row for row, (own, other) in enumerate(texts) if len(own.units) > 1 and other.spans]
-    # In a line of one unit, nothing would be left that could be translated.
-    spans = {row: found[row].clauses() for row in active}
-    for row in active:
-        units = found[row].text.units
+    spans: dict[int, list[WordSpan]] = {}
+    for row, (own, other) in enumerate(texts):
+        # Empty sides have no probability to compare. Of one unit, nothing would be left to translate.
+        if len(own.units) < 2 or not other.spans:
+            continue
+        spans[row] = found[row].clauses()
         if evidence is None:
-            spans[row] += units
+            spans[row] += found[row].pairs(config.max_span)
         else:
-            of_units = np.array([evidence[row][first:last].max() for first, last in units])
+            of_units = np.array([evidence[row][first:last].max() for first, last in own.units])
             spans[row] += found[row].likely_spans(of_units, config)
-    lines = {(found[row].text.line, found[row].condition): None for row in active}
+    lines = {(found[row].text.line, found[row].condition): None for row in spans}
     known = _log_probabilities(translator, lines | _shortened(found, spans))
-    whole = {row: known[found[row].text.line, found[row].condition] for row in active}
-    for row in [row for row in active if math.isnan(whole[row])]:
+    whole = {row: known[found[row].text.line, found[row].condition] for row in spans}
+    for row in [row for row in spans if math.isnan(whole[row])]:
         _log.warning("a pair cannot be scored, so that nothing is found in it: %s", found[row].text.line)
         del spans[row]
-    _add_gains(found, spans, known, whole)
+    _add_gains(found, spans, known, whole, config)
     if evidence is None:
-        for row in spans:
-            one = found[row]
-            gains = np.array([max(one.gains[unit], -_MAX_LOSS) for unit in one.text.units])
-            spans[row] = one.likely_spans(gains, config)
-        _add_gains(found, spans, _log_probabilities(translator, _shortened(found, spans)), whole)
+        promising = [row for row in spans if found[row].best > _LEAST_GAIN]
+        spans = {row: found[row].promising_spans(config) for row in promising}
+        known = _log_probabilities(translator, _shortened(found, spans))
+        _add_gains(found, spans, known, whole, config)
     return found
 
 
@@ -199,12 +233,14 @@ def _add_gains(
     spans: Mapping[int, Sequence[WordSpan]],
     known: Mapping[tuple[str, str], float],
     whole: Mapping[int, float],
+    config: ContrastiveConfig,
 ) -> None:
     """Add the gains of spans whose log-probabilities are known."""
     for row, own in spans.items():
-        one = found[row]
+        one, units = found[row], set(found[row].text.units)
         for span in [span for span in own if span not in one.gains]:
             gain = known[one.text.without(*span), one.condition] - whole[row]
+            gain -= config.word_penalty if span in units else 0.0
             one.gains[span] = -math.inf if math.isnan(gain) else gain
 
 
