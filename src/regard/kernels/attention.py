@@ -67,7 +67,7 @@ def fused_attention(
     return found.to(dtype)
 
 
-def fused_backends(device: torch.device) -> AbstractContextManager[None]:
+def fused_backends(device: torch.device) -> AbstractContextManager[object]:
     """Return a context in which PyTorch's fused attention on a GPU does not use cuDNN.
 
     For half precision with a mask, PyTorch prefers cuDNN on some GPUs, which builds a plan for every shape in
