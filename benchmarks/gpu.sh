@@ -22,7 +22,11 @@ if [ -n "${WHEELS:-}" ]; then
   export PYTHONPATH="$PYTHONPATH:$site"
 fi
 failed=0
-stages=" ${STAGES:-tests exactness maps throughput mechanisms mechanisms-transformer recipe} "
+every="tests exactness maps throughput mechanisms mechanisms-transformer recipe"
+stages=" ${STAGES:-$every} "
+for name in $stages; do
+  case " $every " in *" $name "*) ;; *) echo "STAGES: unknown stage $name; expected some of: $every" >&2; exit 2 ;; esac
+done
 package=()
 "$python" -c "import entmax" 2> "$out/entmax.log" || package=(--no-package)
 
@@ -40,10 +44,14 @@ stage() { # name, seconds, command...
 }
 
 prepared=$(mktemp -d)
-text=$("$python" -c 'import sys
+trap 'rm -rf "$prepared"' EXIT
+text=
+case $stages in *" mechanisms"*)
+  text=$("$python" -c 'import sys
 from pathlib import Path
 from multi30k import prepare
-print(prepare(*map(Path, sys.argv[1:])))' "$data" "$prepared")
+print(prepare(*map(Path, sys.argv[1:])))' "$data" "$prepared") ;;
+esac
 # The plugin pytest-benchmark, where it is installed, warns of several workers, and the suite allows no warning.
 stage tests 150 "$python" -m pytest -q -m gpu -n 8 -p no:benchmark "$here/../tests/models" "$here/../tests/kernels"
 stage exactness 120 "$python" "$here/gpu.py" exactness --device "$device" --json "$out/exactness.json"

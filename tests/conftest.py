@@ -10,6 +10,7 @@ doubles), and packages whose signatures contain no shapes.
 import gc
 import os
 
+import hypothesis
 import pytest
 
 from regard.cpu_threads import configure_threads, num_available_cpus
@@ -30,7 +31,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 configure_threads()
 
-import hypothesis  # noqa: E402
 import torch  # noqa: E402
 
 import shape_checks  # noqa: E402

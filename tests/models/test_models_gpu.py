@@ -32,7 +32,7 @@ def test_losses_gradients_and_attention_match_the_cpu(name) -> None:
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         found.append([one.detach().cpu() for one in (*results, *gradients)])
     for here, there in zip(*found, strict=True):
-        torch.testing.assert_close(here, there, rtol=1e-8, atol=1e-9)
+        torch.testing.assert_close(here, there, rtol=1e-9, atol=1e-10)
 
 
 @every

@@ -70,8 +70,10 @@ def fused_attention(
 def fused_backends(device: torch.device) -> AbstractContextManager[object]:
     """Return a context in which PyTorch's fused attention on a GPU does not use cuDNN.
 
-    For half precision with a mask, PyTorch prefers cuDNN on some GPUs, which builds a plan for every shape in
-    0.1 s or more. Almost every batch of sentences has a new shape (`benchmarks/RESULTS.md`).
+    In half precision with a mask, PyTorch prefers cuDNN on some GPUs, which builds a plan for every shape.
+    Almost every batch of sentences has a new one: a Transformer trained at a sixth of the speed
+    (`benchmarks/RESULTS.md`). The setting is that of the process: threads that leave the context in another
+    order than they entered it can leave cuDNN excluded.
     """
     return sdpa_kernel(_BACKENDS) if device.type == "cuda" else nullcontext()
 

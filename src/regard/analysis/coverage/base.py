@@ -73,8 +73,8 @@ class ContrastiveConfig:
         default=0.5,
         help="Number of spans that are left out, per word of the sentence: those with the highest scores of "
         "the detector `combined` if there is a model of good translations. Otherwise, the words are left out "
-        "in pairs first, and these are the single words and the longer spans with the highest gains. 100 "
-        "leaves out all spans.",
+        "in pairs first, and these are the single words and the spans of three or more words with the "
+        "highest gains. 100 leaves out all of them.",
         gt=0,
         le=100,
     )
