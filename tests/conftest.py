@@ -7,11 +7,13 @@ kinds of packages are not checked: `kernels` (the hook breaks compiled kernels),
 doubles), and packages whose signatures contain no shapes.
 """
 
+import functools
 import gc
 import os
 
 import hypothesis
 import pytest
+import typer.testing
 
 from regard.cpu_threads import configure_threads, num_available_cpus
 
@@ -38,6 +40,9 @@ import shape_checks  # noqa: E402
 # Compilation at the first call and other work on the machine make the time of an example arbitrary.
 hypothesis.settings.register_profile("untimed", hypothesis.settings(), deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+# Each call of a command would inspect the functions of all commands again.
+typer.testing._get_command = functools.cache(typer.main.get_command)
 
 # Triton reads this setting when it is first imported, which other tests may do before those of its kernels.
 if not torch.cuda.is_available():
