@@ -33,6 +33,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 configure_threads()
 
+# Modules are imported until all tests are collected, and nearly all of these objects remain.
+gc.disable()
+
 import torch  # noqa: E402
 
 import shape_checks  # noqa: E402
@@ -67,8 +70,8 @@ import torch  # noqa: E402
 
 def pytest_collection_finish() -> None:
     """Exempt the imported modules from garbage collection, which would read all of them each time."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -29,7 +29,7 @@ def model() -> regard.CoverageModel:
     with pytest.MonkeyPatch.context() as patch:
         train_quickly(patch)
         config = CoverageModelConfig(aligner="ibm1")
-        return regard.CoverageModel.train(*phrases(1_200, 1), config, num_threads=1)
+        return regard.CoverageModel.train(*phrases(800, 1), config, num_threads=1)
 
 
 @pytest.fixture(scope="module")

@@ -45,8 +45,8 @@ def area_under_curve(labels: np.ndarray, scores: np.ndarray) -> float:
 @pytest.fixture(scope="module")
 def model() -> ErrorModel:
     with pytest.MonkeyPatch.context() as patch:
-        train_quickly(patch, 1_500)
-        return ErrorModel.train(phrases(1_500, 1)[0], num_threads=1)
+        train_quickly(patch, 800)
+        return ErrorModel.train(phrases(800, 1)[0], num_threads=1)
 
 
 @pytest.mark.parametrize(

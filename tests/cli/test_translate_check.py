@@ -65,7 +65,7 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = [WordPair(one, tuple(f"{word}{word}" for word in one)) for one in words]
     directory = tmp_path_factory.mktemp("checkers") / "upper"
     with pytest.MonkeyPatch.context() as patch:
-        train_quickly(patch, 1_500)
+        train_quickly(patch, 800)
         save_coverage_model(ErrorModel.train(pairs, num_threads=1), directory)
     return directory
 
