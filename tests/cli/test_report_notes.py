@@ -3,6 +3,7 @@
 # pyright: basic
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from test_translate import save_model
@@ -10,6 +11,7 @@ from test_translate import save_model
 from regard.analysis.inputs import ParallelText
 from regard.api.companions import FEW_PAIRS, Companions
 from regard.api.report_notes import differing_options, few_pairs_notes, page_notes
+from regard.data.corpus import CorpusConfig
 from regard.reporting.model_card import ModelCard
 from regard.reporting.systems import SystemResults
 
@@ -75,3 +77,11 @@ def test_marks_of_detectors_with_little_text_are_doubtful(count, noted, monkeypa
     found = few_pairs_notes(Companions(tmp_path))
     assert [f"only {count:,} sentence pairs" in one for one in found] == [True] * noted
     assert few_pairs_notes(None) == []
+
+
+def test_companions_read_the_first_pairs_of_all_texts(monkeypatch, tmp_path) -> None:
+    (tmp_path / "text").write_text("a\nb\nc\n")
+    text = CorpusConfig(source=str(tmp_path / "text"), target=str(tmp_path / "text"))
+    config = SimpleNamespace(data=SimpleNamespace(train=(text, text)))
+    monkeypatch.setattr("regard.api.companions.load_config", lambda directory: config)
+    assert [Companions(tmp_path, max_pairs=count).num_pairs() for count in (2, 4, 7)] == [2, 4, 6]

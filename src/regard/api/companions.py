@@ -28,7 +28,6 @@ __all__ = ["FEW_PAIRS", "Companions"]
 
 FEW_PAIRS = 10_000
 """Number of training pairs below which marks of errors are of doubtful precision."""
-_MAX_PAIRS = 50_000
 _MAX_WORDS = 200
 
 _log = logging.getLogger(__name__)
@@ -41,10 +40,12 @@ class Companions:
     Attributes:
         directory: The model directory.
         num_threads: Number of threads. 0 uses all processors.
+        max_pairs: Maximum number of training pairs that are read.
     """
 
     directory: Path
     num_threads: int = 0
+    max_pairs: int = 50_000
 
     @classmethod
     def of(cls, models: Iterable[Any], num_threads: int = 0) -> "Companions | None":
@@ -115,7 +116,7 @@ class Companions:
     def _pairs(self) -> Iterator[tuple[str, str]]:
         """Yield the first pairs of the training text, without very long ones."""
         corpora = load_config(self.directory).data.train
-        pairs = islice(chain.from_iterable(map(read_pairs, corpora)), _MAX_PAIRS)
+        pairs = islice(chain.from_iterable(map(read_pairs, corpora)), self.max_pairs)
         for source, target in pairs:
             if max(source.count(" "), target.count(" ")) < _MAX_WORDS:
                 yield source, target
