@@ -44,6 +44,9 @@ import shape_checks  # noqa: E402
 hypothesis.settings.register_profile("untimed", hypothesis.settings(), deadline=None)
 hypothesis.settings.load_profile("untimed")
 
+# Only a loss of power needs it; the order of the writes is tested in `faults`, in processes that keep it.
+os.fsync = lambda descriptor: None
+
 # Each call of a command would inspect the functions of all commands again.
 typer.testing._get_command = functools.cache(typer.main.get_command)
 
