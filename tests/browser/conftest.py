@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""The first one renders pages in less than half of the processor time of the others."""
+"""The first one renders pages in less than half of the processor time of Chromium."""
 SLOW = 15_000  # timeout in milliseconds, long enough for a busy machine
 
 

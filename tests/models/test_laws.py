@@ -164,33 +164,29 @@ def test_gradient_of_every_layer_matches_finite_differences(name) -> None:
     attends = any(bool((weights != 0).any()) for weights in model(data).cross_attentions)
     generator = torch.Generator().manual_seed(2)
     seen: set[int] = set()
-    labels, moved, found = [], [], 0.0
-    modules = [(label, one) for label, one in model.named_modules() if list(one.parameters(recurse=False))]
-    for number, (label, module) in enumerate(modules):
+    for label, module in model.named_modules():
         own = [p for p in module.parameters(recurse=False) if id(p) not in seen]
         seen |= {id(p) for p in own}
+        if not own:
+            continue
         directions = [torch.randn(p.shape, dtype=p.dtype, generator=generator) for p in own]
-        if own and isinstance(module, torch.nn.Embedding):
+        if isinstance(module, torch.nn.Embedding):
             directions[0][0] = 0  # the padding embedding is constant
+        expected, found = 0.0, 0.0
         for parameter, direction in zip(own, directions, strict=True):
             # Without attention to the source, its parameters have no gradient. Neither have hard selections.
             assert parameter.grad is not None or not attends or model.reward, f"{label} has no gradient"
             if parameter.grad is not None:
                 found += float((parameter.grad * direction).sum())
-        labels.append(label)
-        moved += zip(own, directions, strict=True)
-        # Central differences along one random direction per four modules.
-        if len(labels) == 4 or number == len(modules) - 1:
-            expected = 0.0
-            with torch.no_grad():
-                for sign in (1, -1):
-                    _move(moved, sign * 1e-6)
-                    expected += sign * float(loss()) / 2e-6
-                    _move(moved, -sign * 1e-6)
-            assert found == pytest.approx(expected, rel=2e-4, abs=1e-6), labels
-            labels, moved, found = [], [], 0.0
+        # Central differences along one random direction per module.
+        with torch.no_grad():
+            for sign in (1, -1):
+                _move(own, directions, sign * 1e-6)
+                expected += sign * float(loss()) / 2e-6
+                _move(own, directions, -sign * 1e-6)
+        assert found == pytest.approx(expected, rel=2e-4, abs=1e-6), label
 
 
-def _move(moved, step: float) -> None:
-    for parameter, direction in moved:
+def _move(parameters, directions, step: float) -> None:
+    for parameter, direction in zip(parameters, directions, strict=True):
         parameter += step * direction
