@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -45,6 +46,28 @@ devices = pytest.mark.parametrize(
 
 # A GPU computes 0 / 0 and log 0 silently. NumPy, which the interpreter uses, warns.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _language_patched_once() -> Iterator[None]:
+    """Patch Triton's language only at the first call of a device function.
+
+    The interpreter does so at each call, which takes half of the time. A launch patches the language of its
+    kernel and restores it. The other patches, of the first call of a device function, are never restored.
+    """
+    from triton.runtime.interpreter import InterpretedFunction
+
+    original, called = InterpretedFunction.__call__, set()
+
+    def call(self: InterpretedFunction, *args: Any, **kwargs: Any) -> Any:
+        if self in called:
+            return self.rewrite()(*args, **kwargs)
+        called.add(self)
+        return original(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(InterpretedFunction, "__call__", call)
+        yield
 
 
 def answers(version: str, device: str, map: Callable[..., torch.Tensor], operands: tuple, options: dict):
