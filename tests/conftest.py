@@ -7,6 +7,7 @@ kinds of packages are not checked: `kernels` (the hook breaks compiled kernels),
 doubles), and packages whose signatures contain no shapes.
 """
 
+import atexit
 import functools
 import gc
 import os
@@ -74,12 +75,11 @@ import torch  # noqa: E402
 def pytest_collection_finish() -> None:
     """Exempt the imported modules from garbage collection, which would read all of them each time."""
     gc.freeze()
+    # Most objects are destroyed without it, and the heap is large.
+    gc.set_threshold(20_000, 10, 20)
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """Let the interpreter destroy these modules, because some libraries warn of objects that remain."""
-    gc.unfreeze()
+    # The interpreter destroys these modules, because some libraries warn of objects that remain.
+    atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(autouse=True)
