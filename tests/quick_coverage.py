@@ -1,8 +1,16 @@
 """Quick training of coverage models, for tests that do not measure their quality on real text."""
 
+from itertools import islice
+from pathlib import Path
+
 import pytest
 
 from regard.alignment.bayes_sampler import BayesConfig
+from regard.analysis.coverage.model import ErrorModel
+from regard.analysis.coverage.model_files import save_coverage_model
+from regard.analysis.coverage.text import WordPair
+from regard.phrasebook import generate
+from shared_files import shared_directory
 
 EFFORT = 0.1
 
@@ -12,3 +20,15 @@ def train_quickly(patch: pytest.MonkeyPatch, examples: int = 600) -> None:
     own = BayesConfig.passes
     patch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", examples)
     patch.setattr(BayesConfig, "passes", lambda self, pairs: own(BayesConfig(effort=EFFORT), pairs))
+
+
+def phrasebook_model(factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a coverage model of 800 pairs of the phrasebook, which is trained once."""
+
+    def build(directory: Path) -> None:
+        pairs = [WordPair(tuple(one.source), tuple(one.target)) for one in islice(generate(1), 800)]
+        with pytest.MonkeyPatch.context() as patch:
+            train_quickly(patch, 800)
+            save_coverage_model(ErrorModel.train(pairs, num_threads=1), directory)
+
+    return shared_directory(factory, "phrasebook-coverage", build)

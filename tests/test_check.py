@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import regard
-from quick_coverage import train_quickly
+from quick_coverage import phrasebook_model
 from regard.analysis.coverage.base import Detector, PairScores, SentenceError
 from regard.analysis.coverage.corruptions import CORRUPTIONS
-from regard.analysis.coverage.model import CoverageModelConfig
 from regard.analysis.coverage.text import WordPair, split_line
 from regard.errors import DataError, PluginError, UsageError
 from regard.phrasebook import generate
@@ -24,12 +23,8 @@ def phrases(count: int, seed: int) -> tuple[list[str], list[str]]:
 
 
 @pytest.fixture(scope="module")
-def model() -> regard.CoverageModel:
-    # IBM Model 1 and few examples are enough for the tests, and train in seconds.
-    with pytest.MonkeyPatch.context() as patch:
-        train_quickly(patch)
-        config = CoverageModelConfig(aligner="ibm1")
-        return regard.CoverageModel.train(*phrases(800, 1), config, num_threads=1)
+def model(tmp_path_factory: pytest.TempPathFactory) -> regard.CoverageModel:
+    return regard.CoverageModel.load(phrasebook_model(tmp_path_factory))
 
 
 @pytest.fixture(scope="module")

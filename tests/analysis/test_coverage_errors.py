@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
-from quick_coverage import train_quickly
+from quick_coverage import phrasebook_model
 from regard.analysis.coverage.base import DETECTORS, DetectionInput, Detector, PairScores, build_detector
 from regard.analysis.coverage.corruptions import (
     CORRUPTIONS,
@@ -43,10 +43,8 @@ def area_under_curve(labels: np.ndarray, scores: np.ndarray) -> float:
 
 
 @pytest.fixture(scope="module")
-def model() -> ErrorModel:
-    with pytest.MonkeyPatch.context() as patch:
-        train_quickly(patch, 800)
-        return ErrorModel.train(phrases(800, 1)[0], num_threads=1)
+def model(tmp_path_factory: pytest.TempPathFactory) -> ErrorModel:
+    return load_coverage_model(phrasebook_model(tmp_path_factory))
 
 
 @pytest.mark.parametrize(

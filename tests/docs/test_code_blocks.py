@@ -16,11 +16,11 @@ import doc_blocks
 import pytest
 import site_examples
 from docs_world import build_world
-from filelock import FileLock
 
 from regard.config import from_dict
 from regard.pretrain import PretrainConfig
 from regard.run_config import RunConfig
+from shared_files import shared_directory
 from warm_python import warm_python
 
 HERE = Path(__file__).parent
@@ -53,15 +53,7 @@ CONFIGURED = [name for name in PAGES if page_blocks(name, "toml")]
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of files and models, which the first process builds for all."""
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    with FileLock(shared / "docs-world.lock"):
-        directory = shared / "docs-world"
-        if not directory.is_dir():
-            build_world(shared / "docs-world.partial")
-            (shared / "docs-world.partial").rename(directory)
-    return directory
+    return shared_directory(tmp_path_factory, "docs-world", build_world)
 
 
 def run_blocks(
