@@ -206,7 +206,11 @@ class TrainStep:
         weight = 1.0 if len(share) else 0.0
         batch = self.data.batch(share if len(share) else rows[:1])
         seed = noise_seed(self.seed, self.state.progress.step + 1, micro, processes.rank)
-        torch.manual_seed(seed)
+        if processes.device.type == "cpu":
+            torch.default_generator.manual_seed(seed)
+        else:
+            # On a CPU, this would also store tracebacks for other devices, for up to half a millisecond.
+            torch.manual_seed(seed)
         # `no_sync` has no effect on the exchange unless it encloses the forward pass as well.
         with self._gradient_sync(last):
             with add_error_location(self.data, batch), autocast(processes.device, config.precision):
