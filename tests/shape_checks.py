@@ -14,6 +14,7 @@ import threading
 import types
 from collections.abc import Callable, Hashable
 from itertools import chain, islice
+from operator import attrgetter
 from typing import Any
 
 import jaxtyping
@@ -45,7 +46,7 @@ def _jaxtyped(original: Callable[..., Any], *, typechecker: Any) -> Callable[[An
         if not inspect.isclass(part):
             return _remember(part, original(typechecker=typechecker), _passed_calls(part))
         if "__dataclass_fields__" in vars(part):
-            part.__init__ = _remember(part.__init__, original(typechecker=typechecker), set())
+            part.__init__ = _remember(part.__init__, original(typechecker=typechecker), {})
         return part
 
     return decorate
@@ -60,18 +61,21 @@ def _has_shape(part: Any) -> bool:
     return any(_SHAPE.search(str(one)) for one in getattr(part, "__annotations__", {}).values())
 
 
-_PASSED: dict[int, tuple[types.CodeType, set[Hashable]]] = {}
+_Passed = dict[Hashable, set[Hashable]]
+"""The results that have passed, for each combination of arguments that has passed."""
+
+_PASSED: dict[int, tuple[types.CodeType, _Passed]] = {}
 
 
-def _passed_calls(function: Any) -> set[Hashable]:
+def _passed_calls(function: Any) -> _Passed:
     """Return the calls of a function that have passed, which all closures of one `def` share."""
     # Code objects of different functions can be equal, so the key is the identity. It is not used again while
     # the dictionary holds the code.
     code = function.__code__
-    return _PASSED.setdefault(id(code), (code, set()))[1]
+    return _PASSED.setdefault(id(code), (code, {}))[1]
 
 
-def _remember(function: Any, check: Callable[[Any], Any], passed: set[Hashable]) -> Any:
+def _remember(function: Any, check: Callable[[Any], Any], passed: _Passed) -> Any:
     """Return a function that checks only those calls of `function` that differ from the passed ones."""
     results, lock = [], threading.Lock()
 
@@ -94,16 +98,16 @@ def _remember(function: Any, check: Callable[[Any], Any], passed: set[Hashable])
         given = tuple([DESCRIBE[type(value)](value) for value in args])
         if kwargs:
             given += *kwargs, *(DESCRIBE[type(value)](value) for value in kwargs.values())
-        if given not in passed:
+        if (known := passed.get(given)) is None:
             result = checked()(*args, **kwargs)
-            passed.update((given, (given, DESCRIBE[type(result)](result))))
+            passed.setdefault(given, set()).add(DESCRIBE[type(result)](result))
             return result
         result = function(*args, **kwargs)
-        if (both := (given, DESCRIBE[type(result)](result))) not in passed:
+        if (described := DESCRIBE[type(result)](result)) not in known:
             with lock:
                 results.append(result)
                 checked_result()(*args, **kwargs)
-            passed.add(both)
+            known.add(described)
         return result
 
     return call
@@ -114,7 +118,7 @@ class _Describers(dict[type, Callable[[Any], Hashable]]):
 
     def __missing__(self, kind: type) -> Callable[[Any], Hashable]:
         if issubclass(kind, torch.Tensor | np.ndarray):
-            found = _describe_array
+            found = attrgetter("__class__", "dtype", "shape")
         elif issubclass(kind, tuple | list):
             found = _describe_sequence
         elif issubclass(kind, dict):
@@ -129,10 +133,6 @@ class _Describers(dict[type, Callable[[Any], Hashable]]):
 
 
 DESCRIBE = _Describers()
-
-
-def _describe_array(value: Any) -> Hashable:
-    return type(value), value.dtype, value.shape
 
 
 def _describe_exactly(value: Any) -> Hashable:
