@@ -86,7 +86,10 @@ def take_check(new_page: NewPage, model: Path, corpus: Path, directory: Path, ou
 
 
 def take_comparison(new_page: NewPage, report: Path, output: Path) -> None:
-    """Take a picture of a short sentence in which only the first of two systems drops and repeats words."""
+    """Take a picture of a short sentence in which only the first of two systems repeats words.
+
+    The detector of the page must find an error in its translation.
+    """
     page = new_page()
     page.goto(report.as_uri())
     data = json.loads(page.locator("#data").text_content() or "")
@@ -96,8 +99,9 @@ def take_comparison(new_page: NewPage, report: Path, output: Path) -> None:
         errors = len(second.get("dropped") or []) + len(second.get("repeated") or [])
         words = sentence["reference_words"], second["target_words"]
         good = not errors and SequenceMatcher(None, *words, autojunk=False).ratio() > 0.8
+        found = max(first["check"]["probabilities"].values()) >= data["check"]["threshold"]
         dropped, repeated = (len(first.get(name) or []) for name in ("dropped", "repeated"))
-        shown = good and len(words[0]) <= MAX_COMPARED_WORDS and dropped and repeated
+        shown = good and found and len(words[0]) <= MAX_COMPARED_WORDS and repeated
         return dropped + repeated if shown else 0
 
     line = max(data["sentences"], key=errors_of_first)["line"]
