@@ -7,15 +7,11 @@ process that started the job. The job ends when that process ends, because it wo
 train in a directory that a second run of the parent uses.
 """
 
-import ctypes
 import dataclasses
 import json
 import logging
-import os
 import platform
-import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +20,7 @@ from typing import Any
 import torch
 
 from regard import __version__
+from regard.child_processes import exit_with_parent
 from regard.config import from_dict
 from regard.data.files import write_atomic
 from regard.errors import RegardError
@@ -42,9 +39,6 @@ from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import TrainingResult
 
 __all__ = ["run"]
-
-PR_SET_PDEATHSIG = 1
-"""The constant of `linux/prctl.h` for a signal at the death of the parent."""
 
 _log = logging.getLogger(__name__)
 
@@ -157,27 +151,10 @@ def _device(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def _exit_with_parent(parent: int) -> None:
-    """Have this process killed when its parent ends; its run can be resumed from the last checkpoint."""
-    # prctl exists on Linux only; elsewhere a thread polls the id of the parent.
-    control = getattr(ctypes.CDLL(None), "prctl", None)
-    if control is None or control(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    elif os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)  # the parent ended before prctl was called
-
-
-def _watch(parent: int) -> None:
-    """Check every second whether the parent has ended."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def _main() -> int:
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     if len(sys.argv) > 2:
-        _exit_with_parent(int(sys.argv[2]))
+        exit_with_parent(int(sys.argv[2]))
     try:
         stopped = run(TableJob.read(Path(sys.argv[1])))
     except RegardError as error:

@@ -1,18 +1,16 @@
 """Parallel execution of the jobs of a table, each in its own process with its own log file."""
 
-import contextlib
 import logging
 import os
-import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.pointer_actions import write_action_tables
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
+from regard.child_processes import interrupt_on_signals, start_module, stop_processes
 from regard.config import from_dict
 from regard.cpu_threads import num_available_cpus
 from regard.data.corpus import CorpusConfig
@@ -66,7 +64,7 @@ def run_jobs(
         return
     running: dict[subprocess.Popen[bytes], tuple[TableJob, float]] = {}
     failed: dict[str, str] = {}
-    with _interrupt_on_signals():
+    with interrupt_on_signals():
         try:
             # Parallel jobs would otherwise each create the same files at the same time.
             _create_shared_files(waiting, text, report)
@@ -89,7 +87,7 @@ def run_jobs(
                     else:
                         report(f"{job.name}: done after {(time.monotonic() - start) / 60:.1f} min")
         except KeyboardInterrupt:
-            _stop(running)
+            stop_processes(running)
             raise
     if failed:
         raise JobsFailedError("\n".join(["some runs failed:", *failed.values()]))
@@ -151,48 +149,8 @@ def _last_line(job: TableJob) -> str:
 
 
 def _start(job: TableJob) -> "subprocess.Popen[bytes]":
-    """Start a job in its own session, so that Ctrl-C reaches it only through this process, and once."""
     log = _log_path(job)
     log.parent.mkdir(parents=True, exist_ok=True)
     description = log.with_suffix(".job.json")
     job.write(description)
-    environment = dict(os.environ)
-    threads = job.config["num_threads"]
-    # OpenMP and Numba read their number of threads at the start of the process only.
-    if threads:
-        environment |= {"OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads)}
-    with open(log, "ab") as file:
-        return subprocess.Popen(
-            # `-P` keeps the current directory out of the import path.
-            [sys.executable, "-P", "-m", "regard.reproduce.job", str(description), str(os.getpid())],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,
-        )
-
-
-def _stop(running: "dict[subprocess.Popen[bytes], tuple[TableJob, float]]") -> None:
-    """Send SIGTERM to the running jobs, which then save their state, and wait for them."""
-    for process in running:
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-    for process in running:
-        process.wait()
-
-
-@contextlib.contextmanager
-def _interrupt_on_signals() -> Iterator[None]:
-    """Return a context in which SIGTERM and SIGHUP act like Ctrl-C; under `nohup` SIGHUP stays ignored."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return start_module("regard.reproduce.job", [str(description)], log, job.config["num_threads"])

@@ -20,7 +20,8 @@ from regard.reporting.page import Report, render
 from regard.reporting.systems import SentenceResult
 from regard.results import Result
 from regard.tour.report import collect_report, system_scores
-from regard.tour.runner import SYSTEMS, Costs, ProgressFactory, Tour, TourSystem
+from regard.tour.runner import SYSTEMS, ProgressFactory, Tour
+from regard.tour.side_by_side import train_side_by_side
 
 __all__ = ["QUICKSTART_SYSTEMS", "Example", "QuickstartResult", "run_quickstart"]
 
@@ -107,7 +108,8 @@ def run_quickstart(
 ) -> QuickstartResult:
     """Write the built-in corpus, train two models on it, translate the test text and compare them.
 
-    A second call resumes an interrupted training, and reuses trained models.
+    The models are trained at the same time if there are two processors and no GPU. A second call resumes an
+    interrupted training, and reuses trained models.
 
     Args:
         output_dir: The directory of all files.
@@ -122,11 +124,10 @@ def run_quickstart(
     on_stage("1. Corpus: German-English sentence pairs with gold word links")
     tour = Tour(directory, SIZES, OVERRIDES)
     tour.write_corpus()
-    costs: dict[TourSystem, Costs] = {}
-    for number, system in enumerate(QUICKSTART_SYSTEMS, 2):
-        on_stage(f"{number}. Model with {_KINDS[system.name]}, {system.citation}")
-        costs[system] = tour.train(system, progress)
-    on_stage("4. Translation of the test set and comparison")
+    on_stage("2. Two models: soft attention, and attention bounded by fertilities")
+    train_side_by_side(tour, QUICKSTART_SYSTEMS, progress)
+    costs = {system: tour.train(system, progress) for system in QUICKSTART_SYSTEMS}
+    on_stage("3. Translation of the test set and comparison")
     report = collect_report(tour, costs, track, "Quickstart: soft and constrained attention")
     # The costs of two models of the same size are left to `regard tour`.
     report = replace(report, columns={})
@@ -150,9 +151,6 @@ def run_quickstart(
     )
     elapsed = time.monotonic() - start
     return QuickstartResult(systems, dict(report.scores.signatures), path, elapsed, _find_example(report))
-
-
-_KINDS = {"soft": "soft attention", "constrained": "attention bounded by fertilities"}
 
 
 def _find_example(report: Report) -> Example | None:

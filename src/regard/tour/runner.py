@@ -187,6 +187,10 @@ class Tour:
         """Return the model directory of a system."""
         return self.output_dir / "models" / system.name
 
+    def costs_file(self, system: TourSystem) -> Path:
+        """Return the path of the costs of a system, which are written last."""
+        return self.model_dir(system).with_suffix(".json")
+
     def write_corpus(self) -> None:
         """Write the built-in corpus."""
         write_splits(self.output_dir / "corpus", dict(self.sizes), seed=1)
@@ -217,8 +221,8 @@ class Tour:
             ConfigError: if the directory contains a run with other options; the message names them.
             DataError: if the file of the costs is damaged.
         """
-        # The costs are written last: a system without them is measured again.
-        directory, costs_file = self.model_dir(system), self.model_dir(system).with_suffix(".json")
+        # A system without costs is measured again.
+        directory, costs_file = self.model_dir(system), self.costs_file(system)
         remove_leftovers(costs_file.parent)
         config = self.config(system)
         result = train(config, directory, progress)
