@@ -12,11 +12,21 @@ import functools
 import gc
 import os
 
-import hypothesis
 import pytest
-import typer.testing
 
 from regard.cpu_threads import configure_threads, num_available_cpus
+
+CHECKED_PACKAGES = (
+    "functional",
+    "layers",
+    "attention",
+    "data.batch",
+    "metrics",
+    "models",
+    "generation",
+    "plotting",
+    "reporting",
+)
 
 MAX_WORKERS = 8
 """Each worker needs about 1.5 GB of memory."""
@@ -28,48 +38,37 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(num_available_cpus(), MAX_WORKERS) if whole else 0
 
 
-# The OpenMP settings take effect only before torch is imported, so the command line does the same. A worker
-# has one processor.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-configure_threads()
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare this process for tests, unless it only distributes them, which needs no PyTorch."""
+    if "PYTEST_XDIST_WORKER" not in os.environ and config.getoption("numprocesses", 0):
+        return
+    # The OpenMP settings take effect only before torch is imported, so the command line does the same. A
+    # worker has one processor.
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+    configure_threads()
+    # Modules are imported until all tests are collected, and nearly all of these objects remain.
+    gc.disable()
 
-# Modules are imported until all tests are collected, and nearly all of these objects remain.
-gc.disable()
+    import hypothesis
+    import torch
+    import typer.testing
 
-import torch  # noqa: E402
+    import shape_checks
 
-import shape_checks  # noqa: E402
-
-# Compilation at the first call and other work on the machine make the time of an example arbitrary.
-hypothesis.settings.register_profile("untimed", hypothesis.settings(), deadline=None)
-hypothesis.settings.load_profile("untimed")
-
-# Only a loss of power needs it; the order of the writes is tested in `faults`, in processes that keep it.
-os.fsync = lambda descriptor: None
-
-# Each call of a command would inspect the functions of all commands again.
-typer.testing._get_command = functools.cache(typer.main.get_command)
-
-# Triton reads this setting when it is first imported, which other tests may do before those of its kernels.
-if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")
-
-if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
-    packages = (
-        "functional",
-        "layers",
-        "attention",
-        "data.batch",
-        "metrics",
-        "models",
-        "generation",
-        "plotting",
-        "reporting",
-    )
-    shape_checks.install([f"regard.{package}" for package in packages])
-
-import torch  # noqa: E402
+    # Compilation at the first call and other work on the machine make the time of an example arbitrary.
+    hypothesis.settings.register_profile("untimed", hypothesis.settings(), deadline=None)
+    hypothesis.settings.load_profile("untimed")
+    # Only a loss of power needs it; the order of the writes is tested in `faults`, in processes that keep it.
+    os.fsync = lambda descriptor: None
+    # Each call of a command would inspect the functions of all commands again.
+    typer.testing._get_command = functools.cache(typer.main.get_command)
+    # Triton reads this setting when it is first imported, which other tests may do before those of its
+    # kernels.
+    if not torch.cuda.is_available():
+        os.environ.setdefault("TRITON_INTERPRET", "1")
+    if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
+        shape_checks.install([f"regard.{package}" for package in CHECKED_PACKAGES])
 
 
 def pytest_collection_finish() -> None:
@@ -84,6 +83,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
+    import torch
+
     # `torch.manual_seed` also stores a traceback for each kind of device that may be initialized later.
     seed = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
     seed(0)
@@ -92,6 +93,8 @@ def _seeded() -> None:
 @pytest.fixture
 def exact_int8() -> None:
     """Skip the test if the processor has no exact 8-bit integer matrix multiplication and int8 is refused."""
+    import torch
+
     from regard.errors import DeviceError
     from regard.kernels.matmul import check_int8
 
