@@ -73,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """Exempt the imported modules from garbage collection, which would read all of them each time."""
+    gc.collect()  # an unclosed file of a module is an error, as of a test
     gc.freeze()
     # Most objects are destroyed without it, and the heap is large.
     gc.set_threshold(20_000, 10, 20)
