@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import regard
-from quick_coverage import phrasebook_model
+from quick_coverage import phrasebook_model, train_quickly
 from regard.analysis.coverage.base import Detector, PairScores, SentenceError
 from regard.analysis.coverage.corruptions import CORRUPTIONS
+from regard.analysis.coverage.model import CoverageModelConfig
 from regard.analysis.coverage.text import WordPair, split_line
 from regard.errors import DataError, PluginError, UsageError
 from regard.phrasebook import generate
@@ -48,6 +49,13 @@ def test_detectors_find_synthetic_errors(model, damaged, detector, error, least)
             (one.omitted, one.source_words), (one.added, one.target_words), (one.repeated, one.target_words),
         ):  # fmt: skip
             assert len(words) in (0, len(spans)) and np.all((words >= 0) & (words <= 1))
+
+
+def test_model_with_another_aligner_finds_omissions(damaged, monkeypatch) -> None:
+    train_quickly(monkeypatch, 300)
+    trained = regard.CoverageModel.train(*phrases(800, 1), CoverageModelConfig(aligner="ibm1"), num_threads=1)
+    found = regard.check(damaged.sources, damaged.translations, checker=trained, num_threads=1)
+    assert found.evaluate(damaged.labels, num_bootstrap_samples=10).estimate("omission", "auroc").value > 0.9
 
 
 @pytest.mark.parametrize("detector", ["combined", "alignment"])

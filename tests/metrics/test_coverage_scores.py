@@ -26,7 +26,7 @@ SYSTEMS = ("softmax", "sparsemax", "csoftmax", "csparsemax")
 
 # A small vocabulary makes repetitions frequent.
 sentences = st.lists(st.sampled_from("abc"), max_size=8)
-# One draw of bytes takes a tenth of the time of a draw for each position.
+# One draw of bytes is faster than a draw for each position.
 links = st.binary(max_size=10).map(lambda found: frozenset(divmod(one % 36, 6) for one in found))
 
 
