@@ -32,8 +32,9 @@ from regard.analysis.coverage.corruptions import Corruption, CorruptionConfig, c
 from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.posteriors import TextPosteriors
-from regard.analysis.coverage.text import WordPair, split_pairs, word_spans
+from regard.analysis.coverage.text import WordPair, split_pairs
 from regard.data.links import Links
+from regard.data.words import word_spans
 from regard.phrasebook import generate
 
 ERRORS: dict[Corruption, CoverageError] = {

@@ -113,6 +113,17 @@ def numbered(*texts):
     return enumerate_lines(texts)
 
 
+@pytest.mark.parametrize("control", ["\0", "\x1b", "\x85"])
+def test_control_characters_are_spaces_as_in_files(model, control, tmp_path):
+    text = f"der{control}Hund"
+    (tmp_path / "text").write_text(f"{text}\n")
+    results = [model.translate(text), model.translate("der Hund"), model.translate(tmp_path / "text")[0]]
+    assert len({(result.text, result.score, *result.source_tokens) for result in results}) == 1
+    scores = [regard.evaluate([line], ["der Hund"]).scores["bleu"] for line in (text, "der Hund")]
+    assert scores[0] == scores[1]
+    assert regard.check([text], [text], detector="repetition").sentences[0].source == "der Hund"
+
+
 def test_list_of_texts_gives_list_of_results_in_order(model):
     texts = ["g f e", "", TEXT, "a"]
     results = model.translate(iter(texts))

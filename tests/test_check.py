@@ -12,7 +12,8 @@ from quick_coverage import phrasebook_model, train_quickly
 from regard.analysis.coverage.base import Detector, PairScores, SentenceError
 from regard.analysis.coverage.corruptions import CORRUPTIONS
 from regard.analysis.coverage.model import CoverageModelConfig
-from regard.analysis.coverage.text import WordPair, split_line
+from regard.analysis.coverage.text import WordPair
+from regard.data.words import split_line
 from regard.errors import DataError, PluginError, UsageError
 from regard.phrasebook import generate
 

@@ -1,6 +1,7 @@
 """Detection of coverage errors: exact synthetic labels, edge cases, and known errors in the phrasebook."""
 
 import json
+import unicodedata
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
@@ -23,7 +24,8 @@ from regard.analysis.coverage.features import best_run
 from regard.analysis.coverage.logistic import LogisticRegression
 from regard.analysis.coverage.model import CoverageModelConfig, ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
-from regard.analysis.coverage.text import WordPair, split_line, split_pairs
+from regard.analysis.coverage.text import WordPair, split_pairs
+from regard.data.words import is_word, split_line
 from regard.errors import ConfigError, DataError, UsageError
 from regard.phrasebook import generate
 from regard.testing import check_detector
@@ -202,7 +204,7 @@ def test_unknown_words_change_neither_labels_nor_lengths() -> None:
             for before, after in zip(getattr(old.pair, side), getattr(new.pair, side), strict=True):
                 counts["words"] += 1
                 if after != before:
-                    assert len(after) == len(before) and before.isalnum() and after.isalnum()
+                    assert len(after) == len(before) and is_word(before) and is_word(after)
                     assert after not in known
                     counts["unknown"] += 1
                     unknown[side].add(after)
@@ -248,7 +250,58 @@ def test_best_run_equals_enumeration(values) -> None:
     assert best_run(np.array(values)) == pytest.approx(max([0.0, *sums]), abs=1e-9)
 
 
-def test_lines_are_split_into_words_of_every_script() -> None:
+def test_pairs_contain_the_words_of_their_lines() -> None:
     assert split_line("Don't stop, Anna-Lena!") == ("Don", "'", "t", "stop", ",", "Anna", "-", "Lena", "!")
-    assert split_line("京都は3月") == ("京", "都", "は", "3", "月")
     assert split_pairs(["A b"], [""]) == [WordPair(("A", "b"), ())]
+
+
+def repetition(target: str) -> float:
+    (scores,) = build_detector("repetition", DetectionInput()).detect(split_pairs(["x y z"], [target]))
+    return scores.sentence["repetition"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("谢谢", "妈妈和爸爸", "いい", "いろいろな人", "กรรม", "မြန်မြန်", "天天向上"),
+        *("मेरे मामा रोटी खाते हैं", "वह धीरे धीरे चलता है", "বার বার", "آہستہ آہستہ", "천천히 천천히 가"),
+    ],
+)
+def test_doubled_characters_and_reduplicated_words_are_no_repetitions(target: str) -> None:
+    assert repetition(target) < 0.1
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "the the",
+        "Ma\u0308dchen M\u00e4dchen",
+        "धीरे धीरे धीरे",
+        "मेरा नाम मेरा नाम",
+        "我们的我们的",
+        "哈哈哈哈",
+        "ธรรมธรรมธรรม",
+    ],
+)
+def test_further_copies_and_copied_phrases_are_repetitions(target: str) -> None:
+    assert repetition(target) == 0.9
+
+
+def test_encoding_of_letters_does_not_change_a_check(model) -> None:
+    pairs = [
+        ("Das Mädchen schläft .", "The girl sleeps ."),
+        ("Später fährt sie nach Köln .", "Später fährt sie ."),
+    ]
+    plain, *others = (
+        model.scores(
+            model.collect(split_pairs(*zip(*((change(s), change(t)) for s, t in pairs), strict=True)))
+        )
+        for change in (
+            str,
+            lambda line: unicodedata.normalize("NFD", line),
+            lambda line: line.replace("ä", "\u00adä"),
+        )
+    )
+    for scores in others:
+        for ours, theirs in zip(plain, scores, strict=True):
+            assert ours.sentence == theirs.sentence

@@ -17,6 +17,7 @@ from regard.data.batch import BatchConfig
 from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
 from regard.data.vocabulary import EOS, UNK
+from regard.data.whitespace import normalize_whitespace
 from regard.errors import DataError
 
 
@@ -218,7 +219,7 @@ def test_real_captions_are_restored_after_preparing(tmp_path):
     prepared = prepare_data(from_dict(DataConfig, data), tmp_path / "prepared")
     split = prepared.split("valid")
     for row, line in enumerate(split.raw_lines()[0][:300]):
-        assert prepared.text.source.decode(split.example(row)[0].tolist()) == " ".join(line.split())
+        assert prepared.text.source.decode(split.example(row)[0].tolist()) == normalize_whitespace(line)
 
 
 def test_unknown_tokens_and_characters_are_reported_per_split(data, caplog):

@@ -65,6 +65,36 @@ def test_words_in_the_vocabulary_are_not_split():
     assert convert_format("Plan B.", form, {"Plan", "B", "B."}.__contains__) == "Plan B."
 
 
+@pytest.mark.parametrize(
+    ("plain", "tokenized"),
+    [
+        ("I use C++, we don't.", "I use C++ , we don't ."),
+        ('"(C++)": 50%!', '" ( C++ ) " : 50% !'),
+        ("We don't? 50%, C++.", "We don't ? 50% , C++ ."),
+        ("\u201cDon't\u201d, I use \u00ab50%\u00bb.", "\u201c Don't \u201d , I use \u00ab 50% \u00bb ."),
+        ("I use 10\u00a0000, we use 7\u202f000.", "I use 10\u00a0000 , we use 7\u202f000 ."),
+        ("C+, use.", "C + , use ."),  # not in the vocabulary, so the rules of Moses apply
+    ],
+)
+def test_words_of_the_vocabulary_are_not_split_when_marks_touch_them(plain, tokenized):
+    known = {"I", "use", "we", "We", "C++", "don't", "Don't", "50%", "10\u00a0000", *'.,:!?()"'}
+    form = TextFormat(tokenized=True, language="en")
+    assert convert_format(plain, form, known.__contains__) == tokenized
+    assert convert_format(tokenized, form, known.__contains__) == tokenized
+
+
+def test_many_marks_around_a_word_take_little_time():
+    line = "(" * 20_000 + "C++" + ")" * 20_000
+    form = TextFormat(tokenized=True, language="en")
+    assert "C++" in convert_format(line, form, {"C++"}.__contains__).split()
+
+
+@pytest.mark.parametrize("line", ["मेरे मामा खाते हैं", "می\u200cخواهم به خانه", "Ma\u0308dchen"])
+def test_words_with_attached_marks_are_words_without_punctuation(line):
+    form = TextFormat(tokenized=True, language="en")
+    assert convert_format(line, form, {"."}.__contains__) == line
+
+
 def test_french_spaced_punctuation_does_not_imply_tokenized_text():
     french = TextFormat(tokenized=True, language="fr")
     known = {"oui", "ça", "va", "?", ","}.__contains__

@@ -65,7 +65,7 @@ any_lines = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 @pytest.mark.parametrize("kind", ["words", "characters", "bpe-words"])
 def test_decoding_restores_the_line_up_to_white_space(kind, line):
     tokenizer = _cached(kind)
-    expected = " ".join(line.split()) if kind.startswith("sentencepiece") else normalize_whitespace(line)
+    expected = normalize_whitespace(line)
     assert tokenizer.decode(tokenizer.encode(line)) == expected
 
 
@@ -83,7 +83,24 @@ def test_sentencepiece_ids_restore_any_line_up_to_white_space(kind, line):
         side = TextSide(tokenizer, vocabulary)
         ids = side.encode(line)
         assert UNK not in ids
-        assert side.decode(ids) == " ".join(line.split())
+        assert side.decode(ids) == normalize_whitespace(line)
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u3000"])
+@pytest.mark.parametrize("kind", sorted(set(CONFIGS) - {"moses", "bpe"}))
+def test_spaces_that_are_not_ascii_are_part_of_a_word(kind, space):
+    tokenizer, line = _cached(kind), f"10{space}000  apples"
+    tokens = tokenizer.encode(line)
+    assert tokenizer.decode(tokens) == normalize_whitespace(line)
+    if not tokenizer.tokens_are_words:
+        assert tokenizer.word_ids(tokens)[-1] == 1  # the same number of words as in a file of links
+
+
+@pytest.mark.parametrize("control", ["\0", "\x1b", "\x85"])
+@pytest.mark.parametrize("kind", sorted(set(CONFIGS) - {"moses", "bpe"}))
+def test_control_characters_separate_words(kind, control):
+    tokenizer = _cached(kind)
+    assert tokenizer.decode(tokenizer.encode(f"a{control}b")) == "a b"
 
 
 def test_every_character_is_a_subword_token_except_in_very_large_scripts():

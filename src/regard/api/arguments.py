@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.analysis.inputs import ParallelText
-from regard.data.corpus import read_lines
+from regard.data.corpus import clean_line, read_lines
 from regard.data.text import TextSide
 from regard.errors import DataError, UsageError
 from regard.generation.analysis import tokens_to_words
@@ -48,7 +48,7 @@ def as_list(given: Any, name: str) -> list[Any]:
 
 
 def check_texts(given: Any, name: str) -> list[str]:
-    """Return the items as a list of strings that can be encoded as UTF-8.
+    """Return the items as a list of strings that can be encoded as UTF-8, cleaned as lines of a file are.
 
     Raises:
         UsageError: if an item is not such a string.
@@ -64,7 +64,7 @@ def check_texts(given: Any, name: str) -> list[str]:
             raise UsageError(
                 f"{name}: character {error.start + 1} of {text!r} is not valid Unicode"
             ) from None
-    return texts
+    return [clean_line(text)[0] for text in texts]
 
 
 def as_texts(given: Iterable[Any], name: str) -> list[str]:

@@ -23,12 +23,13 @@ from regard.analysis.coverage.corruptions import (
 )
 from regard.analysis.coverage.labels import LineLabels, format_labels
 from regard.analysis.coverage.posteriors import TextPosteriors
-from regard.analysis.coverage.text import WordPair, split_line, split_pairs, word_spans
+from regard.analysis.coverage.text import WordPair, split_pairs
 from regard.api.arguments import TextSource, as_list, read_parallel
 from regard.api.check import CoverageModel
 from regard.config import from_dict
 from regard.data.files import write_atomic
 from regard.data.links import Links
+from regard.data.words import split_line, word_spans
 from regard.results import Result
 
 __all__ = ["CorruptedText", "corrupt"]

@@ -9,7 +9,6 @@ removing them would join words and keeping them would add them to the vocabulary
 import gzip
 import io
 import logging
-import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ from regard.data.tokenizers.base import TokenizerConfig, check_joint_tokenizers
 from regard.data.tokenizers.pretrained import PretrainedTokenizerConfig
 from regard.data.tokenizers.prompt import PromptTokenizerConfig
 from regard.data.tokenizers.words import WordsConfig
-from regard.data.whitespace import split_whitespace
+from regard.data.whitespace import CONTROL_CHARACTERS, split_whitespace
 from regard.errors import DataError
 
 __all__ = [
@@ -39,7 +38,6 @@ __all__ = [
 ]
 
 _log = logging.getLogger(__name__)
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 MAX_LINE_BYTES = 1 << 20
 """Maximum length of a line in bytes: 1 MiB. A small compressed file could contain a line of gigabytes."""
 _BOM = b"\xef\xbb\xbf"
@@ -203,7 +201,7 @@ def clean_line(text: str) -> tuple[str, int]:
     Returns:
         The text and the number of replaced characters.
     """
-    return _CONTROL.subn(" ", text.removesuffix("\n").removesuffix("\r"))
+    return CONTROL_CHARACTERS.subn(" ", text.removesuffix("\n").removesuffix("\r"))
 
 
 def _decode_line(raw: bytes, name: str, number: int, offset: int = 0) -> str:

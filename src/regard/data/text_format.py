@@ -5,8 +5,8 @@ it is lowercased, its vocabulary contains `hund` but not `Hund`. `prepare_data` 
 training text (`TextFormatDetector`) and stores it with the vocabularies (`TextFormat`). `TextSide.tokenize`
 then converts input lines (`convert_format`): words are lowercased, and the punctuation of plain lines is
 separated with the rules of Moses (Koehn et al., 2007). A word of the vocabulary is never changed: `Mr.`,
-`U.S.`, `don't`. A line that contains a full stop, a comma or another punctuation mark as a separate word is
-tokenized, and none of its words is split.
+`U.S.`, `don't`, also if other marks touch it: `(C++),`. A line that contains a full stop, a comma or another
+punctuation mark as a separate word is tokenized, and none of its words is split.
 """
 
 import re
@@ -16,7 +16,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from regard.config import configclass, option
-from regard.data.whitespace import split_whitespace
+from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
+from regard.data.words import joins_letters
 
 if TYPE_CHECKING:
     from sacremoses import MosesTokenizer
@@ -33,7 +34,9 @@ _ESCAPE = re.compile(r"&(?:apos|quot|amp|lt|gt|#91|#93|#124);")
 _END = _STOPS | frozenset('!?;:…"؛՝։።፣')
 _APOSTROPHES = "'’‘"
 _WHITESPACE = re.compile(r"\s+")
-_WORD = re.compile(r"\S+")
+_WORD = re.compile(f"[^{ASCII_WHITESPACE}]+")
+_MAX_OWN_MARKS = 3
+"""Number of marks at the start or end of a word that may be part of it, such as those of `C++`."""
 _MIN_LOWERCASE_WORDS = 100
 """Number of words in lower case, without a capital letter among them, from which a text is lowercased."""
 
@@ -102,7 +105,7 @@ def convert_format(line: str, text_format: TextFormat, in_vocabulary: Callable[[
 def _separate_punctuation(line: str, text_format: TextFormat, in_vocabulary: Callable[[str], bool]) -> str:
     """Separate the punctuation of a plain line as in a tokenized training text."""
     words = split_whitespace(line)
-    doubtful = {word for word in words if len(word) > 1 and not word.isalnum() and not in_vocabulary(word)}
+    doubtful = {word for word in words if len(word) > 1 and _has_mark(word) and not in_vocabulary(word)}
     # A line of known words is left alone: it has the format of the training text.
     if not doubtful or _is_tokenized(words, text_format.language):
         return line
@@ -115,9 +118,13 @@ def _separate_punctuation(line: str, text_format: TextFormat, in_vocabulary: Cal
         # Moses keeps the full stop of initials and ordinals, but here it ends the sentence: `Plan B.`.
         cut[-1] = [words[-1][:-1], "."]
     for word, tokens in zip(words, cut, strict=True):
+        if word in doubtful and (parts := _around_known_word(word, lambda core: in_vocabulary(write(core)))):
+            before, core, after = parts
+            written += map(write, [*_tokens(moses, before), core, *_tokens(moses, after)])
+            continue
         tokens = [write(token) for token in tokens]
         # In plain text, an unknown word such as `Fritzchen's` is split if the vocabulary has its marks.
-        all_known = all(in_vocabulary(token) for token in tokens if not (plain and token.isalnum()))
+        all_known = all(in_vocabulary(token) for token in tokens if not plain or _has_mark(token))
         if word in doubtful and (all_known or _has_edge(word)):
             written += tokens
         else:
@@ -132,9 +139,38 @@ def _is_tokenized(words: Sequence[str], language: str | None) -> bool:
     return any(word in marks or _CLITIC.fullmatch(word) or _ESCAPE.search(word) for word in words)
 
 
+def _is_letter(character: str) -> bool:
+    return character.isalnum() or joins_letters(character)
+
+
+def _has_mark(word: str) -> bool:
+    """Return whether a word contains a punctuation mark or symbol."""
+    return not all(map(_is_letter, word))
+
+
+def _around_known_word(word: str, in_vocabulary: Callable[[str], bool]) -> tuple[str, str, str] | None:
+    """Return the marks before the longest known word that contains marks, that word, and the marks after it.
+
+    The rules of Moses would also split the known word: `(C++),` or `don't!`. None if there is none.
+    """
+    letters = [place for place, character in enumerate(word) if _is_letter(character)]
+    if not letters:
+        return None
+    first, end = letters[0], letters[-1] + 1
+    spans = (
+        (start, stop)
+        for start in range(max(0, first - _MAX_OWN_MARKS), first + 1)
+        for stop in range(end, min(len(word), end + _MAX_OWN_MARKS) + 1)
+    )
+    for start, stop in sorted(spans, key=lambda span: span[0] - span[1]):
+        if _has_mark(word[start:stop]) and in_vocabulary(word[start:stop]):
+            return word[:start], word[start:stop], word[stop:]
+    return None
+
+
 def _has_edge(word: str) -> bool:
     """Return whether a word with letters or digits starts or ends with a mark that tokenizers separate."""
-    if not any(character.isalnum() for character in word):
+    if not any(map(_is_letter, word)):
         return False
     first, last = (unicodedata.category(word[place]) for place in (0, -1))
     opens = word[0] in '"„' or first in ("Ps", "Pi")
@@ -166,5 +202,20 @@ def _cut(words: Sequence[str], moses: "MosesTokenizer") -> list[list[str]]:
             own.append(token)
         if "".join(own) != whole:  # Moses dropped a character, so the tokens cannot be aligned to words
             return [_tokens(moses, each) or [each] for each in words]
-        found.append(own)
+        found.append(_with_spaces(word, own))
     return found
+
+
+def _with_spaces(word: str, tokens: Sequence[str]) -> list[str]:
+    """Return the tokens of a word, joined where it has a space between letters or digits: `10\u00a0000`."""
+    joined: list[str] = []
+    place = 0
+    for token in tokens:
+        start = word.index(token[0], place)
+        # In plain French, such a space separates a mark from the word.
+        if start > place and joined and joined[-1][-1].isalnum() and token[0].isalnum():
+            joined[-1] += word[place:start] + token
+        else:
+            joined.append(token)
+        place = start + len(token)
+    return joined

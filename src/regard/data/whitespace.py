@@ -3,18 +3,22 @@
 `str.split` also splits at every Unicode space. A token may contain one: the ideographic space U+3000 in
 Japanese corpora, the no-break space U+00A0 in French corpora. Splitting there would shift all later word
 positions, and with them the alignment links.
+
+Control characters count as white space, as they do in text files, where `clean_line` replaces them.
 """
 
 import re
 
-__all__ = ["ASCII_WHITESPACE", "normalize_whitespace", "split_whitespace"]
+__all__ = ["ASCII_WHITESPACE", "CONTROL_CHARACTERS", "normalize_whitespace", "split_whitespace"]
 
 ASCII_WHITESPACE = " \t\n\r\v\f"
-_WORD = re.compile(f"[^{ASCII_WHITESPACE}]+")
+CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters except the tab and the line feed, which separate the fields and lines of files."""
+_WORD = re.compile("[^\x00-\x20\x7f-\x9f]+")
 
 
 def split_whitespace(line: str) -> list[str]:
-    """Return the words of a line, separated by runs of ASCII white space."""
+    """Return the words of a line, separated by runs of ASCII white space and control characters."""
     return _WORD.findall(line)
 
 

@@ -13,7 +13,6 @@ not contained in `Bankett`. In scripts without spaces between words, there is a 
 letters. Terms may overlap. A term that is required twice needs to occur only once.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +23,7 @@ from regard.data.text import TextSide
 from regard.data.tokenizers.words import SPACE_MARK
 from regard.data.vocabulary import PAD, UNK
 from regard.data.whitespace import normalize_whitespace
+from regard.data.words import joins_letters
 from regard.layers.batched_state import BatchedState
 from regard.types import Bool, Float, Int, Tensor
 
@@ -37,8 +37,6 @@ __all__ = [
 ]
 
 _NEG_INF = -float("inf")
-_UNSPACED = frozenset("BOPOMOFO CJK HIRAGANA IDEOGRAPHIC KATAKANA KHMER LAO MYANMAR THAI YI".split())
-"""Scripts without spaces between words, as the first word of their characters' names in Unicode."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +66,8 @@ class WordBoundaries:
         tokens, words = side.vocabulary.tokens, side.tokenizer.word_ids
         joins_next = torch.tensor([len(set(words([token, SPACE_MARK]))) == 1 for token in tokens])
         joins_previous = torch.tensor([len(set(words(["x", token]))) == 1 for token in tokens])
-        ends = torch.tensor([not _joins_letters(token[-1]) for token in tokens])
-        starts = torch.tensor([not _joins_letters(token[0]) for token in tokens])
+        ends = torch.tensor([not joins_letters(token[-1]) for token in tokens])
+        starts = torch.tensor([not joins_letters(token[0]) for token in tokens])
         # Spaces are tokens of their own only in character-level vocabularies.
         spaced = SPACE_MARK in side.vocabulary and bool(joins_previous.any())
         space = side.vocabulary.to_ids([SPACE_MARK])[0] if spaced else PAD
@@ -84,12 +82,6 @@ class WordBoundaries:
     def is_boundary(self, before: Int[Tensor, "*#N"], after: Int[Tensor, "*#N"]) -> Bool[Tensor, "*#N"]:
         """Return whether there is a word boundary between two tokens."""
         return ~self.joins_next[before] & (self.ends_word[before] | self.starts_word[after])
-
-
-def _joins_letters(character: str) -> bool:
-    """Return whether a character joins with adjacent letters: letters, digits and marks of spaced scripts."""
-    script = unicodedata.name(character, "").split(" ")[0].split("-")[0]
-    return unicodedata.category(character)[0] in "LMN" and script not in _UNSPACED
 
 
 def contains_term(tokens: Sequence[int], term: Sequence[int], boundaries: WordBoundaries) -> bool:

@@ -28,6 +28,8 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 _SPACE = re.compile(r"\s")
+_TRIMMED = re.compile(r"[^\s\x00-\x1f\x7f-\x9f](?:.*[^\s\x00-\x1f\x7f-\x9f])?", re.DOTALL)
+"""A text without white space and control characters at its ends."""
 _BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
@@ -95,12 +97,8 @@ def _segment(line: str, language: str) -> list[str]:
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    if start < end:
-        yield start, end
+    for match in _TRIMMED.finditer(text, start, end):
+        yield match.span()
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from regard.analysis.coverage.base import (
 from regard.analysis.coverage.text import SideText, WordPair
 from regard.data.fertility import PredictedFertilityConfig
 from regard.data.text import TextSide
+from regard.data.words import is_word
 from regard.generation.base import BaseTranslator
 from regard.generation.forced import LineScore
 from regard.generation.linking import attention_map
@@ -72,7 +73,7 @@ class AttentionDetector(Detector):
                 name = f"the detector {self.name!r}"
                 raise translator.unsupported(name, "use a model with attention to the source")
             for row, scores in enumerate(missing):
-                counted = [word[0].isalnum() for word in own[row].source]
+                counted = [is_word(word) for word in own[row].source]
                 words[row][error] = np.where(counted, scores, 0.0)
                 sentence[row][error] = float(scores[counted].mean()) if any(counted) else 0.0
         return [PairScores({**own}, {**each}) for own, each in zip(sentence, words, strict=True)]

@@ -14,6 +14,7 @@ from regard.analysis.coverage.base import CoverageError
 from regard.analysis.coverage.text import WordPair
 from regard.config import configclass, option
 from regard.data.links import Links
+from regard.data.words import fold_word, is_reduplication, is_word
 from regard.errors import DataError
 
 __all__ = [
@@ -168,7 +169,7 @@ def _delete(
         start = int(generator.integers(len(pair.source)))
         span = set(range(start, start + int(generator.integers(1, max_span + 1))))
         gone = {j for j, linked in sources.items() if linked <= span}
-        if not any(pair.target[j].isalnum() for j in gone):
+        if not any(is_word(pair.target[j]) for j in gone):
             continue
         first, last = min(gone), max(gone)
         # Unlinked words within the counterpart, such as articles, belong to it.
@@ -184,7 +185,7 @@ def _delete(
 def _truncate(pair: WordPair, links: Links, generator: np.random.Generator) -> CorruptedPair | None:
     """Remove the last fifth to half of the translation, its final punctuation mark apart."""
     # A missing final mark alone would reveal the error, so it stays at the end.
-    end = len(pair.target) - (1 if not pair.target[-1].isalnum() else 0)
+    end = len(pair.target) - (1 if not is_word(pair.target[-1]) else 0)
     size = round(end * generator.uniform(0.2, 0.5))
     if not 0 < size < end:
         return None
@@ -210,7 +211,7 @@ def _insert(
     first = int(generator.integers(len(other)))
     words = tuple(other[first : first + int(generator.integers(1, max_span + 1))])
     # A span of words that the translation already has would be a repetition rather than an addition.
-    if set(map(str.casefold, words)) <= set(pair.folded[1]):
+    if set(map(fold_word, words)) <= set(pair.folded[1]):
         return None
     place = int(generator.integers(len(pair.target) + 1))
     target = pair.target[:place] + words + pair.target[place:]
@@ -224,9 +225,11 @@ def _repeat(pair: WordPair, max_span: int, generator: np.random.Generator) -> Co
     first = int(generator.integers(len(pair.target)))
     words = pair.target[first : first + int(generator.integers(1, max_span + 1))]
     # Repeated punctuation marks may be correct, so they are no reliable examples.
-    if not any(word.isalnum() for word in words):
+    if not any(map(is_word, words)):
         return None
     times = int(generator.integers(1, _MAX_REPEATS + 1))
+    if times == 1 and is_reduplication(words):
+        return None
     end = first + len(words)
     target = pair.target[:end] + words * times + pair.target[end:]
     repeated = frozenset(range(end, end + len(words) * times))
@@ -252,7 +255,7 @@ def with_unknown_words(
     def replaced(words: Sequence[str], letter: str, own: float) -> tuple[str, ...]:
         hidden = generator.random(len(words)) < own
         return tuple(
-            letter * len(word) if hide and word.isalnum() else word
+            letter * len(word) if hide and is_word(word) else word
             for word, hide in zip(words, hidden, strict=True)
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.analysis.coverage.base import Detector, PairScores, register_detector
 from regard.analysis.coverage.evidence import SideEvidence, WordNorms
-from regard.analysis.coverage.features import LengthModel, longest_repetitions
+from regard.analysis.coverage.features import LengthModel, longest_repetitions, repeats_previous
 from regard.analysis.coverage.posteriors import TextPosteriors
 from regard.analysis.coverage.text import WordPair
 from regard.types import Float, Int
@@ -187,14 +187,15 @@ def _repeated_words(pair: WordPair) -> Float[np.ndarray, "T"]:
     source, target = pair.folded
     if len(set(target)) == len(target):
         return np.zeros(len(target))
-    sizes = longest_repetitions(target)
-    found = np.array([_SIZE_SCORES[size] for size in sizes])
-    for t, size in enumerate(sizes):
-        if any(target[t - n : t] == target[t : t + n] for n in range(1, size + 1) if t >= n):
-            found[t : t + size] = _ADJACENT
-    largest = max(longest_repetitions(source), default=0)
+    repetitions = longest_repetitions(target)
+    sizes = np.array([size for size, _ in repetitions])
+    scores = np.array([_SIZE_SCORES[int(size)] for size in sizes])
+    for t, (_, longest) in enumerate(repetitions):
+        if any(repeats_previous(target, t, n) for n in range(1, longest + 1)):
+            scores[t : t + longest] = _ADJACENT
     # A source with a repetition of this size may need one in the translation.
-    return np.where(np.array(sizes, dtype=np.int64) <= largest, found * _SOURCE_REPEATS, found)
+    largest = max((size for size, _ in longest_repetitions(source)), default=0)
+    return np.where(sizes <= largest, scores * _SOURCE_REPEATS, scores)
 
 
 def _same_source(table: TextPosteriors, row: int, scores: Float[np.ndarray, "T"]) -> Float[np.ndarray, "T"]:

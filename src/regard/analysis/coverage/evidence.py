@@ -16,6 +16,7 @@ import numpy as np
 
 from regard.alignment.corpus import UNKNOWN
 from regard.analysis.coverage.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors
+from regard.data.words import is_word
 from regard.types import Float, Int
 
 __all__ = ["NUM_CLASSES", "STATISTICS", "SideEvidence", "WordNorms"]
@@ -117,7 +118,7 @@ class SideEvidence:
             statistics,
             np.log1p(_lookup(occurrences, numbers)),
             (numbers != UNKNOWN).astype(np.float64),
-            np.array([word.isalnum() for word in words], dtype=np.float64),
+            np.array([is_word(word) for word in words], dtype=np.float64),
             np.array(copied, dtype=np.float64),
             _positions(table),
             table.offsets[1],
@@ -280,10 +281,10 @@ def _copied(words: Sequence[str], others: Sequence[str], numbers: Sequence[int])
     """Return for each word its similarity to a word of the other side, from 0 to 1."""
     # Only unknown words are compared by their beginning: for the others, the aligner has evidence.
     there = set(others)
-    shared = {word for word in there.intersection(words) if word.isalnum()}
+    shared = {word for word in there.intersection(words) if is_word(word)}
     found = [1.0 if word in shared else 0.0 for word in words]
     for place, number in enumerate(numbers):
-        if number == UNKNOWN and not found[place] and words[place].isalnum():
+        if number == UNKNOWN and not found[place] and is_word(words[place]):
             found[place] = _similarity(words[place], there)
     return found
 

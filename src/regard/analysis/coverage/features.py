@@ -10,12 +10,15 @@ import numpy as np
 from regard.analysis.coverage.evidence import STATISTICS, SideEvidence, WordNorms
 from regard.analysis.coverage.posteriors import TextPosteriors
 from regard.analysis.coverage.text import WordPair
+from regard.data.words import is_reduplication, is_word, normalize_word, word_share
 from regard.types import Float, Int
 
 __all__ = [
     "NUM_REPETITION_FEATURES",
     "NUM_WORD_FEATURES",
     "LengthModel",
+    "longest_repetitions",
+    "repeats_previous",
     "repetition_features",
     "repetition_sentence_features",
     "sentence_features",
@@ -63,7 +66,10 @@ class LengthModel:
 
 def _log_lengths(pairs: Sequence[WordPair]) -> tuple[np.ndarray, np.ndarray]:
     """Return the logarithms of the numbers of characters, which vary less than those of words."""
-    sides = [[sum(map(len, words)) + 1 for words in (pair.source, pair.target)] for pair in pairs]
+    sides = [
+        [sum(len(normalize_word(word)) for word in words) + 1 for words in (pair.source, pair.target)]
+        for pair in pairs
+    ]
     lengths = np.log(np.array(sides, dtype=np.float64).reshape(-1, 2))
     return lengths[:, 0], lengths[:, 1]
 
@@ -263,13 +269,14 @@ def _repetitions(pair: WordPair, forward: Float[np.ndarray, "S T"]) -> Float[np.
     """Return the features of the target words of one sentence without those of links to nothing."""
     words = pair.folded[1]
     table = np.zeros((len(words), 7))
-    repeated = longest_repetitions(words)
+    repeated = [size for size, _ in longest_repetitions(words)]
     table[:, 0] = np.array(repeated) / _MAX_NGRAM
     places: dict[str, list[int]] = {}
     for t, word in enumerate(words):
         places.setdefault(word, []).append(t)
+    doubled = {word for size, word in zip(repeated, words, strict=True) if size}
     for word, own in places.items():
-        if len(own) == 1 or not word.isalnum():
+        if len(own) == 1 or not is_word(word) or word not in doubled:
             continue
         source_count = pair.folded[0].count(word)
         # The overlap is large if both occurrences are linked to the same source word.
@@ -287,23 +294,42 @@ def _repetitions(pair: WordPair, forward: Float[np.ndarray, "S T"]) -> Float[np.
     return table
 
 
-def longest_repetitions(words: Sequence[str]) -> list[int]:
-    """Return for each word the size of the longest n-gram around it that occurs before, without overlap."""
-    longest = [0] * len(words)
-    for size in range(1, _MAX_NGRAM + 1):
+def longest_repetitions(words: Sequence[str]) -> list[tuple[float, int]]:
+    """Return the longest n-gram around each word that occurs before, without overlap: its size and n.
+
+    The size counts words, up to 4. In scripts without spaces, a character is only a part of a word. A word
+    that is doubled as its language may double it is no repetition, see `is_reduplication`.
+    """
+    shares = [word_share(word) for word in words]
+    longest = [(0.0, 0)] * len(words)
+    for n in range(1, round(_MAX_NGRAM / min(shares, default=1.0)) + 1):
         first: dict[tuple[str, ...], int] = {}
         repeats = False
-        for start, ngram in enumerate(zip(*(words[shift:] for shift in range(size)), strict=False)):
+        for start, ngram in enumerate(zip(*(words[shift:] for shift in range(n)), strict=False)):
             seen = first.setdefault(ngram, start)
             # Overlap is excluded, because "a a a" does not repeat the bigram "a a".
-            if seen + size <= start:
-                repeats = True
-                if any(word.isalnum() for word in ngram):
-                    longest[start : start + size] = [size] * size
+            if seen + n > start:
+                continue
+            repeats = True
+            if any(map(is_word, ngram)) and (seen + n < start or repeats_previous(words, start, n)):
+                size = min(sum(shares[start : start + n]), _MAX_NGRAM)
+                longest[start : start + n] = [(size, n)] * n
         # A longer n-gram is repeated only if its beginning is.
         if not repeats:
             break
     return longest
+
+
+def repeats_previous(words: Sequence[str], start: int, n: int) -> bool:
+    """Return whether the n words from `start` on are an erroneous copy of the n words before them.
+
+    Two copies are no error where a language doubles words, but three are one.
+    """
+    copies = [words[place : place + n] for place in range(start - 2 * n, start + 2 * n, n) if place >= 0]
+    ngram = words[start : start + n]
+    if start < n or words[start - n : start] != ngram:
+        return False
+    return copies.count(ngram) > 2 or not is_reduplication(ngram)
 
 
 def repetition_sentence_features(
@@ -356,7 +382,7 @@ def repetition_sentence_features(
 
 
 def _doubles(words: Sequence[str]) -> int:
-    return sum(a == b and a.isalnum() for a, b in pairwise(words))
+    return sum(a == b and is_word(a) and not is_reduplication((a,)) for a, b in pairwise(words))
 
 
 def _repeats(words: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from regard.analysis.coverage.base import ERRORS
 from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.text import split_pairs
+from regard.data.words import fold_word, is_word
 from regard.generation.coverage import CoverageJudgment
 
 __all__ = ["CoverageModelJudge"]
@@ -39,6 +40,6 @@ class CoverageModelJudge:
 
     def translations(self, word: str, count: int) -> list[str]:
         """Return up to `count` translations of a source word, in order of probability and in lower case."""
-        found = self.model.aligner.translations(word.casefold(), count)
+        found = self.model.aligner.translations(fold_word(word), count)
         # Punctuation and the words that align with everything are no useful terms.
-        return [target for target, _ in found if any(map(str.isalnum, target))]
+        return [target for target, _ in found if is_word(target)]

@@ -11,6 +11,7 @@ from regard.alignment.word_aligner import default_config
 from regard.analysis.coverage.evidence import SideEvidence, WordNorms
 from regard.analysis.coverage.posteriors import LinkCounts, TextPosteriors
 from regard.analysis.coverage.text import WordPair
+from regard.data.words import graphemes, is_alphabetic
 
 __all__ = ["Evidence", "LinkModel"]
 
@@ -106,7 +107,7 @@ def _stemmed(pairs: Sequence[WordPair], length: int | None) -> Sequence[WordPair
     @lru_cache(maxsize=100_000)
     def stem(word: str) -> str:
         # The digits of a number carry its meaning up to the last one.
-        return word[:length] if word.isalpha() else word
+        return "".join(graphemes(word)[:length]) if is_alphabetic(word) else word
 
     def stems(words: Sequence[str]) -> tuple[str, ...]:
         return tuple(map(stem, words))

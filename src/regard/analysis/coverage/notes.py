@@ -14,6 +14,7 @@ import numpy as np
 from regard.alignment.corpus import UNKNOWN, WordList
 from regard.analysis.coverage.base import CoverageError, PairScores, SentenceError
 from regard.analysis.coverage.text import WordPair
+from regard.data.words import is_alphabetic, normalize_word
 
 if TYPE_CHECKING:
     from regard.analysis.coverage.model import ErrorModel
@@ -64,15 +65,15 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
 
 def _is_copy(pair: WordPair) -> bool:
     # Titles and lists of names are translated by copying them, and consist of capitalized words.
-    ordinary = [word for word in pair.source if word.isalpha() and word == word.casefold()]
+    source, target = (Counter(map(normalize_word, side)) for side in (pair.source, pair.target))
+    ordinary = [word for word in pair.source if is_alphabetic(word) and word == word.casefold()]
     if len(ordinary) < _MIN_LOWERCASE:
         return False
-    shared = sum((Counter(pair.source) & Counter(pair.target)).values())
-    return shared >= _COPIED * max(len(pair.source), len(pair.target))
+    return (source & target).total() >= _COPIED * max(len(pair.source), len(pair.target))
 
 
 def _is_foreign(words: Sequence[str], known: WordList) -> bool:
-    numbers = known.numbers([word for word in words if word.isalpha()])
+    numbers = known.numbers([word for word in words if is_alphabetic(word)])
     return len(numbers) >= _MIN_WORDS and numbers.count(UNKNOWN) >= _UNKNOWN * len(numbers)
 
 

@@ -18,7 +18,7 @@ from regard.analysis.coverage.evaluation import (
 )
 from regard.analysis.coverage.labels import WORD_KEYS, LineLabels, check_labels, labeled_words, read_labels
 from regard.analysis.coverage.notes import NOTES, Note
-from regard.analysis.coverage.text import word_spans
+from regard.data.words import word_spans
 from regard.errors import DataError, UsageError
 from regard.plotting.analyses import check_chart, plot_sentence_probabilities
 from regard.plotting.figure import Figure

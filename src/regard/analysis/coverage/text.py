@@ -1,21 +1,17 @@
 """Sentence pairs as words, which every detector of coverage errors reads."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
-__all__ = ["SideText", "WordPair", "blocks", "split_line", "split_pairs", "word_spans"]
+from regard.data.words import fold_word, is_unspaced, is_word, split_line, word_spans
 
-# Scripts without spaces between words. Each of their characters is a word, because an aligner needs units
-# that recur.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+|[^\w\s]")
-_UNSPACED_WORD = re.compile(f"[{_UNSPACED}]")
-_CLOSING = frozenset(".,;:!?)]}»”…%。、，；：！？）」』")
+__all__ = ["SideText", "WordPair", "blocks", "split_pairs"]
+
+_CLOSING = frozenset(".,;:!?)]}»”…%。、，；：！？）」』।॥؟،؛۔")
 _OPENING = frozenset("([{«„“¿¡（「『")
-_JOINING = frozenset("-‐‑'’`")
+_JOINING = frozenset("-‐‑'’`׳״")
 """Hyphens and apostrophes, which join two words into one: `T-Shirt`, `don't`."""
 _BLOCK_CELLS = 400_000  # pairs of a source and a target word
 
@@ -37,8 +33,8 @@ class WordPair:
 
     @cached_property
     def folded(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The words of both sides without differences of case, which alignment ignores."""
-        return tuple(map(str.casefold, self.source)), tuple(map(str.casefold, self.target))
+        """The words of both sides without differences of case and encoding, which alignment ignores."""
+        return tuple(map(fold_word, self.source)), tuple(map(fold_word, self.target))
 
     def swapped(self) -> "WordPair":
         """Return the pair in the other direction."""
@@ -78,13 +74,13 @@ class SideText:
     @classmethod
     def _joined(cls, words: Sequence[str]) -> Self:
         """Join words with spaces where plain text has them."""
-        line, spans, attached, quoted = "", [], True, False
+        line, spans, attached, quoted, unspaced = "", [], True, False, False
         for word in words:
             opens, closes = word in _OPENING, word in _CLOSING or word in _JOINING
             if word == '"':
                 opens, closes, quoted = not quoted, quoted, not quoted
-            unspaced = bool(line) and bool(_UNSPACED_WORD.fullmatch(word) and _UNSPACED_WORD.match(line[-1]))
-            line += "" if attached or closes or unspaced else " "
+            unspaced, before = is_unspaced(word), unspaced
+            line += "" if attached or closes or (unspaced and before) else " "
             spans.append((len(line), len(line) + len(word)))
             line += word
             attached = opens or word in _JOINING
@@ -100,7 +96,7 @@ class SideText:
         found: list[tuple[int, int]] = []
         words = [self.line[first:last] for first, last in self.spans]
         for i, word in enumerate(words):
-            if not word[0].isalnum():
+            if not is_word(word):
                 continue
             # The mark before this word joins it to the unit that ends before the mark.
             joined = (
@@ -129,19 +125,6 @@ class SideText:
         attached = following in _CLOSING and not self._gap(last)
         space = "" if attached else self._gap(first) or self._gap(last)
         return before + space + after.lstrip()
-
-
-def split_line(line: str) -> tuple[str, ...]:
-    """Return the words and punctuation marks of a line of plain or tokenized text.
-
-    In scripts without spaces between words (Chinese, Japanese, Thai, ...), each character is a word.
-    """
-    return tuple(_WORD.findall(line))
-
-
-def word_spans(line: str) -> list[tuple[int, int]]:
-    """Return for each word of `split_line` its first character and the one after its last."""
-    return [one.span() for one in _WORD.finditer(line)]
 
 
 def split_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[WordPair]:

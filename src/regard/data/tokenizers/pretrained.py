@@ -17,6 +17,7 @@ from regard.data.hf import load_hf_tokenizer, pack_tokenizer, tokenizer_files, u
 from regard.data.reading import read_bytes
 from regard.data.tokenizers.base import Tokenizer, register_tokenizer
 from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
+from regard.data.whitespace import ASCII_WHITESPACE, normalize_whitespace
 from regard.errors import DataError, UsageError
 
 __all__ = ["PretrainedTokenizer", "PretrainedTokenizerConfig"]
@@ -208,7 +209,7 @@ class PretrainedTokenizer(Tokenizer):
     def pretokenize(self, line: str) -> list[str]:
         """Return the tokens of a line, without the special tokens around it."""
         # Line breaks and tabs are tokens of some libraries, but not of this text.
-        line = " ".join(line.split())
+        line = normalize_whitespace(line)
         if self._has_target_vocabulary:
             return list(self._hf.tokenize(line)) if line else []
         return [self._names[number] for number in self._encoded(line, False)] if line else []
@@ -229,7 +230,7 @@ class PretrainedTokenizer(Tokenizer):
         text = self._hf.convert_tokens_to_string(kept)
         if getattr(self._hf, "clean_up_tokenization_spaces", False):
             text = self._hf.clean_up_tokenization(text)
-        return text.strip()
+        return text.strip(ASCII_WHITESPACE)
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token, according to the word marks of the tokenizer."""

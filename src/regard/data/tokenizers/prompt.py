@@ -26,6 +26,7 @@ from regard.data.hf import convert_errors, tokenizer_files
 from regard.data.reading import InvalidJsonError, parse_json
 from regard.data.tokenizers.base import register_tokenizer
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
+from regard.data.whitespace import normalize_whitespace
 from regard.errors import ConfigError, DataError
 
 __all__ = ["PROMPT_FILE", "PromptTokenizer", "PromptTokenizerConfig"]
@@ -284,7 +285,7 @@ class PromptTokenizer(PretrainedTokenizer):
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the tokens of a source sentence within its prompt, or of a translation after a prompt."""
-        line = " ".join(line.split())
+        line = normalize_whitespace(line)
         find = self._source_ids if self.side == "source" else self._target_ids
         return [self._names[number] for number in find(line)] if line else []
 
@@ -299,7 +300,7 @@ class PromptTokenizer(PretrainedTokenizer):
     def decode(self, tokens: Sequence[str]) -> str:
         """Convert tokens to a line of text, without special tokens; line breaks become spaces."""
         text = super().decode([token.replace(LINE_BREAK, "\n") for token in tokens])
-        return " ".join(text.splitlines()) if "\n" in text else text
+        return normalize_whitespace(text) if "\n" in text else text
 
 
 def _read_prompt_file(archive: bytes, where: str) -> _PromptFile:

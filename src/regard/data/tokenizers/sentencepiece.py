@@ -21,6 +21,7 @@ from regard.config import configclass, option
 from regard.data.reading import read_bytes
 from regard.data.tokenizers.base import Tokenizer, register_tokenizer
 from regard.data.tokenizers.words import SPACE_MARK
+from regard.data.whitespace import normalize_whitespace
 from regard.errors import DataError
 
 __all__ = ["SentencePieceConfig", "SentencePieceTokenizer", "train_sentencepiece"]
@@ -90,7 +91,7 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
         DataError: if training fails, for example if the text has more characters than the vocabulary size.
     """
     model = io.BytesIO()
-    sentences = [" ".join(line.split()) for line in lines]
+    sentences = [normalize_whitespace(line) for line in lines]
     # The trainer samples, and its result must not depend on earlier calls.
     sentencepiece.set_random_generator_seed(1)
     try:
@@ -175,7 +176,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the subword tokens of a line."""
-        line = " ".join(line.split())
+        line = normalize_whitespace(line)
         if SPACE_MARK in line and self._has_byte_tokens:
             return self._with_marks(line)
         return self._processor.encode(line, out_type=str)
