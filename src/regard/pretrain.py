@@ -49,9 +49,9 @@ class MonolingualConfig:
     """Monolingual training and validation text."""
 
     train: tuple[str, ...] = option(
-        help="Training files, plain text or gzip, one sentence per line.", min_length=1
+        help="Training files, plain or compressed, one sentence per line.", min_length=1
     )
-    valid: str = option(help="Validation file, plain text or gzip, one sentence per line.")
+    valid: str = option(help="Validation file, plain or compressed, one sentence per line.")
     max_length: int = option(
         default=126,
         help="Maximum number of tokens per line, without start and end symbols; longer lines are truncated.",

@@ -1,6 +1,9 @@
 """Tests of `regard align` on files, standard input and prepared data."""
 
+import bz2
+import gzip
 import json
+import lzma
 
 import pytest
 import typer
@@ -8,6 +11,7 @@ from typer.testing import CliRunner
 
 from regard.cli.align import align_command as align
 from regard.config import from_dict
+from regard.data.compression import zstd
 from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.links import parse_links
@@ -168,3 +172,14 @@ def test_empty_source_line_writes_nothing(tmp_path):
     result = run("-o", tmp_path / "links", "--save-aligner", tmp_path / "kept", input="a ||| b\n ||| c\n")
     assert isinstance(result.exception, DataError) and "standard input:2" in str(result.exception)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("suffix", "module"), [(".gz", gzip), (".bz2", bz2), (".xz", lzma), (".zst", zstd)])
+def test_compressed_input_and_output_have_the_content_of_plain_ones(text, tmp_path, suffix, module):
+    german, english = ((text / name).read_text().splitlines()[:9] for name in ("de", "en"))
+    joined = "".join(f"{source} ||| {target}\n" for source, target in zip(german, english, strict=True))
+    plain = run("--model", "ibm1", input=joined.encode()).stdout
+    output = tmp_path / f"links{suffix}"
+    result = run("--model", "ibm1", "-o", output, input=module.compress(joined.encode()))
+    assert result.exit_code == 0, result.exception
+    assert module.decompress(output.read_bytes()).decode() == plain

@@ -130,7 +130,12 @@ def test_text_form_is_detected_from_full_stops_and_commas(lines, tokenized):
 
 def test_language_is_taken_from_file_suffixes_or_rules():
     counter = counted(TOKENIZED_DE)
-    assert detect_text_format(counter, WordsConfig(), ["a/train.de", "b.de.gz"]) == GERMAN
+    assert (
+        detect_text_format(
+            counter, WordsConfig(), ["a/train.de", "b.de.gz", "c.de.bz2", "d.de.xz", "e.de.zst"]
+        )
+        == GERMAN
+    )
     assert detect_text_format(counter, WordsConfig(), ["a/train.de", "b.at"]).language is None
     assert detect_text_format(counter, WordsConfig(), ["train.source"]).language is None
     assert detect_text_format(counter, WordsConfig(), [None]).language is None

@@ -209,7 +209,7 @@ class Corpus:
         lowercase: bool = False,
         allow_empty: bool = False,
     ) -> "Corpus":
-        """Read a corpus from two parallel files, plain text or gzip.
+        """Read a corpus from two parallel files, plain or compressed.
 
         Args:
             source: The source text, with words separated by white space.
@@ -237,7 +237,7 @@ class Corpus:
         """Read a corpus from one file, or from lines, in the format `source ||| target`.
 
         Args:
-            lines: The file, plain text or gzip, or its lines.
+            lines: The file, plain or compressed, or its lines.
             words: As in `from_tokens`.
             lowercase: Whether to lowercase the text.
             name: The name of the lines in error messages, if they do not come from a file.

@@ -80,7 +80,7 @@ class ParallelText:
 
     @classmethod
     def read(cls, source: Path | str, reference: Path | str) -> Self:
-        """Read the lines of two parallel files, plain or gzip.
+        """Read the lines of two parallel files, plain or compressed.
 
         Raises:
             DataError: if a file cannot be read or contains no text, or the numbers of lines differ.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from regard.api.run_template import RunPlan, plan_run, render_run
 from regard.config import configclass, from_dict, option
+from regard.data.compression import is_compressed, remove_suffix
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic, write_atomic
 from regard.data.reading import open_regular_file
@@ -116,7 +117,7 @@ def init_run(
     `NAME-text` next to the file `NAME.toml`.
 
     Args:
-        source: The source text, one sentence per line, plain or gzip.
+        source: The source text, one sentence per line, plain or compressed.
         target: The target text, parallel to `source`.
         output: The TOML file.
         valid: The files of the source and target text for validation.
@@ -191,7 +192,7 @@ def _check_files(
         with open_regular_file(path) as file:
             start = file.read(1 << 13)
         # UTF-16 text without a byte order mark can be valid UTF-8 with zero bytes.
-        if b"\0" in start and not start.startswith(b"\x1f\x8b"):
+        if b"\0" in start and not is_compressed(start):
             raise DataError(f"{path}: not a text file: it contains zero bytes; convert it to UTF-8")
     for pair in (files[:2], files[2:]):
         if pair and pair[0].resolve() == pair[1].resolve():
@@ -201,7 +202,7 @@ def _check_files(
 
 def _text_files(path: Path, corpus: CorpusConfig) -> dict[str, CorpusConfig]:
     """Return the files of the training and the validation part, with the endings of the original files."""
-    endings = [Path(name.removesuffix(".gz")).suffix[1:] for name in _names(corpus)]
+    endings = [Path(remove_suffix(name)).suffix[1:] for name in _names(corpus)]
     if not all(ending.isalnum() for ending in endings) or endings[0] == endings[1]:
         endings = ["source", "target"]
     directory = path.with_name(f"{path.stem}-text")

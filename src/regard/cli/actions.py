@@ -42,6 +42,7 @@ def actions(
     from regard.alignment.base import TrainingSetup
     from regard.alignment.pointer_actions import write_action_tables
     from regard.config import from_dict
+    from regard.data.compression import remove_suffix
     from regard.data.corpus import CorpusConfig
 
     chosen = list(column_numbers(columns))
@@ -50,7 +51,7 @@ def actions(
         for table in tables
     ]
     # The new tables are plain text, also those of compressed tables.
-    paths = [output_dir / path.name.removesuffix(".gz") for path in tables]
+    paths = [output_dir / remove_suffix(path.name) for path in tables]
     # All names are checked before the aligner is trained.
     for path, table in zip(paths, tables, strict=True):
         if paths.count(path) > 1:

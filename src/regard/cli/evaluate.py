@@ -41,7 +41,7 @@ class SystemFiles:
 
     hypothesis: Annotated[
         Path | None,
-        typer.Argument(help="Translations, one per line, plain or gzip.", show_default=False),
+        typer.Argument(help="Translations, one per line, plain or compressed.", show_default=False),
     ] = None
     reference: Annotated[
         list[Path] | None,

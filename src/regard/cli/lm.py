@@ -17,7 +17,7 @@ def lm(
     text: Annotated[
         Path | None,
         typer.Argument(
-            help="Training text, plain or gzip: one sentence per line, words separated by whitespace.",
+            help="Training text, plain or compressed: one sentence per line, words separated by whitespace.",
             show_default=False,
         ),
     ] = None,
@@ -27,7 +27,7 @@ def lm(
         typer.Option(
             "--output",
             "-o",
-            help="Output file in ARPA format, compressed if the name ends in .gz.",
+            help="Output file in ARPA format.",
             show_default=False,
         ),
     ] = None,

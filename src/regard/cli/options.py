@@ -87,7 +87,7 @@ OverridesArgument = Annotated[
     typer.Argument(help="Settings that override those of the file, as key=value.", show_default=False),
 ]
 ParallelSourceArgument = Annotated[
-    Path, typer.Argument(metavar="SOURCE", help="Source text, plain or gzip.", show_default=False)
+    Path, typer.Argument(metavar="SOURCE", help="Source text, plain or compressed.", show_default=False)
 ]
 ParallelTargetArgument = Annotated[
     Path,
@@ -100,7 +100,7 @@ DirectoryArgument = Annotated[
 
 # Files
 
-_SOURCE = typer.Option(help="Source text, plain or gzip.", show_default=False)
+_SOURCE = typer.Option(help="Source text, plain or compressed.", show_default=False)
 _REFERENCE = typer.Option(help="Reference translations, one line per source line.", show_default=False)
 SourceOption = Annotated[Path, _SOURCE]
 SourceFileOption = Annotated[Path | None, _SOURCE]
@@ -108,7 +108,12 @@ ReferenceOption = Annotated[Path, _REFERENCE]
 ReferenceFileOption = Annotated[Path | None, _REFERENCE]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Output file. Default: standard output.", show_default=False),
+    typer.Option(
+        "--output",
+        "-o",
+        help="Output file, compressed if its name ends in .gz, .bz2, .xz or .zst. Default: standard output.",
+        show_default=False,
+    ),
 ]
 JsonOption = Annotated[
     Path | None,

@@ -45,7 +45,7 @@ class ReportText:
     test: Annotated[
         tuple[Path, Path] | None,
         typer.Option(
-            help="Source text and reference translations, plain or gzip.",
+            help="Source text and reference translations, plain or compressed.",
             metavar="SOURCE REFERENCE",
             show_default=False,
         ),

@@ -79,7 +79,7 @@ class PenaltyOptions:
 @expand_groups
 def score(
     model: ModelDirArgument,
-    source: Annotated[Path, typer.Argument(help="Source text, plain or gzip.", show_default=False)],
+    source: Annotated[Path, typer.Argument(help="Source text, plain or compressed.", show_default=False)],
     target: Annotated[
         Path, typer.Argument(help="Translations to score, one line per source line.", show_default=False)
     ],

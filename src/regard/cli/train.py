@@ -138,6 +138,7 @@ def _print_next_commands(model_dir: Path) -> None:
     """Print commands that translate with a new model and show its attention, as they can be typed."""
     import shlex
 
+    from regard.data.compression import format_of
     from regard.models.registry import MODELS
     from regard.run_config import load_config
 
@@ -148,7 +149,8 @@ def _print_next_commands(model_dir: Path) -> None:
     print_message("Next:")
     if valid.source is not None:
         text = shlex.quote(valid.source)
-        head = f"gunzip -c {text} | head -3" if valid.source.endswith(".gz") else f"head -3 {text}"
+        program = format_of(valid.source)
+        head = f"head -3 {text}" if program is None else f"{program} -dc {text} | head -3"
         print_message(f"  {head} | regard translate {model}{plugins}{show}")
     print_message(f"  regard report {model}{plugins} --config-test -o {shlex.quote(f'{model_dir}.html')}")
 

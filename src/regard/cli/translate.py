@@ -41,7 +41,7 @@ class TranslationInput:
     panel: ClassVar[str] = "Input"
 
     input: Annotated[
-        Path | None, typer.Option(help="Source text, plain or gzip. Default: standard input.")
+        Path | None, typer.Option(help="Source text, plain or compressed. Default: standard input.")
     ] = None
     tokenized: TokenizedOption = False
     prefixes: Annotated[

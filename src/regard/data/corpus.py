@@ -1,22 +1,21 @@
-"""Reading of parallel text: two files or one tab-separated file, plain or gzip, with one sentence per line.
+"""Reading of parallel text with one sentence per line: two files or one tab-separated file.
 
-Lines end with a line feed only, not with Unicode line separators, so that line numbers agree with other
-tools. Windows line endings and a byte order mark are accepted. A line of more than 1 MiB is replaced by an
-empty line, with a warning. Control characters (C0 except the tab, DEL, C1) are replaced by spaces, since
-removing them would join words and keeping them would add them to the vocabulary; their number is logged.
+Files may be compressed. Lines end with a line feed only, not with Unicode line separators, so that line
+numbers agree with other tools. Windows line endings and a byte order mark are accepted. A line of more than
+1 MiB is replaced by an empty line, with a warning. Control characters (C0 except the tab, DEL, C1) are
+replaced by spaces, since removing them would join words and keeping them would add them to the vocabulary;
+their number is logged.
 """
 
-import gzip
-import io
 import logging
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Annotated, cast
+from typing import IO, Annotated
 
 from pydantic import Field
 
 from regard.config import configclass, option
+from regard.data.compression import READ_ERRORS, decompress, read_failure
 from regard.data.fertility import FertilityConfig
 from regard.data.reading import open_regular_file
 from regard.data.tokenizers.base import TokenizerConfig, check_joint_tokenizers
@@ -47,22 +46,22 @@ _BOM = b"\xef\xbb\xbf"
 class CorpusConfig:
     """A parallel corpus: two files, or one tab-separated file.
 
-    Relative paths start at the current directory. Gzip files are recognized by their first bytes, not by
-    their names.
+    Relative paths start at the current directory. Compressed files (gzip, bzip2, xz, zstd) are
+    recognized by their first bytes, not by their names.
     """
 
     source: str | None = option(
         default=None,
-        help="File of source sentences, one per line, plain or gzip. Relative paths start at the current "
-        "directory.",
+        help="File of source sentences, one per line, plain or compressed. Relative paths start at the "
+        "current directory.",
     )
     target: str | None = option(
-        default=None, help="File of target sentences, parallel to `source`, plain or gzip."
+        default=None, help="File of target sentences, parallel to `source`, plain or compressed."
     )
     tsv: str | None = option(
         default=None,
-        help="Tab-separated file, plain or gzip, instead of `source` and `target`. It has no header, and "
-        "quotation marks are ordinary characters.",
+        help="Tab-separated file, plain or compressed, instead of `source` and `target`. It has no header, "
+        "and quotation marks are ordinary characters.",
     )
     columns: tuple[Annotated[int, Field(le=1_000)], ...] = option(
         default=(1, 2),
@@ -228,7 +227,7 @@ def _decode_line(raw: bytes, name: str, number: int, offset: int = 0) -> str:
 
 
 def read_lines(path: Path | str, max_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
-    """Yield the lines of a text file, plain or gzip, without line endings.
+    """Yield the lines of a text file, plain or compressed, without line endings.
 
     Args:
         path: A regular file.
@@ -239,7 +238,7 @@ def read_lines(path: Path | str, max_bytes: int = MAX_LINE_BYTES) -> Iterator[st
             file, line and byte.
     """
     empty = True
-    with _open(path) as file:
+    with open_regular_file(path) as file:
         for line in decode_lines(file, str(path), max_bytes):
             empty = False
             yield line
@@ -263,6 +262,7 @@ def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) ->
     """
     number = replaced = offset = 0
     try:
+        file = decompress(file, name)
         for number, (raw, size) in enumerate(_read_limited_lines(file, max_bytes), 1):
             offset, start = offset + size, offset
             if size > len(raw):  # the line was too long, so that its content was not kept
@@ -278,10 +278,8 @@ def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) ->
             line, count = clean_line(_decode_line(raw, name, number, start))
             replaced += count
             yield line
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{name}: damaged gzip file after line {number}: {error}") from None
-    except OSError as error:
-        raise DataError(f"{name}: {error.strerror or error}") from None
+    except READ_ERRORS as error:
+        raise DataError(f"{name}: {read_failure(error, file)} (after line {number})") from None
     if replaced:
         _log.warning("%s: %d control characters replaced by spaces", name, replaced)
 
@@ -298,32 +296,6 @@ def _read_limited_lines(file: IO[bytes], max_bytes: int) -> Iterator[tuple[bytes
             raw = file.readline(max_bytes)
             size += len(raw)
         yield b"", size
-
-
-def _open(path: Path | str) -> IO[bytes]:
-    """Open a regular file for reading bytes; decompress it if it starts with the magic number of gzip."""
-    file = open_regular_file(path)
-    try:
-        zipped = file.peek(2)[:2] == b"\x1f\x8b"  # never the start of UTF-8 text
-    except OSError as error:
-        file.close()
-        raise DataError(f"{path}: {error.strerror or error}") from None
-    except BaseException:
-        file.close()
-        raise
-    return cast(IO[bytes], _Gzip(file)) if zipped else file
-
-
-class _Gzip(gzip.GzipFile):
-    """A gzip file that also closes its underlying file."""
-
-    def __init__(self, file: io.BufferedReader) -> None:
-        super().__init__(fileobj=file, mode="rb")
-        self._below = file
-
-    def close(self) -> None:
-        super().close()
-        self._below.close()
 
 
 def read_pairs(corpus: CorpusConfig) -> Iterator[tuple[str, str]]:

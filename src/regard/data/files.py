@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from regard.data.compression import compress
 from regard.errors import DataError
 
 __all__ = [
@@ -44,8 +45,8 @@ __all__ = [
 def open_atomic(path: Path) -> Iterator[BinaryIO]:
     """Open a file for atomic writing: it is replaced when the block ends without an error.
 
-    After an error, the old content is still there. Symbolic links are followed. Devices and named pipes are
-    written to directly.
+    The content is compressed if the name ends in .gz, .bz2, .xz or .zst. After an error, the old content is
+    still there. Symbolic links are followed. Devices and named pipes are written to directly.
 
     Raises:
         DataError: if the file cannot be written (missing directory, no permission, disk full).
@@ -53,11 +54,13 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
     with _convert_errors(path):
         if is_special_file(path):
             with _closing(open(path, "wb")) as file:
-                yield file
+                with compress(file, path) as content:
+                    yield content
                 file.flush()
             return
         with atomic_file(path) as made, _closing(open(made, "wb")) as file:
-            yield file
+            with compress(file, path) as content:
+                yield content
             file.flush()
 
 

@@ -63,7 +63,7 @@ class SplitLinks:
         A pair whose words cannot be assigned to its tokens gets no links, with a warning (see `WordTokens`).
 
         Args:
-            path: The file, plain or gzip.
+            path: The file, plain or compressed.
             split: The split.
             corpora: The corpora of the split. Links do not count their source prefixes.
             unit: Unit of the positions in the links. Words are read from the text files of the corpora.

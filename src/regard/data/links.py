@@ -104,7 +104,7 @@ def parse_gold_links(line: str, where: str = "gold links") -> GoldLinks:
 
 
 def read_gold_links(path: Path | str) -> Iterator[GoldLinks]:
-    """Yield the gold links of each line of a `.talp` file, plain or gzip.
+    """Yield the gold links of each line of a `.talp` file, plain or compressed.
 
     Raises:
         DataError: if the file cannot be read (see `read_lines`) or a field is not a link. The message gives

@@ -81,7 +81,7 @@ def read_monolingual(paths: Sequence[str], tokenizer: Any, max_tokens: int) -> T
     """Tokenize files; empty lines are skipped, long lines are truncated.
 
     Args:
-        paths: The files, plain or gzip.
+        paths: The files, plain or compressed.
         tokenizer: A Hugging Face tokenizer.
         max_tokens: Maximum number of tokens of a line.
 

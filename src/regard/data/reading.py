@@ -12,6 +12,7 @@ not authenticate the author: a person who can change a file can also change its 
 """
 
 import hashlib
+import io
 import os
 import stat
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from regard.data.compression import READ_ERRORS, decompress, is_compressed, read_failure
 from regard.errors import DataError
 
 __all__ = [
@@ -142,13 +144,22 @@ def parse_json(text: bytes | str, model: type[_T]) -> _T:
 
 
 def read_json(path: Path | str, model: type[_T], max_bytes: int = MAX_JSON_BYTES) -> _T:
-    """Read a JSON file and validate its content; see `parse_json`.
+    """Read a JSON file, plain or compressed, and validate its content; see `parse_json`.
 
     Raises:
         DataError: if the file cannot be read or is too large.
         InvalidJsonError: if the content does not match the type `model`.
     """
-    return parse_json(read_limited(path, max_bytes), model)
+    content = read_limited(path, max_bytes)
+    if is_compressed(content):
+        file = decompress(io.BytesIO(content), str(path))
+        try:
+            content = file.read(max_bytes + 1)
+        except READ_ERRORS as error:
+            raise DataError(f"{path}: {read_failure(error, file)}") from None
+        if len(content) > max_bytes:
+            raise DataError(f"{path}: more than {max_bytes:,} bytes, the maximum, after decompression")
+    return parse_json(content, model)
 
 
 MAX_READ_BYTES = 4 << 30

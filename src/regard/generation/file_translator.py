@@ -49,7 +49,7 @@ class FileTranslator(BaseTranslator):
         """Read the translations of a text.
 
         Args:
-            path: The file of the translations, plain or gzip.
+            path: The file of the translations, plain or compressed.
             num_lines: Number of lines of the text.
             source: File of the text, for messages.
 

@@ -15,11 +15,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any, Literal
 
 from regard.config import from_dict
+from regard.data.compression import SUFFIXES, remove_suffix
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.data.directories import atomic_directory
 from regard.data.files import write_atomic
@@ -172,9 +173,9 @@ def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT
 
     Args:
         prefix: The prefix of the file names: `DIR/de_noun` for `DIR/de_noun.train.tsv.gz`, `.dev` and
-            `.test`. `.tsv` and `.gz` are optional, and the training table may be named `train-high`
-            (SIGMORPHON). Without a `.test` table, `.dev` is the test set and the last training forms are the
-            validation set.
+            `.test`. `.tsv` and the suffix of a compression are optional, and the training table may be named
+            `train-high` (SIGMORPHON). Without a `.test` table, `.dev` is the test set and the last training
+            forms are the validation set.
         output_dir: The directory of `text.json`.
         columns: The columns of the lemma, the features (any number of columns) and the form, from 1.
 
@@ -219,8 +220,8 @@ def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT
 
 
 def _find_table(prefix: Path, kinds: Sequence[str]) -> Path | None:
-    ends = ((kind, tsv, gz) for kind in kinds for tsv in (".tsv", "") for gz in ("", ".gz"))
-    files = (prefix.parent / f"{prefix.name}.{kind}{tsv}{gz}" for kind, tsv, gz in ends)
+    ends = product(kinds, (".tsv", ""), ("", *SUFFIXES))
+    files = (prefix.parent / f"{prefix.name}.{''.join(parts)}" for parts in ends)
     return next(filter(Path.is_file, files), None)
 
 
@@ -295,7 +296,7 @@ def _find_files(data: Path, target: str) -> tuple[dict[str, tuple[Path, Path]], 
         raise DataError(f"{data}: no such directory of parallel text")
     found: dict[tuple[str, str], list[Path]] = {}
     for path in sorted(data.iterdir()):
-        stem, _, language = path.name.removesuffix(".gz").rpartition(".")
+        stem, _, language = remove_suffix(path.name).rpartition(".")
         for split, starts in FILE_PREFIXES.items():
             if stem.startswith(starts) and LANGUAGE_PATTERN.fullmatch(language) and path.is_file():
                 found.setdefault((split, language), []).append(path)

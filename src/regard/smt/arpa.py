@@ -1,4 +1,4 @@
-r"""Reading and writing of language models in the ARPA format of SRILM, KenLM and Moses, plain or gzip.
+r"""Reading and writing of language models in the ARPA format of SRILM, KenLM and Moses, plain or compressed.
 
 \data\
     ngram 1=COUNT ...
@@ -9,12 +9,10 @@ LOG10_PROBABILITY <tab> WORDS <tab> LOG10_BACKOFF (omitted if there is none)
 \end\
 """
 
-import gzip
 import io
 import math
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO
 
@@ -34,17 +32,13 @@ _UNKNOWN_LOG_PROB = -100.0
 
 
 def write_arpa(model: NgramLanguageModel, path: Path) -> None:
-    """Write a model, compressed if the file name ends with `.gz`; see `regard.data.files.open_atomic`.
+    """Write a model; see `regard.data.files.open_atomic`.
 
     Raises:
         DataError: if the file cannot be written.
     """
-    with open_atomic(path) as file, ExitStack() as stack:
-        binary = file
-        if path.suffix == ".gz":
-            # Without name and time in the header, equal models give equal bytes.
-            binary = stack.enter_context(gzip.GzipFile("", "wb", compresslevel=4, fileobj=file, mtime=0))
-        text = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")  # type: ignore[type-var]
+    with open_atomic(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
         _write(model, text)
         text.detach()
 

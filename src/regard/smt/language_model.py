@@ -264,7 +264,7 @@ class NgramLanguageModel:
 
 
 def read_sentences(path: Path | str) -> Iterable[list[str]]:
-    """Read the sentences of a text file, plain or gzip, with words separated by spaces.
+    """Read the sentences of a text file, plain or compressed, with words separated by spaces.
 
     Raises:
         DataError: if the file cannot be read; see `regard.data.corpus.read_lines`.

@@ -88,7 +88,7 @@ class PhraseConfig:
     )
     lm_order: int = option(default=5, help="Order of the target language model, 1 to 9.", ge=1, le=9)
     monolingual: tuple[str, ...] = option(
-        default=(), help="Additional text files for the language model, plain or gzip. Default: none."
+        default=(), help="Additional text files for the language model, plain or compressed. Default: none."
     )
     stack_size: int = option(
         default=100, help="Maximum number of hypotheses that are extended per stack.", ge=1, le=100_000

@@ -1,4 +1,4 @@
-"""Reading and writing of phrase tables as text, plain or gzip, in a format similar to that of Moses.
+"""Reading and writing of phrase tables as text in a format similar to that of Moses.
 
 Each line contains one phrase pair:
 
@@ -9,7 +9,6 @@ field contains the probabilities of monotone, swap and discontinuous, first back
 missing, each probability is 1/3. (Moses writes p(s|t) first, and orientations to a separate file.)
 """
 
-import gzip
 import math
 from array import array
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ _FIELDS = (4, 5)
 
 
 def write_phrase_table(table: PhraseTable, source: Sequence[str], target: Sequence[str], path: Path) -> None:
-    """Write a phrase table, compressed if the file name ends with `.gz`.
+    """Write a phrase table; see `regard.data.files.open_atomic`.
 
     Args:
         table: The phrase table.
@@ -71,10 +70,7 @@ def write_phrase_table(table: PhraseTable, source: Sequence[str], target: Sequen
                 " ".join(f"{value:.6g}" for value in reordering[entry]),
             )
             lines.append(f" {SEPARATOR} ".join(fields) + "\n")
-    content = "".join(lines).encode()
-    if path.suffix == ".gz":
-        content = gzip.compress(content, compresslevel=4, mtime=0)  # without time: equal tables, equal bytes
-    write_atomic(path, content)
+    write_atomic(path, "".join(lines).encode())
 
 
 def read_phrase_table(path: Path | str, source: WordList, target: WordList) -> PhraseTable:

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
+from regard.data.compression import remove_suffix
 from regard.data.files import write_atomic
 from regard.data.text_format import TextFormat, TextFormatDetector
 from regard.registry import PartConfig, Registry, subclass_of
@@ -203,7 +204,7 @@ def detect_text_format(
         config: The configuration of the tokenizer.
         files: The files of the text. Their extensions (`train.de`, `train.de.gz`) give the language.
     """
-    names = [Path("" if name is None else name.removesuffix(".gz")) for name in files]
+    names = [Path("" if name is None else remove_suffix(name)) for name in files]
     extensions = {name.suffix.removeprefix(".") for name in names}
     # Corpora in several languages have no common extension, and so no known language.
     extension = extensions.pop() if len(extensions) == 1 else ""
