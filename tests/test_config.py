@@ -5,7 +5,16 @@ from typing import Annotated, Literal
 
 import pytest
 
-from regard.config import TaggedUnion, configclass, dump_toml, from_dict, option, read_config, to_dict
+from regard.config import (
+    TaggedUnion,
+    configclass,
+    dump_toml,
+    from_dict,
+    option,
+    read_config,
+    read_toml,
+    to_dict,
+)
 from regard.config_reference import reference, select_tables
 from regard.config_rendering import render_text, render_toml
 from regard.errors import ConfigError, PluginError
@@ -158,6 +167,16 @@ def test_default_kind_may_be_omitted(tmp_path) -> None:
     wrong = write(tmp_path, "")
     with pytest.raises(ConfigError, match=r"unknown key 'tree\.bark'"):
         read_config(Garden, wrong, ["tree.bark=smooth"])
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_byte_order_mark_does_not_change_a_toml_file(tmp_path, line_end) -> None:
+    path = tmp_path / "run.toml"
+    path.write_bytes(f"a = 1{line_end}[b]{line_end}c = 'ä'{line_end}".encode("utf-8-sig"))
+    assert read_toml(path) == {"a": 1, "b": {"c": "ä"}}
+    path.write_bytes(b"\xef\xbb\xbfa = 1\nb = '\xff'\n")
+    with pytest.raises(ConfigError, match="line 2, byte 15 of the file: not UTF-8"):
+        read_toml(path)
 
 
 def test_missing_or_non_utf8_file_is_named(tmp_path) -> None:

@@ -244,7 +244,7 @@ def read_toml(path: Path | str) -> dict[str, Any]:
     if len(content) > MAX_FILE_BYTES:
         raise ConfigError(f"{path}: more than {MAX_FILE_BYTES:,} bytes, the maximum size of a config file")
     try:
-        text = content.decode()
+        text = content.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}: line {line}, byte {error.start + 1} of the file: not UTF-8") from None
