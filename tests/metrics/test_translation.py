@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError, UsageError
 from regard.metrics import accuracy, bootstrap, edits, paired_bootstrap
+from regard.metrics.base import METRICS, MetricInput
 from regard.metrics.translation import (
     bleu,
     chrf,
@@ -58,6 +59,40 @@ def test_ter_equals_sacrebleu():
     assert score.score == pytest.approx(expected, abs=1e-9)
     assert score.signature == str(theirs.get_signature())
     assert score.name == "TER"
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "none", "intl", "zh", "ja-mecab", "ko-mecab"])
+def test_tokenizer_of_ter_selects_the_options_of_sacrebleu(tokenize):
+    outputs = [
+        "我昨天去了学校，然后回家。",
+        "私は昨日、学校に行った。",
+        "나는 어제 학교에 갔다.",
+        "He has 3.5 dogs, Tom's.",
+    ]
+    references = [
+        "我今天去了学校，然后回家。",
+        "私は今日、学校に行った。",
+        "나는 오늘 학교에 갔다.",
+        "He had 3.5 dogs, Tom's.",
+    ]
+    asian = tokenize not in ("13a", "none", "intl")
+    theirs = sacrebleu.TER(normalized=asian, asian_support=asian)
+    for output, reference in zip(outputs, references, strict=True):
+        data = MetricInput([output], [[reference]], tokenize)
+        counts = METRICS.get("ter").count(data)
+        score = ter([output], [[reference]], tokenize)
+        assert score == counts.corpus_score()
+        assert score.score == pytest.approx(theirs.corpus_score([output], [[reference]]).score)
+        assert score.signature == str(theirs.get_signature())
+
+
+def test_one_changed_chinese_character_is_one_edit():
+    assert ter(["我昨天去学校。"], [["我今天去学校。"]], "zh").score == pytest.approx(100 / 7)
+
+
+def test_ter_rejects_the_tokenizer_of_characters():
+    with pytest.raises(UsageError, match="--tokenize 'char': TER counts words"):
+        ter(["ab"], [["ac"]], "char")
 
 
 @pytest.mark.parametrize(

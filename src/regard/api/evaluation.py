@@ -45,7 +45,8 @@ class EvaluationOptions:
     """The settings of an evaluation.
 
     Attributes:
-        tokenize: Tokenizer for BLEU and REP: `13a`, `none` (for tokenized text), `intl`, `char`, `zh`...
+        tokenize: Tokenizer for BLEU and REP: `13a`, `none` (for tokenized text), `intl`, `char`, `zh`... For
+            TER, see `regard.metrics.translation.ter`.
         lowercase: Whether to ignore case. TER and METEOR always do.
         rep_parameters: For REP: n-gram size, weight of an excess n-gram, weight of an immediately repeated
             word.

@@ -192,7 +192,8 @@ TokenizeOption = Annotated[
     str,
     typer.Option(
         help="Tokenizer for BLEU, REP and lengths: 13a, none (the text is already tokenized), intl, char, "
-        "zh, ja-mecab or ko-mecab."
+        "zh, ja-mecab or ko-mecab. TER separates punctuation and Chinese characters with the last three, "
+        "splits at white space with the others, and rejects char. Other metrics do not depend on it."
     ),
 ]
 LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]

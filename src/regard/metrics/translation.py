@@ -56,6 +56,7 @@ MetricName = Literal["bleu", "chrf", "ter"]
 
 # Tokenizers of sacreBLEU that do not need a download.
 BleuTokenizer = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
+_ASIAN = ("zh", "ja-mecab", "ko-mecab")
 
 
 def check_tokenizer(name: str) -> BleuTokenizer:
@@ -112,17 +113,23 @@ def chrf(
     return count_statistics("chrf", hypotheses, references, lowercase=lowercase).corpus_score()
 
 
-def ter(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> CorpusScore:
+def ter(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokenize: BleuTokenizer = "13a"
+) -> CorpusScore:
     """Compute the translation edit rate (Snover et al., 2006); lower is better. Case is ignored.
 
     Args:
         hypotheses: One output per sentence.
         references: One or more sets of references, each as long as `hypotheses`.
+        tokenize: With `13a`, `none` and `intl`, words end at white space, as by default in sacreBLEU. With
+            `zh`, `ja-mecab` and `ko-mecab`, sacreBLEU separates punctuation, and each Chinese character is a
+            word (`normalized` and `asian_support`). `char` is rejected.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
+        UsageError: if the tokenizer is `char` or unknown.
     """
-    return count_statistics("ter", hypotheses, references).corpus_score()
+    return count_statistics("ter", hypotheses, references, tokenize).corpus_score()
 
 
 def count_statistics(
@@ -138,7 +145,7 @@ def count_statistics(
         metric: A `MetricName`.
         hypotheses: One output per sentence.
         references: One or more sets of references, each as long as `hypotheses`.
-        tokenize: A `BleuTokenizer`, for BLEU only.
+        tokenize: A `BleuTokenizer`; for TER, see `ter`. chrF has no words.
         lowercase: Whether BLEU and chrF ignore case. TER always does.
 
     Raises:
@@ -166,7 +173,7 @@ def _count_chrf(data: MetricInput) -> SentenceCounts:
 
 @register_metric("ter", label="TER", higher_is_better=False)
 def _count_ter(data: MetricInput) -> SentenceCounts:
-    return count_statistics("ter", data.outputs, data.references)
+    return count_statistics("ter", data.outputs, data.references, data.tokenize)
 
 
 def make_aggregate(metric: str, tokenize: str = "13a", lowercase: bool = False) -> Aggregate:
@@ -211,18 +218,24 @@ def _scorer(metric: str, tokenize: str, lowercase: bool) -> Metric:
     if metric == "chrf":
         return CHRF(lowercase=lowercase)
     if metric == "ter":
-        return TER()
+        return _ter(tokenize)
     if metric != "bleu":
         raise UsageError(f"unknown metric {metric!r}; expected one of {', '.join(get_args(MetricName))}")
     return _bleu(tokenize, lowercase)
 
 
+def _ter(tokenize: str) -> TER:
+    """Return sacreBLEU's TER for a tokenizer of BLEU."""
+    # TER of characters is not TER in sacreBLEU, and its search for shifts takes seconds per sentence.
+    if check_tokenizer(tokenize) == "char":
+        raise UsageError("--tokenize 'char': TER counts words: leave out ter, or choose another tokenizer")
+    asian = tokenize in _ASIAN
+    return TER(normalized=asian, asian_support=asian)
+
+
 def _bleu(tokenize: str, lowercase: bool) -> BLEU:
     """Return sacreBLEU's BLEU, and convert its errors."""
-    if tokenize not in get_args(BleuTokenizer):
-        raise UsageError(
-            f"unknown tokenizer {tokenize!r}; expected one of {', '.join(get_args(BleuTokenizer))}"
-        )
+    check_tokenizer(tokenize)
     try:
         # force: disable sacreBLEU's warning about tokenized text; callers use `looks_tokenized`.
         return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
