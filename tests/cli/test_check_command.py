@@ -1,8 +1,10 @@
 """`regard check` and `regard corrupt`: their output, files and messages."""
 
+import csv
 import json
 
 import numpy as np
+import pandas
 import pytest
 from typer.testing import CliRunner
 
@@ -52,6 +54,17 @@ def test_table_and_json_have_every_sentence(texts) -> None:
     ]  # fmt: skip
     assert first.split("\t")[4] == "a dog" and len(others) == 23
     assert json.loads((texts / "out.json").read_text())["counts"] == {"repetition": 1}
+
+
+def test_quotation_marks_do_not_swallow_rows_of_the_table(texts) -> None:
+    marked = [f'{mark}{line}"{line}' for mark in ('"', "", '""') for line in ("Ja", "'n\tHund", " Haus ")]
+    (texts / "marked").write_text("".join(f"{line}\n" for line in marked), encoding="utf-8")
+    run("check marked marked --detector repetition --sentence-scores marked.tsv")
+    with open(texts / "marked.tsv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    frame = pandas.read_csv(texts / "marked.tsv", sep="\t", keep_default_na=False)
+    for name in ("source", "translation"):
+        assert [row[name] for row in rows] == frame[name].tolist() == marked
 
 
 def test_corrupted_text_is_evaluated_by_its_labels(texts) -> None:

@@ -1,11 +1,15 @@
 """Tests of the commands `regard translate` and `regard score` on saved models."""
 
+import csv
+import html
+import io
 import json
 import re
 import subprocess
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -152,6 +156,26 @@ def test_nbest_lists_have_moses_format(model):
     assert numbers == [n for n, line in enumerate(LINES) if line for _ in range(3)]
     assert all(len(row) == 3 and float(row[2]) < 0 for row in rows)
     assert len(translate(model, "--num-return", 5)) == 5 * sum(map(bool, LINES))
+
+
+def test_nbest_lists_and_tables_are_read_back_exactly(tmp_path):
+    marks = save_model(tmp_path / "model", seed=3, target='"A B" ||| |||"&amp; &amp;|||" D&lt E"')
+    tokens = tmp_path / "tokens"
+    lines = translate(marks, "--num-return", 3, "--tokens-output", tokens)
+    written = [json.loads(line) for line in tokens.read_text().splitlines()]
+    texts = [one["text"] for line in written if line["source"] for one in (line, *line["alternatives"])]
+    assert any("|||" in text for text in texts) and any("&amp;" in text for text in texts)
+    rows = [line.split(" ||| ") for line in lines]
+    assert all(len(row) == 3 for row in rows)
+    assert [html.unescape(row[1]) for row in rows] == texts
+
+    plain = translate(marks)
+    assert any('"' in text for text in plain)
+    table = "".join(f"{line}\n" for line in translate(marks, "--with-scores", "--links-output", "-"))
+    rows = list(csv.reader(io.StringIO(table, newline=""), delimiter="\t"))
+    assert [row[1] for row in rows] == plain
+    frame = pandas.read_csv(io.StringIO(table), sep="\t", header=None, keep_default_na=False, dtype=str)
+    assert frame[1].tolist() == plain
 
 
 def test_scores_equal_forced_decoding(model, text, tmp_path):

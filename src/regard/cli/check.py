@@ -1,7 +1,7 @@
 """`regard check`: omissions, additions and repetitions in translations of any system, without a reference."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from regard.cli.options import (
     TrainTargetOption,
     TranslatorOption,
 )
-from regard.cli.output import Output, open_output, print_message, write_json, write_table
+from regard.cli.output import Output, open_output, print_message, write_json, write_rows, write_table
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -205,7 +205,9 @@ def check_command(
             )
             found = replace(found, evaluation=evaluated)
         if table is not None:
-            _write_tsv(table, found.rows())
+            rows = found.rows()
+            cells = ([f"{v:.4f}" if isinstance(v, float) else v for v in row.values()] for row in rows)
+            write_rows(table, [list(rows[0]) if rows else ["line"], *cells])
     # The files come before the text, whose reader may end early (`| head`).
     if output.json_file is not None:
         write_json(output.json_file, found.to_dict())
@@ -346,11 +348,3 @@ def _label(metric: str) -> str:
     name, _, budget = metric.partition("_at_")
     name = {"auroc": "AUROC", "f1": "F1", "average_precision": "av. precision"}.get(name, name)
     return f"{name} {budget} %" if budget else name
-
-
-def _write_tsv(file: Output, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a table. Tabs within texts become spaces."""
-    file.write("\t".join(rows[0] if rows else ("line",)) + "\n")
-    for row in rows:
-        cells = (f"{value:.4f}" if isinstance(value, float) else str(value) for value in row.values())
-        file.write("\t".join(cell.replace("\t", " ") for cell in cells) + "\n")

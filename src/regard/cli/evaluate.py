@@ -20,7 +20,7 @@ from regard.cli.options import (
     SourceFileOption,
     TokenizeOption,
 )
-from regard.cli.output import open_output, print_message, write_json
+from regard.cli.output import open_output, print_message, write_json, write_rows
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -303,9 +303,8 @@ def _check(systems: SystemFiles, metrics: MetricOptions, links: LinkFiles) -> No
 def _write_sentences(path: Path, result: "Evaluation") -> None:
     """Write one row per sentence: its number, and its scores as if it were the whole text."""
     with open_output(path) as file:
-        file.write("\t".join(["sentence", *result]) + "\n")
-        for row in result.sentences():
-            file.write("\t".join([str(row["sentence"]), *(f"{row[name]:.4f}" for name in result)]) + "\n")
+        cells = ([row["sentence"], *(f"{row[name]:.4f}" for name in result)] for row in result.sentences())
+        write_rows(file, [["sentence", *result], *cells])
 
 
 def _show(result: "Evaluation") -> None:
@@ -313,7 +312,8 @@ def _show(result: "Evaluation") -> None:
     console = Console(highlight=False, markup=False)
     rows = _rows(result)
     if not console.is_terminal:
-        print("\n".join("\t".join(row) for row in (list(rows[0]), *(row.values() for row in rows))))
+        with open_output(None) as file:
+            write_rows(file, [list(rows[0]), *(row.values() for row in rows)])
         return
     # Signatures are too long for a column, so they are printed below the table.
     columns = [column for column in rows[0] if column != "signature"]

@@ -8,7 +8,7 @@ import typer
 
 from regard.cli.command import expand_groups, setting
 from regard.cli.options import JsonOption, NumThreadsOption, OutputOption, SeedOption
-from regard.cli.output import open_output, print_message, write_json
+from regard.cli.output import open_output, print_message, write_json, write_rows
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,9 +76,11 @@ class FertilityOutput:
         """Write the fertilities, one line per sentence or one line per word."""
         with open_output(self.output) as file:
             if self.per_word:
-                for row in found.rows():
-                    largest = row["maximum"] + self.slack
-                    file.write(f"{row['word']}\t{largest:g}\t{row['mean']:.3f}\t{row['count']}\n")
+                cells = (
+                    (row["word"], f"{row['maximum'] + self.slack:g}", f"{row['mean']:.3f}", row["count"])
+                    for row in found.rows()
+                )
+                write_rows(file, cells)
             else:
                 file.write("".join(f"{line}\n" for line in found.lines(self.slack)))
 

@@ -6,6 +6,7 @@ A file is written completely or not at all. Progress bars are shown only if stde
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ __all__ = [
     "track",
     "write_images",
     "write_json",
+    "write_rows",
     "write_table",
 ]
 
@@ -125,8 +127,27 @@ def write_json(path: Path | None, results: Any) -> None:
             file.write(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
 
 
+def write_rows(file: Output, rows: Iterable[Iterable[Any]]) -> None:
+    """Write tab-separated rows.
+
+    Cells with a tab, a line break or a quotation mark are quoted. Otherwise `csv`, pandas and spreadsheets
+    would take all rows up to the next quotation mark for one cell.
+
+    Raises:
+        DataError: If writing fails.
+    """
+    for row in rows:
+        file.write("\t".join(map(_quote, row)) + "\n")
+
+
+def _quote(cell: Any) -> str:
+    # `csv.writer` of Python 3.11 does not quote carriage returns, and `csv.reader` ends a row there.
+    text = str(cell)
+    return '"{}"'.format(text.replace('"', '""')) if re.search('[\t\r\n"]', text) else text
+
+
 def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
-    """Write a formatted table to a terminal, or tab-separated lines otherwise.
+    """Write a formatted table to a terminal, or tab-separated rows otherwise; see `write_rows`.
 
     Args:
         file: The output.
@@ -139,7 +160,7 @@ def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
 
     if not file.is_terminal:
-        file.write("".join("\t".join(row) + "\n" for row in rows))
+        write_rows(file, rows)
         return
     table = Table(box=None, pad_edge=False)
     for i, head in enumerate(rows[0]):

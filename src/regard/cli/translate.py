@@ -104,7 +104,8 @@ class TranslationSearch(SearchOptions):
         int,
         setting(
             f"{GENERATION}:num_return",
-            note="With more than 1, the format is LINE ||| TEXT ||| SCORE, with lines counted from 0.",
+            note="With more than 1, the format is LINE ||| TEXT ||| SCORE, with lines counted from 0. In a "
+            "text with ||| or a character reference, & and | are written as &amp; and &#124;.",
         ),
     ] = 1
     coverage_epsilon: CoverageEpsilonOption = None

@@ -1,7 +1,7 @@
 """The output files of `regard translate`: translations, links, tokens and attention."""
 
+import html
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from regard.cli.options import LinksOutputOption, OutputOption
-from regard.cli.output import Output, open_output
+from regard.cli.output import Output, open_output, write_rows
 
 if TYPE_CHECKING:
     from regard.api.translation import AttentionDetail
@@ -28,7 +28,12 @@ class TranslationOutput:
 
     output: OutputOption = None
     with_scores: Annotated[
-        bool, typer.Option("--with-scores", help="Write the score and a tab before each translation.")
+        bool,
+        typer.Option(
+            "--with-scores",
+            help="Write the score and a tab before each translation, which is quoted if it contains a "
+            "quotation mark.",
+        ),
     ] = False
     links_output: LinksOutputOption = None
     attention_output: Annotated[
@@ -89,8 +94,7 @@ class TranslationWriter:
         """Write the results of one line."""
         from regard.data.links import format_links
 
-        for text in self._texts(result):
-            self.text.write(text + "\n")
+        self._write_text(result)
         best = result.translations[0] if result.translations else None
         # A rejected line gets an empty line, so that the files stay parallel.
         if self.links is not None:
@@ -120,21 +124,25 @@ class TranslationWriter:
                 content = {"line": result.line.number, **translation.to_dict(detail)}
                 output.write(json.dumps(content, ensure_ascii=False) + "\n")
 
-    def _texts(self, result: "LineResult") -> Iterator[str]:
+    def _write_text(self, result: "LineResult") -> None:
+        """Write the translation, a row with its score and links, or the n-best list."""
         from regard.data.links import format_links
 
         if self.nbest:
             for translation in result.translations:
                 # The n-best lists of Moses also count lines from 0.
-                fields = [str(result.line.number - 1), translation.text, f"{translation.score:.4f}"]
+                fields = [str(result.line.number - 1), _escape(translation.text), f"{translation.score:.4f}"]
                 fields += [format_links(translation.links)] if self.append else []
-                yield " ||| ".join(fields)
+                self.text.write(" ||| ".join(fields) + "\n")
             return
         best = result.translations[0] if result.translations else None
         fields = [f"{best.score:.4f}" if best else ""] if self.scores else []
         fields.append(result.text)
         fields += [format_links(best.links) if best else ""] if self.append else []
-        yield "\t".join(fields)
+        if len(fields) == 1:
+            self.text.write(result.text + "\n")
+        else:
+            write_rows(self.text, [fields])
 
     def _show_map(self, result: "LineResult", best: "TextHypothesis") -> None:
         from rich.console import Console
@@ -154,3 +162,14 @@ class TranslationWriter:
         name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         with open_output(name) as file:
             file.write(heatmap_svg(attention_heatmap(best.weights, result.source_tokens, best.tokens)))
+
+
+def _escape(text: str) -> str:
+    """Return a text as a field of an n-best list, from which `html.unescape` restores it.
+
+    Moses writes `&` and `|` as `&amp;` and `&#124;`. Here only a text that contains the separator of the
+    fields or looks escaped is changed, so that other texts can be used as they are.
+    """
+    if "|||" in text or html.unescape(text) != text:
+        return text.replace("&", "&amp;").replace("|", "&#124;")
+    return text
