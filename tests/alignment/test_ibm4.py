@@ -1,5 +1,6 @@
 """Tests of IBM model 4 against enumerated alignments."""
 
+import itertools
 import math
 from typing import get_args
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from aligner_text import by_sentence, random_pairs
 
-from regard.alignment.base import TrainingSetup
+from regard.alignment.base import IterationStats, TrainingSetup
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import Blocks, TranslationTable
 from regard.alignment.hmm_kernels import NUM_JUMPS as JUMPS
@@ -59,7 +60,8 @@ def probability(model, source, target, heads) -> float:
     found = math.comb(n - none, none) * p1**none * (1 - p1) ** (n - 2 * none)
     for i, word in enumerate(source):
         count = sum(head == i for head in heads)
-        found *= math.factorial(count) * float(model.fertilities[word, count])
+        # The words of a cept are placed in order, so there is no factor f!, in contrast to Model 3 and to NLTK.
+        found *= float(model.fertilities[word, count])
     for j, head in enumerate(heads):
         found *= model.table.probability(model.table.words if head < 0 else source[head], target[j])
     first, rest = displacements(heads, len(source))
@@ -122,6 +124,36 @@ def test_expectations_are_sums_over_the_neighborhood(model, tiny):
         at += len(source)
     assert sums[0] == pytest.approx(likelihood, rel=1e-5)
     np.testing.assert_allclose(sums[2:], np.concatenate([first, rest]), atol=1e-4)
+
+
+@pytest.mark.parametrize("n", range(1, 7))
+def test_probabilities_of_all_targets_sum_to_at_most_one(n):
+    words = ["t0", "t1"]
+    corpus = Corpus.from_tokens([(["s"], target) for target in itertools.product(words, repeat=n)])
+    table = TranslationTable.of(corpus, 1)
+    table.values[:], table.nulls[:] = 1 / len(words), 1 / len(words)
+    # Nearly all probability is on cepts of n adjacent words, so that a factor f! would exceed 1.
+    fertilities = np.full((2, MAX_FERTILITY + 1), 1e-3, np.float32)
+    fertilities[:, n] += 1 - fertilities.sum(1)
+    heads, others = np.full(NUM_DISTANCES, 1e-6), np.full(MAX_DISTORTION, 1e-6)
+    heads[MAX_DISTORTION + 1] = others[0] = 1
+    config = IBM4Config(null_probability=0.01, smoothing=0.01)
+    model = IBM4Aligner(table, np.ones((2, JUMPS)), fertilities, heads, others, config)
+    total = 0.0
+    for row in range(len(corpus)):
+        (block,) = Blocks(corpus.subset(row, row + 1), table, 1)
+        total += math.exp(model.expect(block, np.empty(n, np.float32), np.empty(n, np.float32), 1)[0])
+    assert 0.8 < total <= 1
+
+
+@pytest.mark.parametrize("fertility", [1, 2, 4, 7, 9])
+def test_likelihood_of_a_repeated_word_is_that_of_words_placed_in_order(fertility):
+    corpus = Corpus.from_tokens([(["s"], ["t"] * fertility)] * 200)
+    passes: list[IterationStats] = []
+    train_ibm4(corpus, IBM4Config(), TrainingSetup(num_threads=1, report=passes.append))
+    head, other, null = 0.8 + 0.2 / NUM_DISTANCES, 0.8 + 0.2 / MAX_DISTORTION, 0.05
+    expected = math.log(head * other ** (fertility - 1) * (1 - null) ** fertility)
+    assert passes[-1].log_likelihood == pytest.approx(200 * expected, rel=0.01)
 
 
 def test_result_does_not_depend_on_threads(phrases):

@@ -116,22 +116,21 @@ def _score(m, n, row, layout, learned, buffers):
     for j in range(n):
         link_scores[m, j] = math.log(null_emitted[j])
     score_fertilities(m, n, row, layout, fertilities, null, fertility_scores)
+    for i in range(m):
+        for f in range(n + 2):
+            # f! p(f | word): the words of a source word are placed in any order.
+            fertility_scores[i, f] += math.lgamma(f + 1)
 
 
 @njit(nogil=True, cache=True)
 def score_fertilities(m, n, row, layout, fertilities, null, fertility_scores):
-    """Compute `fertility_scores` for one pair."""
+    """Compute the log-probability of each number of links of each source word and of the null word."""
     for i in range(m):
         word = layout.source[layout.source_starts[row] + i]
         own = fertilities[word] if word >= 0 else fertilities[-1]
-        factorial = 0.0
         for f in range(n + 2):
-            if f > 1:
-                factorial += math.log(f)
-            # f! p(f | word): the links of a source word are exchangeable.
-            fertility_scores[i, f] = (
-                math.log(own[min(f, MAX_FERTILITY)]) + factorial + EXCESS_LOG_PROB * max(0, f - MAX_FERTILITY)
-            )
+            excess = max(0, f - MAX_FERTILITY)
+            fertility_scores[i, f] = math.log(own[min(f, MAX_FERTILITY)]) + EXCESS_LOG_PROB * excess
     for f in range(n + 2):
         if 2 * f > n:
             # Each null word needs a word that is not null: 2 f_0 <= n.

@@ -1,13 +1,13 @@
 """IBM Model 4 (Brown et al., 1993): the target words of a source word, its cept, are placed together.
 
-    p(t, a | s) = binomial(n - f_0, f_0) p_1^f_0 (1 - p_1)^(n - 2 f_0) prod_i f_i! p(f_i | s_i)
+    p(t, a | s) = binomial(n - f_0, f_0) p_1^f_0 (1 - p_1)^(n - 2 f_0) prod_i p(f_i | s_i)
                   prod_j p(t_j | s_{a_j}) prod_i d_1(j_1 - center_i') d_>1(j_2 - j_1) d_>1(j_3 - j_2) ...
 
-The terms of fertility and null words are those of Model 3 (`regard.alignment.ibm3`). j_1, j_2, ... are the
-positions of the cept of source word i, if it has any. Its first word, the head, is displaced from the center
-of the cept i' before it, the mean of its positions rounded up. Every other word is displaced from the word
-before it in the cept. Displacements beyond the sentence have a probability too, so the model is deficient, as
-in the paper.
+The words of a cept are placed in order, so there is no factor f_i!, in contrast to Model 3
+(`regard.alignment.ibm3`). The term of null words is that of Model 3. j_1, j_2, ... are the positions of the
+cept of source word i, if it has any. Its first word, the head, is displaced from the center of the cept i'
+before it, the mean of its positions rounded up. Every other word is displaced from the word before it in the
+cept. Displacements beyond the sentence have a probability too, so the model is deficient, as in the paper.
 
 Expectations are computed over the alignments one move or swap away from the best one that hill climbing
 finds. Climbing starts from the Viterbi path of the HMM, which is trained first.

@@ -1,8 +1,9 @@
 """The compiled loops of Model 4: distortion of cepts, hill climbing, and the neighborhood of an alignment.
 
 The cept of a source word is the set of its target words. The score of an alignment is the sum of the link and
-fertility scores of `regard.alignment.ibm3_kernels`, where links have no distortion, and of the distortion of
-its cepts, which depends on the whole alignment and is computed for each neighbor in time O(m + n).
+fertility scores of `regard.alignment.ibm3_kernels`, without the distortion of links and the factor f!, and of
+the distortion of its cepts, which depends on the whole alignment and is computed for each neighbor in time
+O(m + n).
 """
 
 import math
