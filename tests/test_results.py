@@ -1,14 +1,21 @@
 """The laws of all results: JSON with a version, escaped HTML, and clear errors."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
+from regard.alignment.base import IterationStats
+from regard.analysis.attention import perplexity_of
+from regard.api.translations import ScoreTotals
 from regard.errors import UsageError
-from regard.results import SCHEMA_VERSION, Result
+from regard.reproduce.scores import METRIC_FUNCTIONS
+from regard.results import SCHEMA_VERSION, Result, perplexity
+from regard.training.evaluate import ValidationScore
 
 
 @dataclass(frozen=True)
@@ -61,3 +68,22 @@ def test_tables_convert_to_pandas() -> None:
 def test_result_without_a_table_is_refused() -> None:
     with pytest.raises(UsageError, match=r"Number is not a table: use to_dict\(\)"):
         Number(1.0).to_pandas()
+
+
+@pytest.mark.parametrize("loss", [0.0, 2.5, 700.0, 709.7, 709.8, 1e5, 1e300, math.inf, -1e5])
+def test_perplexity_is_exp_of_the_loss_or_infinite(loss):
+    # 709.78 is the logarithm of the maximum of a float.
+    assert perplexity(loss) == pytest.approx(math.exp(loss) if loss < 709.78 else math.inf)
+
+
+def test_perplexity_of_nan_is_nan():
+    assert math.isnan(perplexity(math.nan))
+
+
+@pytest.mark.parametrize("loss", [800.0, 1e30])
+def test_perplexity_of_every_kind_of_result_is_infinite_beyond_the_range_of_a_float(loss):
+    assert ScoreTotals(num_sentences=1, num_tokens=2, log_probability=-2 * loss).perplexity == math.inf
+    assert IterationStats("hmm", 1, 1, -2 * loss, 2, {}).perplexity == math.inf
+    assert ValidationScore(loss, 2).perplexity == math.inf
+    assert perplexity_of(-2 * loss, 2) is None
+    assert METRIC_FUNCTIONS["perplexity"].aggregate()(np.array([[2 * loss, 2]])).tolist() == [math.inf]

@@ -17,7 +17,15 @@ import numpy as np
 from regard.data.files import write_atomic
 from regard.errors import UsageError
 
-__all__ = ["SCHEMA_VERSION", "Result", "exact_numbers", "finite", "html_table", "rounded_numbers"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Result",
+    "exact_numbers",
+    "finite",
+    "html_table",
+    "perplexity",
+    "rounded_numbers",
+]
 
 SCHEMA_VERSION = 1
 """Version of the JSON schema of results. It increases when a field changes its name or meaning."""
@@ -83,6 +91,13 @@ class Result(ABC):
 def finite(value: float) -> float | None:
     """Return a number for JSON, which has neither NaN nor infinity."""
     return float(value) if math.isfinite(value) else None
+
+
+def perplexity(loss: float) -> float:
+    """Return exp(loss) of a loss in nats per token; infinite if it exceeds the range of a float."""
+    # `math.exp` raises OverflowError instead.
+    with np.errstate(over="ignore"):
+        return float(np.exp(loss))
 
 
 def rounded_numbers(values: np.ndarray) -> Any:

@@ -60,7 +60,7 @@ def probability(model, source, target, heads) -> float:
     found = math.comb(n - none, none) * p1**none * (1 - p1) ** (n - 2 * none)
     for i, word in enumerate(source):
         count = sum(head == i for head in heads)
-        # The words of a cept are placed in order, so there is no factor f!, in contrast to Model 3 and to NLTK.
+        # The words of a cept are placed in order, so there is no factor f!, in contrast to Model 3.
         found *= float(model.fertilities[word, count])
     for j, head in enumerate(heads):
         found *= model.table.probability(model.table.words if head < 0 else source[head], target[j])

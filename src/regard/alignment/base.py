@@ -14,6 +14,7 @@ import numpy as np
 
 from regard.alignment.corpus import Corpus
 from regard.cpu_threads import num_available_cpus
+from regard.results import perplexity
 
 __all__ = [
     "NUM_RANGES",
@@ -58,7 +59,7 @@ class IterationStats:
     @property
     def perplexity(self) -> float:
         """The perplexity per target token."""
-        return float(np.exp(-self.log_likelihood / max(1, self.tokens)))
+        return perplexity(-self.log_likelihood / max(1, self.tokens))
 
     def values(self) -> dict[str, float]:
         """Return the perplexity, if it is known, and the other statistics."""

@@ -4,7 +4,6 @@ They correspond to Figures 2 to 5 and Table 3 of Shankar & Sarawagi (2019); `reg
 them. All models run forced decoding on the same references, so their statistics can be compared.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from regard.metrics.attention import AttentionStatistics, SentenceAttention, sco
 from regard.plotting.analyses import coverage_chart, entropy_chart, plot_accuracy_by_entropy, plot_coverage
 from regard.plotting.attention import maps_and_differences
 from regard.plotting.figure import Figure
-from regard.results import Result
+from regard.results import Result, finite, perplexity
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -324,8 +323,7 @@ def perplexity_of(log_prob: float, steps: int) -> float | None:
         log_prob: Log-probability of the text in nats.
         steps: Number of its time steps.
     """
-    # exp(x) overflows a float above x = 709.
-    return math.exp(-log_prob / steps) if steps and log_prob / steps > -700 else None
+    return finite(perplexity(-log_prob / steps)) if steps else None
 
 
 def _force_decode(system: System, pairs: Sequence[tuple[str, str]]) -> Iterator[ForcedResult | None]:

@@ -22,7 +22,7 @@ from regard.generation.config import AlignmentConfig
 from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import LineResult, TextHypothesis
-from regard.results import Result, finite
+from regard.results import Result, finite, perplexity
 
 __all__ = [
     "ScoreTotals",
@@ -34,7 +34,6 @@ __all__ = [
     "searched_translation",
 ]
 
-_MAX_EXPONENT = 700  # exp(x) overflows a float above x = 709
 _SelfAttention = Callable[[LineResult, TextHypothesis], tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]]
 """Function from a line and its translation to the self-attention of each encoder and each decoder layer."""
 
@@ -120,11 +119,8 @@ class ScoreTotals:
 
     @property
     def perplexity(self) -> float:
-        """Return the perplexity per token. It is NaN without tokens, and infinite if it exceeds e^700."""
-        if not self.num_tokens:
-            return math.nan
-        loss = -self.log_probability / self.num_tokens
-        return math.exp(loss) if loss < _MAX_EXPONENT else math.inf
+        """Return the perplexity per token, NaN without tokens; see `regard.results.perplexity`."""
+        return perplexity(-self.log_probability / self.num_tokens) if self.num_tokens else math.nan
 
     def to_data(self) -> dict[str, Any]:
         """Return the sums and the perplexity as JSON values."""
@@ -139,7 +135,7 @@ def read_token_scores(path: Path | str) -> ScoreTotals:
 
     Raises:
         DataError: if the file cannot be read, a field does not have the form TOKEN|LOG-PROBABILITY, there is
-            no token, or the perplexity exceeds e^700.
+            no token, or the perplexity exceeds the range of a float.
     """
     totals = ScoreTotals()
     for number, line in enumerate(read_lines(path), 1):

@@ -5,7 +5,6 @@ the tokenizer may segment the same word as `ab`. The actions of pointer attentio
 all. `--tokens-from` therefore reads the tokens from a file of `regard translate`.
 """
 
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -114,10 +113,7 @@ def score(
         translator = translator.pretokenized()
     pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
     totals, sentences = _score(translator, pairs, options)
-    perplexity = totals.perplexity
-    shown = "no perplexity" if not totals.num_tokens else "perplexity above e^700"
-    if math.isfinite(perplexity):
-        shown = f"perplexity {perplexity:.4f}"
+    shown = f"perplexity {totals.perplexity:.4f}" if totals.num_tokens else "no perplexity"
     num_scored = totals.num_sentences - totals.num_skipped
     print_message(f"{num_scored} sentences, {totals.num_tokens} tokens, {shown}")
     retokenized = totals.num_retokenized

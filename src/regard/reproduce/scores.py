@@ -170,7 +170,8 @@ def _one_minus_aer_percent(summed: np.ndarray) -> np.ndarray:
 
 def _perplexity_from_counts(summed: np.ndarray) -> np.ndarray:
     # The likelihoods are summed before the division: perplexity is per token, not a mean of sentences.
-    return np.exp(summed[:, 0] / np.maximum(summed[:, 1], 1))
+    with np.errstate(over="ignore"):  # infinite, as in `regard.results.perplexity`
+        return np.exp(summed[:, 0] / np.maximum(summed[:, 1], 1))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Validation: the loss and perplexity of a model on a split, and metrics of its greedy translations."""
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from regard.errors import InfeasibleBoundsError
 from regard.generation.config import GenerationConfig
 from regard.metrics.base import METRICS, MetricInput
 from regard.models.base import TranslationModel
+from regard.results import perplexity
 from regard.training.config import TrainingConfig
 from regard.training.device import SINGLE_PROCESS, Precision, ProcessGroup, autocast
 
@@ -24,7 +24,6 @@ __all__ = [
     "TranslationMetric",
     "ValidationScore",
     "add_error_location",
-    "perplexity",
     "validate",
 ]
 
@@ -100,12 +99,6 @@ class ValidationScore:
     def perplexity(self) -> float:
         """exp(loss)."""
         return perplexity(self.loss)
-
-
-def perplexity(loss: float) -> float:
-    """Return exp(loss) of a loss in nats per token; infinite if the result exceeds the range of a float."""
-    # `math.exp` raises OverflowError above about 709. NaN fails the comparison and remains NaN.
-    return math.exp(loss) if loss < 700 else math.inf if not math.isnan(loss) else math.nan
 
 
 @torch.inference_mode()

@@ -29,8 +29,8 @@ from regard.data.vocabulary import Vocabulary
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
+from regard.results import perplexity
 from regard.training.config import TrainingConfig
-from regard.training.evaluate import perplexity
 from regard.training.lr_scheduler import ConstantConfig
 from regard.training.optimizer import AdamConfig
 from regard.training.resume import CHECKSUMS_KEY, check_file_checksums

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.errors import CheckpointError
+from regard.results import perplexity
 from regard.training.config import StopConfig
-from regard.training.evaluate import perplexity
 from regard.training.run_context import StepStatistics
 
 __all__ = ["MetricSums", "TrainingProgress"]
