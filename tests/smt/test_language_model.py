@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import json
 import math
 import os
 import random
@@ -230,6 +231,85 @@ def test_missing_unknown_word_gets_the_log_probability_of_kenlm(tmp_path: Path) 
     path = tmp_path / "x.arpa"
     path.write_text(ARPA.replace("ngram 1=4", "ngram 1=3").replace("-1.0\t<unk>\n", ""))
     assert read_arpa(path).score(["b"]) == pytest.approx([-0.5 - 100, -0.5])
+
+
+def test_uppercase_unknown_word_is_the_unknown_word(tmp_path: Path) -> None:
+    """KenLM (`lm/vocab.cc`) gives `<UNK>` the id of `<unk>`, but not `<S>` that of `<s>`."""
+    path = tmp_path / "x.arpa"
+    other = ARPA.replace("-0.2\t<s> a", "-0.2\t<s> <unk>")
+    path.write_text(other)
+    expected = read_arpa(path)
+    path.write_text(other.replace("<unk>", "<UNK>"))
+    model = read_arpa(path)
+    assert model.vocabulary == expected.vocabulary
+    for words in (["b"], ["a", "b"], ["<UNK>"], ["<unk>", "a"]):
+        assert model.score(words) == expected.score(words)
+    path.write_text(other.replace("</s>", "</S>"))
+    with pytest.raises(DataError, match="do not contain </s>"):
+        read_arpa(path)
+
+
+def test_both_spellings_of_the_unknown_word_are_a_duplicate(tmp_path: Path) -> None:
+    path = tmp_path / "x.arpa"
+    path.write_text(ARPA.replace("ngram 1=4", "ngram 1=5").replace("-99\t<s>", "-2\t<UNK>\n-99\t<s>"))
+    with pytest.raises(DataError, match="line 8: duplicate n-gram, first given in line 7"):
+        read_arpa(path)
+
+
+def test_uppercase_unknown_word_in_a_text_is_unknown(tmp_path: Path) -> None:
+    text = [["a", "<UNK>", "b"], ["b", "a"], ["a", "c"]]
+    model = estimate_language_model(text, 2)
+    lower = [[word.replace("<UNK>", "<unk>") for word in words] for words in text]
+    expected = estimate_language_model(lower, 2)
+    assert model.vocabulary == expected.vocabulary
+    assert [model.score(words) for words in text] == [expected.score(words) for words in text]
+    write_arpa(model, tmp_path / "m.arpa")
+    assert read_arpa(tmp_path / "m.arpa").vocabulary == model.vocabulary
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("\t", " "), ("\t", "  "), ("-0.7\ta\t", "-0.7 a\t"), ("<s> a", "<s>\ta"), ("</s>\n", "</s>\t\n")],
+)
+def test_tabs_and_spaces_of_an_arpa_file_are_equivalent(tmp_path: Path, old: str, new: str) -> None:
+    path = tmp_path / "x.arpa"
+    path.write_text(ARPA.replace(old, new))
+    assert read_arpa(path).score(["a", "b"]) == pytest.approx([-0.2, -0.3 - 1.0, -0.5])
+
+
+@pytest.mark.parametrize("log_prob", ["-99", "-99999", "-1e29"])
+def test_perplexity_beyond_the_range_of_a_float_is_infinite(tmp_path: Path, log_prob: str) -> None:
+    path, text, out = tmp_path / "x.arpa", tmp_path / "text", tmp_path / "out.json"
+    path.write_text(ARPA.replace("-0.7\ta", f"{log_prob}\ta").replace("-1.0\t<unk>", f"{log_prob}\t<unk>"))
+    model, total = read_arpa(path), float(log_prob)
+    result = model.perplexity([["a", "b", "a"]] * 2)
+    # <s> a, then backoff and <unk>, then a, then a </s>.
+    mean = (-0.2 + (-0.3 + total) + total - 0.1) / 4
+    assert result.with_unknown == (pytest.approx(10**-mean, rel=1e-3) if mean > -300 else math.inf)
+    text.write_text("a b a\n")
+    run = CliRunner().invoke(
+        app,
+        ["lm", "--model", str(path), "--perplexity", str(text), "--json", str(out)],
+        catch_exceptions=False,
+    )
+    assert run.exit_code == 0
+    assert (json.loads(out.read_text())["perplexity"]["with_unknown"] is None) == (mean < -308)
+
+
+@pytest.mark.parametrize("value", ["-1e31", "-1e39", "-1e400", "-inf", "nan"])
+@pytest.mark.parametrize("old", ["-0.7\ta", "-0.3\n"])
+def test_log_probability_beyond_the_range_of_float32_is_rejected(
+    tmp_path: Path, value: str, old: str
+) -> None:
+    path = tmp_path / "x.arpa"
+    path.write_text(ARPA.replace(old, old.replace("-0.7", value).replace("-0.3", value)))
+    with pytest.raises(DataError, match=r"line 10: .*must be finite, from -1e\+30 to 1e\+30"):
+        read_arpa(path)
+
+
+def test_perplexity_of_an_empty_text_is_undefined() -> None:
+    result = estimate_language_model(TEXT, 2).perplexity([])
+    assert math.isnan(result.with_unknown) and math.isnan(result.without_unknown)
 
 
 def test_words_may_contain_unicode_spaces(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ LOG10_PROBABILITY <tab> WORDS <tab> LOG10_BACKOFF (omitted if there is none)
 """
 
 import io
-import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,14 @@ from regard.data.corpus import read_lines
 from regard.data.files import open_atomic
 from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
-from regard.smt.language_model import END, SPECIAL_WORDS, NgramLanguageModel
+from regard.smt.language_model import (
+    END,
+    MAX_ABS_LOG_PROB,
+    SPECIAL_WORDS,
+    UNKNOWN_WORD,
+    UPPERCASE_UNKNOWN_WORD,
+    NgramLanguageModel,
+)
 from regard.smt.trie import ABSENT, TrieBuilder
 
 __all__ = ["read_arpa", "write_arpa"]
@@ -73,6 +79,8 @@ def _write(model: NgramLanguageModel, file: TextIO) -> None:
 
 def read_arpa(path: Path | str) -> NgramLanguageModel:
     r"""Read a model; blank lines are ignored, and so is any text before the section `\data\`.
+
+    `<UNK>` is another spelling of `<unk>`. Tabs and spaces are equivalent.
 
     Raises:
         DataError: if the file cannot be read, a section is missing or has another number of n-grams than the
@@ -143,21 +151,27 @@ class _ArpaParser:
         values: list[tuple[float, float]] = []
         places: list[int] = []
         while not (line := self._next(f"{count} {length}-grams")).startswith("\\"):
-            fields = line.split("\t")
-            if len(fields) < 2:  # some tools write spaces instead of tabs
-                parts = split_whitespace(line)
-                fields = [parts[0], " ".join(parts[1 : length + 1]), *parts[length + 1 :]]
-            words = split_whitespace(fields[1])
-            if len(words) != length or len(fields) > 3:
+            # Words contain no white space, so tabs and spaces can be treated alike, as some tools mix them.
+            fields = split_whitespace(line)
+            words, backoff = fields[1 : length + 1], fields[length + 1 :]
+            if len(words) != length or len(backoff) > 1:
                 raise self._error(f"{line[:60]!r}; expected PROBABILITY, {length} words, BACKOFF")
             try:
-                values.append((float(fields[0]), float(fields[2]) if len(fields) == 3 and not last else 0.0))
+                values.append((float(fields[0]), float(backoff[0]) if backoff and not last else 0.0))
             except ValueError:
                 raise self._error(f"{line[:60]!r}; probability and backoff must be numbers") from None
-            if not all(map(math.isfinite, values[-1])):
-                raise self._error(f"{line[:60]!r}; probability and backoff must be finite")
+            # The negated comparison also rejects NaN.
+            if not all(abs(value) <= MAX_ABS_LOG_PROB for value in values[-1]):
+                raise self._error(
+                    f"{line[:60]!r}; probability and backoff must be finite, "
+                    f"from {-MAX_ABS_LOG_PROB:g} to {MAX_ABS_LOG_PROB:g}"
+                )
             if values[-1][0] > 0:
                 raise self._error(f"the log10 probability {fields[0]} is above 0")
+            if UPPERCASE_UNKNOWN_WORD in words:
+                words = [
+                    SPECIAL_WORDS[UNKNOWN_WORD] if word == UPPERCASE_UNKNOWN_WORD else word for word in words
+                ]
             if length == 1:
                 flat.append(self._numbers.setdefault(words[0], len(self._numbers)))
             else:

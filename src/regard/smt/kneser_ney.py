@@ -20,7 +20,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import DataError
-from regard.smt.language_model import BEGIN, END, SPECIAL_WORDS, UNKNOWN_WORD, NgramLanguageModel
+from regard.smt.language_model import (
+    BEGIN,
+    END,
+    SPECIAL_WORDS,
+    UNKNOWN_WORD,
+    UPPERCASE_UNKNOWN_WORD,
+    NgramLanguageModel,
+)
 from regard.smt.trie import Trie, TrieBuilder, grow_level
 
 __all__ = ["FALLBACK_DISCOUNTS", "compute_discounts", "estimate_language_model"]
@@ -52,7 +59,8 @@ def estimate_language_model(
     """Estimate a language model from sentences.
 
     Args:
-        sentences: The words of each sentence; the words `<s>`, `</s>` and `<unk>` count as unknown.
+        sentences: The words of each sentence; the words `<s>`, `</s>`, `<unk>` and `<UNK>` count as
+            unknown.
         order: The maximum length of an n-gram.
         name: The name of the text in messages.
 
@@ -73,6 +81,10 @@ def estimate_language_model(
     starts = np.concatenate([[True], tokens[:-1] == -1])[: len(tokens)]
     tokens[(tokens == END) | ((tokens == BEGIN) & ~starts)] = UNKNOWN_WORD
     tokens[tokens == -1] = END
+    if UPPERCASE_UNKNOWN_WORD in numbers:
+        capital = numbers.pop(UPPERCASE_UNKNOWN_WORD)
+        tokens[tokens == capital] = UNKNOWN_WORD
+        tokens[tokens > capital] -= 1
     if not ((tokens != BEGIN) & (tokens != END)).any():
         raise DataError(f"{name} contains no word, so that no language model can be estimated")
     return _smooth(_count_ngrams(tokens, len(numbers), order, name), tuple(numbers))

@@ -10,6 +10,7 @@ affect the probabilities of the following words. All logarithms are to the base 
 """
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -24,15 +25,17 @@ from regard.data.corpus import read_lines
 from regard.data.reading import InvalidJsonError, check_array, check_range, parse_json
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
-from regard.results import Result, finite
+from regard.results import Result, finite, perplexity
 from regard.smt.storage import read_arrays, read_only, write_arrays
 from regard.smt.trie import TRIE_ARRAYS, Trie
 
 __all__ = [
     "BEGIN",
     "END",
+    "MAX_ABS_LOG_PROB",
     "SPECIAL_WORDS",
     "UNKNOWN_WORD",
+    "UPPERCASE_UNKNOWN_WORD",
     "LanguageModelArrays",
     "LanguageModelSummary",
     "NgramLanguageModel",
@@ -44,6 +47,10 @@ __all__ = [
 UNKNOWN_WORD, BEGIN, END = 0, 1, 2
 """The ids of `<unk>`, `<s>` and `</s>`."""
 SPECIAL_WORDS = ("<unk>", "<s>", "</s>")
+UPPERCASE_UNKNOWN_WORD = "<UNK>"
+"""Another spelling of `<unk>`, as in KenLM, Heafield (2011)."""
+MAX_ABS_LOG_PROB = 1e30
+"""Maximum absolute value of a log-probability or backoff weight in a file; float32 overflows above 3e38."""
 
 
 class LanguageModelArrays(NamedTuple):
@@ -88,13 +95,17 @@ class Perplexity:
     @property
     def with_unknown(self) -> float:
         """The perplexity per word or end of sentence."""
-        return 10 ** (-self.log_prob / (self.num_words + self.num_sentences))
+        return self._perplexity(self.log_prob, self.num_words + self.num_sentences)
 
     @property
     def without_unknown(self) -> float:
         """The perplexity without unknown words."""
         known = self.num_words - self.num_unknown + self.num_sentences
-        return 10 ** (-(self.log_prob - self.unknown_log_prob) / known)
+        return self._perplexity(self.log_prob - self.unknown_log_prob, known)
+
+    @staticmethod
+    def _perplexity(log_prob: float, num_events: int) -> float:
+        return perplexity(-log_prob * math.log(10) / num_events) if num_events else math.nan
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,7 +266,7 @@ class NgramLanguageModel:
             )
         for name in ("log_probs", "backoffs"):
             check_array(name, getattr(self, name), "float32", nodes)
-            check_range(name, getattr(self, name), -1e30, 1e30)
+            check_range(name, getattr(self, name), -MAX_ABS_LOG_PROB, MAX_ABS_LOG_PROB)
         check_array("suffixes", self.suffixes, "int64", nodes)
         # A suffix precedes its n-gram, so that following suffixes always terminates.
         check_range("suffixes", self.suffixes, -1, nodes - 1)
