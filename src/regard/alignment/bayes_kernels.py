@@ -14,9 +14,9 @@ fertility c. J and F are constant during a pass.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from regard.alignment.em_kernels import longest_lengths
+from regard.kernels.compilation import njit
 from regard.kernels.splitmix import GAMMA, splitmix64
 
 __all__ = [

@@ -9,7 +9,6 @@ import math
 from typing import Literal
 
 import numpy as np
-from numba import njit
 
 from regard.alignment.base import run_parallel, split_evenly
 from regard.alignment.bayes_kernels import (
@@ -22,6 +21,7 @@ from regard.alignment.bayes_kernels import (
 from regard.alignment.corpus import Corpus, TextLayout
 from regard.alignment.em_kernels import occurrences
 from regard.config import configclass, option
+from regard.kernels.compilation import njit
 
 __all__ = [
     "FERTILITY_ALPHA",

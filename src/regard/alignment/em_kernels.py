@@ -15,7 +15,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from regard.kernels.compilation import njit
 
 __all__ = [
     "MIN_PROBABILITY",

@@ -7,9 +7,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from regard.alignment.em_kernels import longest_lengths, translation_probability
+from regard.kernels.compilation import njit
 
 __all__ = [
     "MAX_HMM_JUMP",

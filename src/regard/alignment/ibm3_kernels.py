@@ -9,10 +9,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from regard.alignment.em_kernels import longest_lengths
 from regard.alignment.hmm_kernels import emissions
+from regard.kernels.compilation import njit
 
 __all__ = [
     "MAX_DISTORTION",

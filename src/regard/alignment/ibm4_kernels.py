@@ -10,7 +10,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from regard.alignment.em_kernels import longest_lengths
 from regard.alignment.hmm_kernels import emissions
@@ -24,6 +23,7 @@ from regard.alignment.ibm3_kernels import (
     score_fertilities,
     swap_gain,
 )
+from regard.kernels.compilation import njit
 
 __all__ = ["IBM4Parameters", "climb_cepts", "count_cepts", "expect_cepts"]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numba import njit
 
 from regard.alignment.corpus import Corpus
 from regard.data.links import Links
+from regard.kernels.compilation import njit
 
 __all__ = ["METHODS", "LinkTable", "Method", "symmetrize"]
 

@@ -12,9 +12,9 @@ are defined in `regard.functional`. Each backend that has an operation has a mod
   `normalizers` and `scans`.
 - `_triton/` for CUDA, with `reductions` and `thresholds` for `normalizers` and `scans`.
 
-`backend.backend_module` imports a backend when it is first used. `threads` runs the Numba kernels.
-`prefix_bleu`, `sorting` and `splitmix` are used by compiled code outside this package, too, and have no
-PyTorch version.
+`backend.backend_module` imports a backend when it is first used. The decorators of `compilation` compile the
+Numba kernels, and `threads` runs them. `prefix_bleu`, `sorting` and `splitmix` are used by compiled code
+outside this package, too, and have no PyTorch version.
 
 To add an operation:
 

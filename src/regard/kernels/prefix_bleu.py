@@ -8,7 +8,8 @@ all orders.
 import math
 
 import numpy as np
-from numba import njit
+
+from regard.kernels.compilation import njit
 
 __all__ = ["MAX_NGRAM_ORDER", "fill_prefix_bleu"]
 

@@ -5,7 +5,8 @@ functions take a fraction of a second.
 """
 
 import numpy as np
-from numba import njit
+
+from regard.kernels.compilation import njit
 
 __all__ = ["search_key", "stable_argsort"]
 

@@ -5,7 +5,8 @@ Steele, Lea & Flood (2014), "Fast splittable pseudorandom number generators". Ra
 """
 
 import numpy as np
-from numba import njit
+
+from regard.kernels.compilation import njit
 
 __all__ = ["GAMMA", "splitmix64"]
 

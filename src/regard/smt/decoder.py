@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 
 from regard.alignment.base import run_parallel
+from regard.kernels.compilation import njit
 from regard.kernels.sorting import stable_argsort
 from regard.smt.extraction import MAX_PHRASE_LENGTH
 from regard.smt.features import (

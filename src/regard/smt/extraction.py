@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from regard.alignment.corpus import Corpus, Text
 from regard.alignment.symmetrize import LinkTable
+from regard.kernels.compilation import njit
 from regard.kernels.sorting import search_key
 from regard.smt.trie import concatenate_ranges
 

@@ -6,8 +6,8 @@ The score of a translation is the weighted sum of its features. Each feature is 
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from regard.kernels.compilation import njit
 from regard.smt.extraction import ORIENTATIONS
 from regard.smt.language_model import LanguageModelArrays
 from regard.smt.phrase_table import SCORES

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from regard.data.corpus import read_lines
 from regard.data.reading import InvalidJsonError, check_array, check_range, parse_json
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
+from regard.kernels.compilation import njit
 from regard.results import Result, finite, perplexity
 from regard.smt.storage import read_arrays, read_only, write_arrays
 from regard.smt.trie import TRIE_ARRAYS, Trie

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+
+from regard.kernels.compilation import njit
 
 __all__ = [
     "NUM_STATISTICS",

@@ -15,8 +15,8 @@ again.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from regard.kernels.compilation import njit
 from regard.kernels.sorting import stable_argsort
 from regard.smt.features import DISTORTION, LANGUAGE, LN10, ScoringArrays
 from regard.smt.language_model import END, score_word

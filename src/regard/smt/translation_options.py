@@ -9,8 +9,8 @@ i up to j; the search adds it to a hypothesis for uncovered words.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from regard.kernels.compilation import njit
 from regard.kernels.sorting import stable_argsort
 from regard.smt.features import (
     BACKWARD,

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from regard.data.reading import check_array, check_offsets, check_range
 from regard.errors import DataError
+from regard.kernels.compilation import njit
 from regard.kernels.sorting import search_key
 
 __all__ = [

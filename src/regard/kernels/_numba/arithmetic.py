@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
+
+from regard.kernels.compilation import njit
 
 NUM_LANES = 8
 

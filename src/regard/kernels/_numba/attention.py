@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from llvmlite import ir
-from numba import cfunc, njit, types
+from numba import types
 from numba.extending import models, register_model
 
 from regard.kernels._numba.arithmetic import FLOAT, call_llvm, emits, exp_float32, float_from_bits, splat
@@ -23,6 +23,7 @@ from regard.kernels._numba.memory import (
     read_float32,
     write_bfloat16,
 )
+from regard.kernels.compilation import cfunc, njit
 from regard.kernels.threads import argument_block, run_kernel
 from regard.types import Tensor
 
@@ -238,7 +239,7 @@ def _attention_rows(block, floats, integers):
         begin, end = claim_units(block)
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def attention_kernel(block: int) -> None:
     """Compute softmax attention for the rows of an argument block."""
     args = _arguments_of(block)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from numba import cfunc, njit, types
+from numba import types
 
 from regard.kernels._numba.memory import (
     claim_units,
@@ -11,6 +11,7 @@ from regard.kernels._numba.memory import (
     read_float32,
     write_bfloat16,
 )
+from regard.kernels.compilation import cfunc, njit
 from regard.kernels.dropout import DROPOUT_RESOLUTION
 from regard.kernels.splitmix import GAMMA, splitmix64
 from regard.kernels.threads import CHUNK_SIZE, argument_block, run_kernel
@@ -42,7 +43,7 @@ def _fill_random(seed, first, noise):
         noise[i] = splitmix64(seed + GAMMA * np.uint64(first + i + 1))
 
 
-@cfunc(types.void(types.int64), cache=True, error_model="numpy")
+@cfunc(types.void(types.int64), error_model="numpy")
 def dropout_kernel(block: int) -> None:
     """Apply dropout to the tensors of an argument block, one chunk per unit of work."""
     args = _arguments_of(block)

@@ -19,8 +19,6 @@ therefore all scores from some score on, and the threshold lies between that sco
 
 from typing import Any
 
-from numba import njit
-
 from regard.kernels._numba.arithmetic import any_lane, exp, fill_lanes, maximum, minimum, select_lanes
 from regard.kernels._numba.memory import load_vector, store_vector
 from regard.kernels._numba.weights import (
@@ -29,6 +27,7 @@ from regard.kernels._numba.weights import (
     solve_constrained_sparsemax,
     sparsemax_status,
 )
+from regard.kernels.compilation import njit
 from regard.kernels.normalizers import CONSTRAINED_SPARSEMAX
 
 _INF = float("inf")

@@ -7,7 +7,7 @@ skips blocks whose maximum is below the k-th largest value found so far.
 
 import numpy as np
 import torch
-from numba import cfunc, njit, types
+from numba import types
 
 from regard.kernels._numba.arithmetic import (
     LOWEST_ORDER_KEY,
@@ -25,6 +25,7 @@ from regard.kernels._numba.memory import (
     read_float32,
     write_bfloat16,
 )
+from regard.kernels.compilation import cfunc, njit
 from regard.kernels.threads import CHUNK_SIZE, argument_block, run_kernel
 from regard.types import Tensor
 
@@ -72,7 +73,7 @@ def _replace_by_exp(values, top):
     return total
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def exp_kernel(block: int) -> None:
     """Replace each row z by exp(z - max z), and write max z, mean z and the sum of the results."""
     args = _softmax_arguments(block)
@@ -115,7 +116,7 @@ def _sum_exp(values, top):
     return total
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def log_softmax_kernel(block: int) -> None:
     """Write z + bias - log sum exp(z + bias) for the logits z of each row."""
     args = _softmax_arguments(block)
@@ -145,7 +146,7 @@ def log_softmax_kernel(block: int) -> None:
         begin, end = claim_units(block)
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def gradient_kernel(block: int) -> None:
     """Multiply each row by its factor, add its shift, and add its gain at the target."""
     args = _softmax_arguments(block)
@@ -231,7 +232,7 @@ def _insert(value, position, values, positions, filled):
     values[i], positions[i] = value, position
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def topk_kernel(block: int) -> None:
     """Write the k largest values of each row and their positions."""
     args = _topk_arguments(block)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from numba import cfunc, njit, types
+from numba import types
 
 from regard.kernels._numba.arithmetic import exp_float32
 from regard.kernels._numba.memory import (
@@ -12,6 +12,7 @@ from regard.kernels._numba.memory import (
     read_float32,
     write_bfloat16,
 )
+from regard.kernels.compilation import cfunc, njit
 from regard.kernels.threads import argument_block, run_kernel
 from regard.types import Tensor
 
@@ -59,7 +60,7 @@ def _split_gates(active):
     )
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def lstm_forward_kernel(block: int) -> None:
     """Write the activations, the cell state after the step, its tanh, and the hidden state."""
     args = _arguments_of(block)
@@ -98,7 +99,7 @@ def lstm_forward_kernel(block: int) -> None:
         begin, end = claim_units(block)
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def lstm_backward_kernel(block: int) -> None:
     """Write the gradients of the pre-activations of the gates and of the cell state before the step."""
     args = _arguments_of(block)

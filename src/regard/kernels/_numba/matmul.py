@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from numba import cfunc, njit, types
+from numba import types
 
 from regard.kernels._numba.arithmetic import float_bits, float_from_bits
 from regard.kernels._numba.memory import (
@@ -12,6 +12,7 @@ from regard.kernels._numba.memory import (
     int32_array,
     read_arguments,
 )
+from regard.kernels.compilation import cfunc, njit
 from regard.kernels.matmul import INT8_MAX
 from regard.kernels.threads import CHUNK_SIZE, argument_block, run_kernel
 from regard.types import Float, Int, Tensor
@@ -42,7 +43,7 @@ def _max_magnitude_bits(values):
     return found
 
 
-@cfunc(types.void(types.int64), cache=True, error_model="numpy")
+@cfunc(types.void(types.int64), error_model="numpy")
 def quantize_kernel(block: int) -> None:
     """Quantize each row to int8 and write its scale, which is NaN if a value of the row is not finite."""
     args = _arguments_of(block)
@@ -79,7 +80,7 @@ def _scale(out, sums, scale, columns, bias):
             out[i] = sums[i] * scale * columns[i]
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def dequantize_kernel(block: int) -> None:
     """Convert integer sums to float32, multiply them by the scales of row and column, and add the bias."""
     args = _arguments_of(block)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, njit, types  # pyright: ignore[reportPrivateImportUsage]
+from numba import carray, types  # pyright: ignore[reportPrivateImportUsage]
 
 from regard.kernels._numba.arithmetic import (
     BYTES,
@@ -27,6 +27,7 @@ from regard.kernels._numba.arithmetic import (
     lanes_type,
     splat,
 )
+from regard.kernels.compilation import njit
 
 
 def _pointer(builder: Any, address: Any) -> Any:

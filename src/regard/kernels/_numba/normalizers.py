@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import cfunc, types
+from numba import types
 
 from regard.kernels._numba.arithmetic import any_lane, fill_lanes, select_lanes
 from regard.kernels._numba.extreme_scores import apply_mask, solve_shifted
@@ -37,6 +37,7 @@ from regard.kernels._numba.weights import (
     solve_unbounded,
 )
 from regard.kernels.backend import KernelFallbackError, broadcast_rows
+from regard.kernels.compilation import cfunc
 from regard.kernels.normalizers import (
     CONSTRAINED_SPARSEMAX,
     ENTMAX15,
@@ -49,7 +50,7 @@ from regard.kernels.threads import run_kernel
 from regard.types import Tensor
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def forward_kernel(block: int) -> None:
     """Write the weights and, for normalizers with bounds, the status of all rows."""
     args = arguments_of(block)
@@ -112,7 +113,7 @@ def forward_kernel(block: int) -> None:
     keep_alive(scratch)
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def backward_kernel(block: int) -> None:
     """Write the gradients of the scores and, on request, of the bounds; see `kernels.normalizers`."""
     args = arguments_of(block)

@@ -6,8 +6,8 @@ with the group before it as long as their values do not decrease.
 
 import numpy as np
 import torch
-from numba import njit
 
+from regard.kernels.compilation import njit
 from regard.kernels.sorting import stable_argsort
 from regard.types import Tensor
 

@@ -7,8 +7,6 @@ written back.
 from collections import namedtuple
 from typing import Any
 
-from numba import njit
-
 from regard.kernels._numba.arithmetic import any_lane, fill_lanes
 from regard.kernels._numba.memory import (
     load_bytes,
@@ -22,6 +20,7 @@ from regard.kernels._numba.memory import (
     store_vector,
     write_int,
 )
+from regard.kernels.compilation import njit
 from regard.kernels.threads import argument_block
 
 _INF = float("inf")

@@ -17,7 +17,7 @@ import ctypes
 
 import numpy as np
 import torch
-from numba import cfunc, njit, types
+from numba import types
 
 from regard.kernels._numba.arithmetic import any_lane, fill_lanes, group_mean, maximum, select_lanes
 from regard.kernels._numba.extreme_scores import apply_mask, solve_shifted
@@ -44,6 +44,7 @@ from regard.kernels._numba.weights import (
     solve_constrained_sparsemax,
 )
 from regard.kernels.backend import KernelFallbackError, broadcast_rows
+from regard.kernels.compilation import cfunc, njit
 from regard.kernels.normalizers import CONSTRAINED_SPARSEMAX, UPPER
 from regard.types import Tensor
 
@@ -64,7 +65,7 @@ def exhaust_scores(size: int, scores: int, fertility: int, spent: int, exhaustio
         )
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def scan_forward_kernel(block: int) -> None:
     """Write the weights and the status of all sentences and steps."""
     args = arguments_of(block)
@@ -129,7 +130,7 @@ def scan_forward_kernel(block: int) -> None:
     keep_alive(scratch)
 
 
-@cfunc(types.void(types.int64), cache=True)
+@cfunc(types.void(types.int64))
 def scan_backward_kernel(block: int) -> None:
     """Write the gradients of the scores and of the fertility."""
     args = arguments_of(block)

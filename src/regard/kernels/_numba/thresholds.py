@@ -15,10 +15,9 @@ the bracket.
 
 from typing import Any
 
-from numba import njit
-
 from regard.kernels._numba.arithmetic import any_lane, fill_lanes, maximum, minimum, select_lanes, sqrt
 from regard.kernels._numba.memory import load_vector
+from regard.kernels.compilation import njit
 
 MAX_STEPS = 200  # maximum number of steps, more than bisection needs
 SUM_TOLERANCE = 1e-13  # tolerance of the sum of the weights

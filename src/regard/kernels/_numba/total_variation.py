@@ -8,8 +8,8 @@ point that restricted the slopes last.
 
 import numpy as np
 import torch
-from numba import njit
 
+from regard.kernels.compilation import njit
 from regard.types import Tensor
 
 

@@ -8,7 +8,6 @@ lower bound, strictly between its bounds (free), or at its upper bound. The grad
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from regard.kernels._numba.arithmetic import any_lane, exp, fill_lanes, maximum, minimum, select_lanes, sqrt
 from regard.kernels._numba.memory import load_vector, store_vector
@@ -20,6 +19,7 @@ from regard.kernels._numba.thresholds import (
     sparsemax_edge,
     sparsemax_threshold,
 )
+from regard.kernels.compilation import njit
 from regard.kernels.normalizers import (
     CONSTRAINED_SOFTMAX,
     CONSTRAINED_SPARSEMAX,

@@ -1,0 +1,63 @@
+"""Tests of the cache of compiled code in installations that a process cannot write to."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import logging, resource, sys
+from numba import types
+from regard.kernels.compilation import cfunc, njit
+
+logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO)
+if "full" in sys.argv:  # writing a byte fails
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+@njit(cache=True)
+def twice(x):
+    return 2 * x
+
+@cfunc(types.int64(types.int64))
+def thrice(x):
+    return 3 * x
+
+print(twice(2), thrice.ctypes(2))
+"""
+
+
+def run(directory: Path, *arguments: str, **environment: str) -> str:
+    """Run the script where it cannot create files next to it or in the user's cache; return the log."""
+    script = directory / "script.py"
+    script.write_text(SCRIPT)
+    (directory / "__pycache__").touch()  # a file, because root may write to every directory
+    inherited = {name: value for name, value in os.environ.items() if name != "HOME"}
+    done = subprocess.run(
+        [sys.executable, script, *arguments],
+        env={**inherited, "XDG_CACHE_HOME": os.devnull, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "4 6\n", done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("chosen", ["", os.devnull, "script.py"])
+def test_functions_run_where_no_directory_is_writable_with_one_warning(tmp_path, chosen) -> None:
+    log = run(tmp_path, NUMBA_CACHE_DIR=chosen and str(tmp_path / chosen))
+    assert log.startswith("WARNING") and "NUMBA_CACHE_DIR" in log and log.count("\n") == 1
+
+
+def test_a_full_disk_costs_the_cache_only(tmp_path) -> None:
+    log = run(tmp_path, "full", NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert log.count("\n") == 2 and "WARNING" in log and "File too large" in log
+
+
+def test_only_the_first_process_compiles_and_reports_the_directory(tmp_path) -> None:
+    cache = tmp_path / "cache"
+    log = run(tmp_path, NUMBA_CACHE_DIR=str(cache))
+    assert log.startswith("INFO") and str(cache) in log and log.count("\n") == 1
+    assert len(list(cache.rglob("*.nbc"))) == 2
+    assert run(tmp_path, NUMBA_CACHE_DIR=str(cache)) == ""
