@@ -24,7 +24,7 @@ from regard.data.tokenizers.sentencepiece import SentencePieceConfig, train_sent
 from regard.data.tokenizers.words import ActionsConfig, CharactersConfig, InflectionConfig, WordsConfig
 from regard.data.vocabulary import UNK, Vocabulary
 from regard.data.whitespace import normalize_whitespace
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
 
 DATA = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}
 TEXT = [
@@ -184,52 +184,6 @@ def test_sentencepiece_learning_is_deterministic(model):
     assert train_sentencepiece(TEXT, config) == train_sentencepiece(iter(TEXT), config)
 
 
-def test_moses_tokens_equal_sacremoses_without_escapes():
-    # The example of the sacremoses README.
-    tokenizer = learned(MosesConfig(language="en"))
-    tokens = tokenizer.encode("This, is a sentence with weird\xbb symbols\u2026 appearing everywhere\xbf")
-    assert " ".join(tokens) == "This , is a sentence with weird \xbb symbols \u2026 appearing everywhere \xbf"
-    assert tokenizer.encode('it\'s "so" & <so>') == sacremoses.MosesTokenizer("en").tokenize(
-        'it\'s "so" & <so>', escape=False
-    )
-
-
-def test_moses_decoding_joins_punctuation_and_keeps_escapes_of_the_text():
-    tokenizer = learned(MosesConfig(language="en"))
-    line = 'He said: "It\'s 5,300 (or so)."'
-    assert tokenizer.decode(tokenizer.encode(line)) == line
-    assert tokenizer.decode(["a", "&amp;", "b"]) == "a &amp; b"
-
-
-@pytest.mark.parametrize(
-    ("language", "line"),
-    [
-        ("hi", "“यह किताब अच्छी है।” राम ने कहा, 'हाँ'।"),
-        ("ur", "یہ کتاب اچھی ہے۔ کیا آپ ٹھیک ہیں؟"),
-        ("ar", "قال: «نعم، سأذهب؛ هل أنت بخير؟»."),
-        ("hy", "Նա ասաց՝ «բարև»։"),
-        ("am", "ሰላም፣ እንዴት ነህ።"),
-        ("ru", "Он сказал: «Мир, „труд“, май!», — и ушёл."),
-        ("de", "„Ja“, sagte er, „das ist’s nicht!“ (»Doch.«)".replace("’", "")),
-        ("en", "She said, “Yes,” and then, “No (not now).”"),
-        ("fr", "Il dit : « oui » et s'en va."),
-    ],
-)
-def test_moses_decoding_restores_lines_of_spaced_scripts(language, line):
-    """Full stops, commas and quotes are joined to their words, also where Moses' detokenizer does not."""
-    tokenizer = learned(MosesConfig(language=language))
-    assert tokenizer.decode(tokenizer.encode(line)) == line
-
-
-@pytest.mark.parametrize("kind", ["moses", "bpe"])
-@pytest.mark.parametrize("language", ["ja", "zh", "th"])
-def test_moses_rejects_languages_without_spaces(kind, language):
-    with pytest.raises(ConfigError, match="has no spaces between words: use kind 'sentencepiece'"):
-        from_dict(DataConfig, {**DATA, "source_tokenizer": {"kind": kind, "language": language}})
-    words = {"kind": "bpe", "language": language, "tokenized": True, "joint": False}
-    assert from_dict(DataConfig, {**DATA, "source_tokenizer": words}).source_tokenizer.language == language
-
-
 def test_bpe_equals_subword_nmt_on_moses_tokens():
     rules = sacremoses.MosesTokenizer("de")
     tokenized = [rules.tokenize(line, escape=False, return_str=True) for line in TEXT]
@@ -325,7 +279,6 @@ def test_source_prefix_is_one_token_with_every_tokenizer(tokenizer):
 
 
 def test_kind_selects_the_tokenizer_configuration():
-    from regard.data.corpus import DataConfig
 
     files = {"source": "a", "target": "b"}
     data = {"train": [files], "valid": files, "source_tokenizer": {"kind": "moses", "language": "de"}}

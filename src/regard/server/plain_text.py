@@ -1,21 +1,17 @@
 """Text for readers of the served page: detokenized translations, and example sentences of a model."""
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from regard.data.corpus import read_pairs
 from regard.data.hf import is_hf_directory
 from regard.data.text import TextProcessor
 from regard.data.text_format import TextFormat
+from regard.data.tokenizers import moses
 from regard.data.whitespace import split_whitespace
 from regard.errors import RegardError
 from regard.run_config import load_config
-
-if TYPE_CHECKING:
-    from sacremoses import MosesDetokenizer
 
 __all__ = ["detokenize", "example_sentences"]
 
@@ -33,17 +29,9 @@ def detokenize(line: str, text_format: TextFormat) -> str:
     """
     if not text_format.tokenized:
         return line
-    return _rules(text_format.language or "en").detokenize(
-        split_whitespace(line), unescape=text_format.escaped
-    )
-
-
-@lru_cache(maxsize=16)
-def _rules(language: str) -> "MosesDetokenizer":
-    # Imported here, because the library compiles many patterns on import.
-    from sacremoses import MosesDetokenizer
-
-    return MosesDetokenizer(lang=language)
+    # Moses marks hyphens within words, if the option `-a` is set.
+    words = split_whitespace(line.replace(" @-@ ", "-"))
+    return moses.detokenize(words, text_format.language or "en", unescape=text_format.escaped)
 
 
 def example_sentences(text: TextProcessor, directory: Path | None) -> list[str]:

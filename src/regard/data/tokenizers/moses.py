@@ -4,25 +4,43 @@ Special characters are not escaped: `'` is not replaced by `&apos;`, since the e
 phrase tables of Moses and would enter the vocabulary. Decoding therefore does not unescape `&apos;` either.
 For text that already contains the escapes, as some published corpora do, use the tokenizer `words`.
 
-The detokenizer of sacremoses supports European punctuation and straight quotes. This module adds the full
-stops and commas of other scripts (in `है ।`, the danda follows its word without a space) and joins
-typographic quotes to their words. Languages without spaces between words (Japanese, Chinese, Thai) are
-rejected: Moses splits text at spaces, so that a whole clause would become one token.
+Decoding restores the line. The detokenizer of sacremoses supports European punctuation and straight quotes;
+`detokenize` adds the full stops and commas of other scripts (in `है ।`, the danda follows its word without a
+space), typographic quotes and apostrophes, and currency symbols. A split that it would not undo is not made:
+`and/or` is one token, since `and / or` is other text. Spaces that the rules of Moses demand or forbid remain
+different: `5 %` becomes `5%`, and in French `Quoi?` becomes `Quoi ?`. Languages without spaces between words
+(Japanese, Chinese, Thai) are rejected: Moses splits text at spaces, so that a whole clause is one token.
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
-from typing import Literal
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Literal
 
 from regard.config import configclass, option
 from regard.data.text_format import TextFormat, TextFormatDetector
 from regard.data.tokenizers.base import Tokenizer, register_tokenizer
 
-__all__ = ["MosesConfig", "MosesTokenizer", "check_language"]
+if TYPE_CHECKING:
+    from sacremoses import MosesDetokenizer
 
-_FOLLOWING = ",.?!:;\\%}])" + "।॥۔؟،؛՞՝։።፣፤፥፦፧"
+__all__ = ["MosesConfig", "MosesTokenizer", "check_language", "detokenize"]
+
+_FOLLOWING = ",.?!:;\\%}])" + "…‰" + "।॥۔؟،؛٪՞՝։።፣፤፥፦፧׃၊။។៕᠂᠃᱾᱿꫰꫱" + "、。，！？：；）」』】》"
 """Punctuation marks that follow a word without a space: those of Moses, then those of other scripts."""
-_QUOTES, _GUILLEMETS = "“”„", "«»"
+_PRECEDING = "([{¿¡（「『【《"
+"""Punctuation marks that precede a word without a space."""
+_FRENCH = frozenset("?!:;%«»")
+"""Marks that Moses, like French typography, separates from their word with a space."""
+_QUOTES = {mark: marks for marks in ("“”„", "«»", "‘’‚") for mark in marks}
+"""The marks of the same type as a quote."""
+_CONTRACTIONS = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
+"""Endings after an apostrophe in English: `it’s`."""
+_JOINERS = "\u00ad\u200c\u200d\u2060"
+"""Invisible characters within words: soft hyphen, non-joiner (Persian), joiner (Indic), word joiner."""
+_CONTROL = re.compile("[\0-\x1f]")
+"""Control characters, which Moses removes."""
 _UNSPACED = {
     "bo": "Tibetan",
     "ja": "Japanese",
@@ -68,21 +86,20 @@ class MosesConfig:
 
 @register_tokenizer("moses", MosesConfig)
 class MosesTokenizer(Tokenizer):
-    """The Moses tokenizer and detokenizer; detokenization does not always restore the original text."""
+    """The Moses tokenizer and detokenizer, which restores the line."""
 
     libraries = ("sacremoses",)
 
     def __init__(self, config: MosesConfig) -> None:
-        """Create the tokenizer and the detokenizer of the library."""
+        """Create the tokenizer of the library."""
         # Imported here, because the library compiles hundreds of patterns on import.
-        from sacremoses import MosesDetokenizer
         from sacremoses import MosesTokenizer as Rules
 
         self.config = config
-        self._tokenizer = Rules(lang=config.language)
-        self._detokenizer = MosesDetokenizer(lang=config.language)
-        # Override the pattern of punctuation marks that are attached to the preceding word.
-        self._detokenizer.IS_PUNCT = re.compile(f"^[{re.escape(_FOLLOWING)}]+$")
+        self._rules = Rules(lang=config.language)
+        # Combining marks and joiners are part of a word, as in the Unicode rules of word boundaries (UAX 29).
+        letters = f"{self._rules.IsAlnum}{_JOINERS}{_combining_marks()}"
+        self._rules.PAD_NOT_ISALNUM = re.compile(rf"([^{letters}\s.'`,\-])"), r" \1 "
 
     def __reduce__(self) -> tuple[type["MosesTokenizer"], tuple[MosesConfig]]:
         """Pickle the configuration only, since the compiled patterns are slow to pickle."""
@@ -96,41 +113,158 @@ class MosesTokenizer(Tokenizer):
         return TextFormat(language=config.language)
 
     def pretokenize(self, line: str) -> list[str]:
-        """Return the Moses tokens of a line."""
-        tokens = self._tokenizer.tokenize(line, escape=False)
-        return tokens if isinstance(tokens, list) else tokens.split()
+        """Return the Moses tokens of a line, without the splits that `decode` would not undo."""
+        line = " ".join(_CONTROL.sub("", " ".join(line.split())).split())
+        tokens = [str(token) for token in self._rules.tokenize(line, escape=False)]
+        if "".join(tokens) != line.replace(" ", ""):
+            return line.split()  # the line contains a marker that the library uses itself, such as DOTMULTI
+        while (text := self.decode(tokens)) != line:
+            merged = _merge(tokens, _spaces(line, tokens), _spaces(text, tokens), self.config.language)
+            if len(merged) == len(tokens):
+                break
+            tokens = merged
+        return tokens
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Return the detokenized text."""
-        kinds = (_QUOTES,) if self.config.language == "fr" else (_QUOTES, _GUILLEMETS)
-        return self._detokenizer.detokenize(_attach(tokens, kinds), unescape=False)
+        return detokenize(tokens, self.config.language)
 
 
-def _attach(tokens: Sequence[str], kinds: Sequence[str]) -> list[str]:
-    """Attach typographic quotes to adjacent words.
-
-    Opening and closing quotes of a type alternate, regardless of the character: `„x“`, `“x”`, `”x”`, `»x«`.
+def detokenize(tokens: Sequence[str], language: str, unescape: bool = False) -> str:
+    """Return the text of Moses tokens.
 
     Args:
-        tokens: The tokens of a line.
-        kinds: The quote characters of each type. French has a space inside guillemets, which stay separate.
+        tokens: The tokens.
+        language: Language code. A language without rules of its own has the general rules.
+        unescape: Whether the tokens contain the escapes of Moses, such as `&quot;`.
     """
-    joined: list[str] = []
-    opened = dict.fromkeys(kinds, False)
-    waiting = False
-    for token in tokens:
-        kind = next((kind for kind in kinds if len(token) == 1 and token in kind), None)
-        closes = kind is not None and opened[kind]
-        if joined and (waiting or closes):
+    rules = _detokenizer(language)
+    plain = [rules.unescape_xml(token) for token in tokens] if unescape else tokens
+    return rules.detokenize(_attach(plain, language), unescape=False)
+
+
+@lru_cache(maxsize=16)
+def _detokenizer(language: str) -> "MosesDetokenizer":
+    from sacremoses import MosesDetokenizer
+
+    # The Czech rules of sacremoses 0.2 fail on `s' - li`.
+    rules = MosesDetokenizer(lang="" if language == "cs" else language)
+    rules.IS_PUNCT = re.compile(f"^[{re.escape(_FOLLOWING)}]+$")
+    # Without currency symbols, which the library also attaches to the word after them in `5 € und`.
+    rules.IS_CURRENCY_SYMBOL = re.compile(f"^[{re.escape(_PRECEDING)}]+$")
+    # `'n'` is a word, unlike the `'s` in `it 's`.
+    rules.IS_ENGLISH_CONTRACTION = re.compile(rf"^'[{rules.IsAlpha}][^']*$")
+    # `@-@` in a line is text, since this tokenizer does not mark hyphens.
+    rules.AGGRESSIVE_HYPHEN_SPLIT = re.compile("(?!)"), "-"
+    return rules
+
+
+@cache
+def _combining_marks() -> str:
+    return "".join(chr(code) for code in range(0x20000) if unicodedata.category(chr(code))[0] == "M")
+
+
+def _attach(tokens: Sequence[str], language: str) -> list[str]:
+    """Attach the marks to adjacent words that the detokenizer of sacremoses leaves alone.
+
+    Opening and closing quotes of a type alternate, regardless of the character: `„x“`, `“x”`, `”x”`, `»x«`.
+    """
+    joins = [False] * (len(tokens) + 2)
+    types = {i: _QUOTES[token] for i, token in enumerate(tokens) if token in _QUOTES}
+    last = {kind: i for i, kind in types.items()}
+    opened = dict.fromkeys(last, False)
+    for i, token in enumerate(tokens):
+        if token[0].isalnum():
+            continue
+        before, after = tokens[i - 1] if i else "", tokens[i + 1] if i + 1 < len(tokens) else ""
+        inside = before[-1:].isalpha() and after[:1].isalpha()
+        kind = None if language == "fr" and token in _FRENCH else types.get(i)
+        if inside and _is_apostrophe(tokens, i, opened.get("‘’‚", False), language):
+            joins[i] = joins[i + 1] = True
+        elif kind is not None and (opened[kind] or _is_unpaired(token, before, i == last[kind])):
+            opened[kind] = False
+            joins[i] = True
             # The detokenizer attaches `,` to the preceding word, but not `,”`.
-            while closes and len(joined) > 1 and set(joined[-1]) <= set(_FOLLOWING):
-                last = joined.pop()
-                joined[-1] += last
+            while i > 1 and _follows(tokens[i - 1], language):
+                i -= 1
+                joins[i] = True
+        elif kind is not None:
+            opened[kind] = joins[i + 1] = True
+            joins[i + 2] |= bool(after) and set(after) <= set(_PRECEDING)
+        elif token in _JOINERS or unicodedata.category(token[0])[0] == "M":
+            joins[i] = i > 0
+            joins[i + 1] |= inside
+        elif unicodedata.category(token[0]) == "Sc":
+            joins[i + 1] |= after[:1].isdigit() and not before[-1:].isdigit()
+        elif token == "<" and ">" in tokens[i + 2 : i + 4]:
+            end = tokens.index(">", i + 2)
+            joins[i + 1 : end + 1] = [True] * (end - i)
+        elif not after and set(token) <= set(_PRECEDING):
+            joins[i] = i > 0
+    return _join(tokens, joins)
+
+
+def _is_apostrophe(tokens: Sequence[str], place: int, quoted: bool, language: str) -> bool:
+    """Return whether a token between two words is an apostrophe, not a quote or an English possessive."""
+    token, before, after = tokens[place], tokens[place - 1], tokens[place + 1]
+    if token == "'":
+        return language != "en" and tokens.count("'") == 1  # a quotation has two
+    possessive = language == "en" and before.endswith("s")
+    return token == "’" and (after in _CONTRACTIONS or not (quoted or possessive))
+
+
+def _is_unpaired(token: str, before: str, last: bool) -> bool:
+    """Return whether a closing quote follows a word, but has no opening quote: `dogs’ owner`."""
+    return before[-1:].isalnum() and (token == "’" or (last and token in "”»"))
+
+
+def _follows(token: str, language: str) -> bool:
+    """Return whether a token is punctuation that follows a word without a space."""
+    return set(token) <= set(_FOLLOWING) and not (language == "fr" and token in _FRENCH)
+
+
+def _spaces(text: str, tokens: Sequence[str]) -> list[bool]:
+    """Return whether the text has a space before each token."""
+    place, spaces = 0, []
+    for token in tokens:
+        spaces.append(text[place] == " ")
+        place += spaces[-1] + len(token)
+    return spaces
+
+
+def _merge(
+    tokens: Sequence[str], wanted: Sequence[bool], written: Sequence[bool], language: str
+) -> list[str]:
+    """Merge tokens that detokenization separates, or attaches to the wrong side, unlike the line.
+
+    Args:
+        tokens: The tokens.
+        wanted: Whether the line has a space before each token.
+        written: Whether the detokenized text has a space before each token.
+        language: Language code.
+    """
+    joins = [False] * len(tokens)
+    ends = [*wanted[1:], True]
+    for i in range(1, len(tokens)):
+        if written[i] and not wanted[i]:
+            inside = not ends[i] and tokens[i + 1][0].isalnum()
+            french = tokens[i - 1] == "«" or (tokens[i] in _FRENCH and not inside)
+            joins[i] |= language != "fr" or not french
+        elif wanted[i] and not written[i]:
+            # The mark becomes part of the word on its other side.
+            if not (tokens[i][0].isalnum() or ends[i] or _follows(tokens[i] + tokens[i + 1], language)):
+                joins[i + 1] = True
+            elif not tokens[i - 1][-1].isalnum() and i > 1 and not wanted[i - 1]:
+                joins[i - 1] = True
+    return _join(tokens, joins)
+
+
+def _join(tokens: Sequence[str], joins: Sequence[bool]) -> list[str]:
+    """Append each token with a true value to the token before it."""
+    joined: list[str] = []
+    for token, join in zip(tokens, joins, strict=False):
+        if join:
             joined[-1] += token
         else:
             joined.append(token)
-        # An opening quote waits for the word after it.
-        waiting = kind is not None and not closes
-        if kind is not None:
-            opened[kind] = not closes
     return joined
