@@ -150,6 +150,9 @@ class BytePairTokenizer(Tokenizer):
             tokens += self._bpe.segment_tokens([block])
             tokens[-1] += CONTINUATION_MARK  # the mark of the last block is removed below
         tokens[-1] = tokens[-1].removesuffix(CONTINUATION_MARK)
+        # The last character of `a@@` is a token, since the token `a@@` would continue in the next word.
+        if tokens[-1].endswith(CONTINUATION_MARK):
+            tokens[-1:] = [tokens[-1][:-1] + CONTINUATION_MARK, tokens[-1][-1]]
         return tokens
 
     def decode(self, tokens: Sequence[str]) -> str:

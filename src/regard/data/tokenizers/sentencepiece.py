@@ -21,6 +21,7 @@ from regard.config import configclass, option
 from regard.data.reading import read_bytes
 from regard.data.tokenizers.base import Tokenizer, register_tokenizer
 from regard.data.tokenizers.words import SPACE_MARK
+from regard.data.vocabulary import SPECIAL_TOKENS, UNK
 from regard.data.whitespace import normalize_whitespace
 from regard.errors import DataError
 
@@ -177,7 +178,7 @@ class SentencePieceTokenizer(Tokenizer):
     def pretokenize(self, line: str) -> list[str]:
         """Return the subword tokens of a line."""
         line = normalize_whitespace(line)
-        if SPACE_MARK in line and self._has_byte_tokens:
+        if SPACE_MARK in line:
             return self._with_marks(line)
         return self._processor.encode(line, out_type=str)
 
@@ -185,12 +186,14 @@ class SentencePieceTokenizer(Tokenizer):
         """Return the tokens of a line that contains U+2581, which SentencePiece would treat as a space.
 
         U+2581 is replaced by an unused private-use character, whose byte tokens are then replaced by those of
-        U+2581.
+        U+2581. Without byte tokens, it is unknown.
         """
         # A character of a subword would not be encoded as bytes, so it cannot be the substitute.
         used = set(line).union(*self._subwords)
         substitute = next(chr(code) for code in _PRIVATE if chr(code) not in used)
         subwords = self._processor.encode(line.replace(SPACE_MARK, substitute), out_type=str)
+        if not self._has_byte_tokens:
+            return [subword.replace(substitute, SPECIAL_TOKENS[UNK]) for subword in subwords]
         substitute_tokens = _byte_tokens(substitute)
         starts = [
             i

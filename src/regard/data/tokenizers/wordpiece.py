@@ -170,13 +170,12 @@ class WordPieceTokenizer(Tokenizer):
 
     def segment(self, unit: str) -> Sequence[str]:
         """Return the subword tokens of a word; all except the first begin with `##`."""
-        found = [token.value for token in self._model.tokenize(unit)]
-        if found != [_UNKNOWN] or unit == _UNKNOWN:
-            return found
-        # An unknown word is kept, so that it can be copied; at its start, `##` would mark a continuation.
-        if not unit.startswith(_MARK):
-            return (unit,)
-        return [unit[0], *(f"{_MARK}{character}" for character in unit[1:])]
+        # A word that starts like the mark would continue the word before it, so its characters are apart.
+        if unit.startswith(_MARK) and unit != _MARK:
+            return [unit[0], *(f"{_MARK}{character}" for character in unit[1:])]
+        tokens = [token.value for token in self._model.tokenize(unit)]
+        # An unknown word is kept, so that it can be copied.
+        return (unit,) if tokens == [_UNKNOWN] else tokens
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Join subword tokens to words, and detokenize the words unless `tokenized` is set."""

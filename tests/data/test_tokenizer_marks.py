@@ -1,0 +1,96 @@
+"""The marks that a tokenizer adds to tokens are text if they occur in the text, or unknown."""
+
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("tokenizers", reason="needs tokenizers: pip install 'regard[hf]'")
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data.text import TextSide
+from regard.data.tokenizers.base import create_tokenizers, learn_tokenizers
+from regard.data.tokenizers.bpe import BytePairConfig
+from regard.data.tokenizers.moses import MosesConfig
+from regard.data.tokenizers.sentencepiece import SentencePieceConfig
+from regard.data.tokenizers.wordpiece import WordPieceConfig
+from regard.data.tokenizers.words import CharactersConfig, WordsConfig
+from regard.data.vocabulary import Vocabulary
+
+MARKS = [
+    "@@",
+    "##",
+    "\u2581",
+    "@-@",
+    "&apos;",
+    "</w>",
+    "<unk>",
+    "</s>",
+    "<s>",
+    "<pad>",
+    "<sink>",
+    "[UNK]",
+    "<0x41>",
+]
+CONFIGS = {
+    "words": WordsConfig(),
+    "moses": MosesConfig(),
+    "characters": CharactersConfig(),
+    "bpe": BytePairConfig(num_merges=40),
+    "bpe-words": BytePairConfig(num_merges=40, tokenized=True),
+    "bpe-characters": BytePairConfig(num_merges=0, tokenized=True),
+    "wordpiece": WordPieceConfig(vocab_size=80),
+    "wordpiece-words": WordPieceConfig(vocab_size=80, tokenized=True),
+    "sentencepiece-bpe": SentencePieceConfig(vocab_size=400),
+    "sentencepiece-unigram": SentencePieceConfig(vocab_size=400, model_type="unigram"),
+    "sentencepiece-characters": SentencePieceConfig(vocab_size=80, byte_fallback=False),
+}
+# The training text contains the marks, or only ordinary words, the parts of the marks among them.
+TEXTS = {
+    "with marks": [f"low{mark} {mark}low {mark} lower low" for mark in MARKS] * 3,
+    "without marks": ["low lower a # ## @ @@ < > / & ; u n k s ##a ["] * 3,
+    "words": ["low lower lowest new newer newest"] * 3,
+}
+
+
+def create_side(config, text) -> TextSide:
+    start = create_tokenizers(config, config, (text, text))
+    counts = Counter(unit for line in text for unit in start[0].pretokenize(line))
+    tokenizer = learn_tokenizers(start, (counts, counts))[0]
+    tokens = Counter(token for line in text for token in tokenizer.encode(line))
+    return TextSide(tokenizer, Vocabulary.build(tokens, required_tokens=tokenizer.required_tokens))
+
+
+@pytest.fixture(scope="module", params=[(kind, text) for kind in CONFIGS for text in TEXTS], ids="-".join)
+def side(request) -> TextSide:
+    kind, text = request.param
+    return create_side(CONFIGS[kind], TEXTS[text])
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_marks_in_the_text_are_text_or_unknown(side, mark):
+    lines = [
+        f"low {mark} low",
+        f"low{mark} low",
+        f"low {mark}low",
+        f"{mark}{mark} {mark}a",
+        f"a{mark}a {mark}",
+    ]
+    for line in lines:
+        assert side.tokenizer.decode(side.tokenizer.encode(line)) in (line, line.replace("\u2581", "<unk>"))
+        decoded = side.decode(side.encode(line))
+        assert decoded == line or "<unk>" in decoded
+
+
+@given(words=st.lists(st.text("a@#\u2581<>", min_size=1, max_size=5), min_size=1, max_size=4))
+@pytest.mark.parametrize("kind", ["bpe-words", "bpe-characters", "wordpiece-words", "words", "characters"])
+def test_decoding_restores_words_of_marks(kind, words):
+    tokenizer = created.setdefault(kind, create_side(CONFIGS[kind], TEXTS["words"])).tokenizer
+    line = " ".join(words)
+    tokens = tokenizer.encode(line)
+    assert tokenizer.decode(tokens) == line
+    assert tokenizer.word_ids(tokens)[-1] == len(words) - 1
+
+
+created: dict[str, TextSide] = {}
