@@ -22,6 +22,7 @@ from regard.config import (
 from regard.data.dataset import PreparedData, open_data, prepare_data
 from regard.data.directories import directory_lock
 from regard.data.hf import is_hf_directory
+from regard.data.paths import check_outputs
 from regard.data.pretokenization import ProgressCallback
 from regard.data.text import TextProcessor
 from regard.data.text_checks import warn_if_swapped
@@ -108,13 +109,16 @@ def run_training(
     Raises:
         ConfigError: if the directory holds a run with another config (names the keys that differ), or the
             model of `training.init_from` has other vocabularies.
-        UsageError: if the directory contains an exported or averaged model.
+        UsageError: if the directory contains an exported or averaged model, or is in that of the data, which
+            may be replaced.
         DataError: if the data is missing or malformed.
         CheckpointError: if a file of the directory is corrupt or cannot be written, or another process trains
             in it. In the latter case no file was written.
         TrainingDivergedError: if the loss is repeatedly not finite.
     """
     output_dir, config = Path(output_dir), config.with_alignment().with_plugins()
+    if config.data.cache_dir is not None:
+        check_outputs([], [output_dir], [config.data.cache_dir])
     device = pick_device(config.device)
     set_num_threads(config.num_threads or None)
     with (

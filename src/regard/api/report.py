@@ -23,6 +23,7 @@ from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
 from regard.data.hf import is_hf_directory
 from regard.data.links import GoldLinks, check_links
+from regard.data.paths import check_outputs
 from regard.errors import DataError, UsageError
 from regard.metrics.translation import check_tokenizer
 from regard.reporting.page import PageCheck, Report, render
@@ -157,12 +158,14 @@ def report(
         The file of the page.
 
     Raises:
-        UsageError: if an argument does not apply, or there is no text.
+        UsageError: if an argument does not apply, there is no text, or the page would overwrite an input.
         DataError: if a file cannot be read or written, or the texts or gold links do not match.
     """
     options, path = options or ReportOptions(), Path(output)
     named = name_models(models, options.names)
     whole = _config_text(next(iter(named.values()))) if test is None else parallel_text(*test)
+    inputs = [name for model in named.values() for name in getattr(model, "directories", model)]
+    check_outputs([*inputs, *filter(None, (whole.source_path, whole.reference_path))], [path])
     # The number of gold links is compared with the whole text, before both are cut.
     gold = None if options.gold_links is None else read_gold(options.gold_links, whole)[: options.max_lines]
     pairs = whole.pairs[: options.max_lines]

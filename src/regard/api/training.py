@@ -11,12 +11,14 @@ from regard.api.loading import as_paths, load_systems, lock_models
 from regard.api.model import Model
 from regard.config import from_dict, to_dict
 from regard.data.files import write_atomic
+from regard.data.paths import check_outputs
 from regard.errors import DataError, UsageError
 from regard.experiment import run_training
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
 from regard.plugins import load_plugins
-from regard.run_config import RunConfig, listed_plugins, read_run_config
+from regard.run_config import END_MARKER, RunConfig, listed_plugins, read_run_config
 from regard.training.display import preparation_progress
+from regard.training.resume import CONFIG_FILE
 from regard.training.run_context import Callback
 from regard.training.trainer import TrainingResult
 
@@ -54,7 +56,8 @@ def train(
 
     Raises:
         ConfigError: if a key or value is wrong, or the directory holds a run with another config.
-        UsageError: if a dictionary has no output directory, or overrides are given without a file.
+        UsageError: if a dictionary has no output directory, overrides are given without a file, or the file
+            would be overwritten.
         DataError: if the data is missing or malformed; names the file or the pair.
         CheckpointError: if a file of the directory is corrupt or cannot be written.
         PluginError: if a plugin is missing or cannot be imported.
@@ -67,7 +70,10 @@ def train(
         if pairs is not None:
             raise UsageError("pairs: a TOML file names its own texts; give a dictionary instead")
         settings = read_run_config(config, overrides)
-        directory = output_dir or settings.output_dir or Path(config).stem
+        directory = Path(output_dir or settings.output_dir or Path(config).stem)
+        # A run is resumed from the configuration in its directory, which has the end marker.
+        if not Path(config).read_bytes().endswith(END_MARKER.encode()):
+            check_outputs([config], [directory / CONFIG_FILE])
         return run_training(settings, directory, display, callbacks)
     if overrides:
         raise UsageError("overrides: only for a TOML file; set the values in the dictionary")

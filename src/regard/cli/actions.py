@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.command import check_paths
 from regard.cli.options import (
     ColumnsOption,
     NumThreadsOption,
@@ -18,6 +19,7 @@ from regard.errors import UsageError
 __all__ = ["actions"]
 
 
+@check_paths
 def actions(
     tables: Annotated[
         list[Path],
@@ -44,6 +46,7 @@ def actions(
     from regard.config import from_dict
     from regard.data.compression import remove_suffix
     from regard.data.corpus import CorpusConfig
+    from regard.data.paths import check_outputs
 
     chosen = list(column_numbers(columns))
     corpora = [
@@ -53,15 +56,10 @@ def actions(
     # The new tables are plain text, also those of compressed tables.
     paths = [output_dir / remove_suffix(path.name) for path in tables]
     # All names are checked before the aligner is trained.
-    for path, table in zip(paths, tables, strict=True):
+    for path in paths:
         if paths.count(path) > 1:
             raise UsageError(f"{path}: two tables have this output file. Rename one of the tables.")
-        # `samefile` also detects links to a table, which a comparison of paths would miss.
-        if path.exists() and any(path.samefile(one) for one in tables if one.exists()):
-            raise UsageError(
-                f"{path}: the output would overwrite the table {table}. Choose another directory with "
-                "--output-dir."
-            )
+    check_outputs(tables, paths)
     counts = write_action_tables(corpora, paths, TrainingSetup(num_threads=num_threads or 0, seed=seed))
     for path, count in zip(paths, counts, strict=True):
         print_message(f"{path}: converted {count} forms to actions")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from regard.cli.command import expand_groups
+from regard.cli.command import Writes, expand_groups
 from regard.cli.options import (
     AlignerOption,
     JsonOption,
@@ -103,6 +103,7 @@ class AlignerOptions:
     save_aligner: Annotated[
         Path | None,
         typer.Option(help="Directory in which to save the trained aligner.", show_default=False),
+        Writes.DIRECTORY,
     ] = None
     seed: SeedOption = 0
     num_threads: NumThreadsOption = None
@@ -198,14 +199,6 @@ def align_command(
     # Check the target directory before training, which may take hours.
     if aligner.save_aligner is not None:
         WordAligner.check_output_dir(aligner.save_aligner)
-    for path in (text.source, text.target):
-        # `samefile` fails for a missing file, and a new file cannot overwrite the text.
-        if path is not None and links.output is not None and links.output.is_file():
-            if links.output.samefile(path):
-                raise UsageError(
-                    f"-o {links.output}: the output would overwrite the text to align. Choose another output "
-                    "file."
-                )
     trained = None if aligner.aligner is None else Aligner.load(aligner.aligner)
     # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
     lowercase = text.lowercase or (trained is not None and trained.model.lowercase)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from regard.cli.command import expand_groups, require_flag
+from regard.cli.command import Writes, expand_groups, require_flag
 from regard.cli.options import (
     CheckerOption,
     DetectorOption,
@@ -55,6 +55,7 @@ class DetectorOptions:
     save_checker: Annotated[
         Path | None,
         typer.Option(help="Directory in which to save the trained model.", show_default=False),
+        Writes.DIRECTORY,
     ] = None
     translator: TranslatorOption = None
     reverse_translator: ReverseTranslatorOption = None
@@ -136,6 +137,7 @@ class CheckOutput:
             help="Output file for an HTML page with all sentences, sorted by the probability of an error.",
             show_default=False,
         ),
+        Writes.FILE,
     ] = None
 
 

@@ -7,6 +7,9 @@ groups, from which typer makes the flags, and passes the groups to the command:
     @expand_groups
     def translate(models: Models, search: SearchOptions, runtime: RuntimeOptions) -> None: ...
 
+A path is an input, unless its declaration contains a `Writes`. `@expand_groups`, or `@check_paths` for a
+command without groups, refuses an output that would overwrite an input or another output.
+
 The flag of a field of a configuration class is declared by `setting`, without a description: the description,
 the range and the default in `--help` are those of the class.
 """
@@ -17,6 +20,8 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
+from enum import Enum, auto
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 import typer
@@ -29,6 +34,8 @@ from regard.renames import new_flag
 __all__ = [
     "Command",
     "CommandGroup",
+    "Writes",
+    "check_paths",
     "expand_groups",
     "fill_in_settings",
     "given",
@@ -40,11 +47,23 @@ R = TypeVar("R")
 _SETTING = "setting:"
 
 
+class Writes(Enum):
+    """How a command writes the path of an argument or option, for its declaration."""
+
+    FILE = auto()
+    """It writes this file."""
+    DIRECTORY = auto()
+    """It writes or replaces this directory as a whole."""
+    INTO = auto()
+    """It adds files to this directory."""
+
+
 def expand_groups(command: Callable[..., R]) -> Callable[..., R]:
     """Return a command that takes the fields of its option groups as keyword arguments.
 
-    Parameters without a group stay as they are. If a group has the attribute `panel`, its options stand in a
-    panel of this title in `--help`. Arguments are listed before all options.
+    Its paths are checked by `check_paths`. Parameters without a group stay as they are. If a group has the
+    attribute `panel`, its options stand in a panel of this title in `--help`. Arguments are listed before all
+    options.
     """
     signature = inspect.signature(command)
     groups: dict[str, Any] = {}
@@ -68,6 +87,29 @@ def expand_groups(command: Callable[..., R]) -> Callable[..., R]:
     # A required flag may follow one with a default only if both are keyword-only.
     keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     call.__signature__ = signature.replace(parameters=keywords)  # type: ignore[attr-defined]
+    return check_paths(call)
+
+
+def check_paths(command: Callable[..., R]) -> Callable[..., R]:
+    """Return a command that does not start if an output would overwrite an input or another output."""
+    marks = {
+        name: next((mark for mark in get_args(parameter.annotation) if isinstance(mark, Writes)), None)
+        for name, parameter in inspect.signature(command).parameters.items()
+    }
+
+    @functools.wraps(command)
+    def call(**values: Any) -> R:
+        from regard.data.paths import check_outputs
+
+        paths: dict[Writes | None, list[Path]] = {None: [], **{mark: [] for mark in Writes}}
+        for name, value in values.items():
+            items = value if isinstance(value, list | tuple) else [value]
+            paths[marks[name]] += [path for path in items if isinstance(path, Path)]
+        # `--links-output -` writes to the same stream as the translations.
+        files = [path for path in paths[Writes.FILE] if path != Path("-")]
+        check_outputs(paths[None], files, paths[Writes.DIRECTORY])
+        return command(**values)
+
     return call
 
 
@@ -75,12 +117,12 @@ def _group_parameters(group: Any) -> Iterator[inspect.Parameter]:
     """Yield the fields of an option group as parameters of a command."""
     parameters = inspect.signature(group).parameters
     for field in dataclasses.fields(group):
-        kind, declared = get_args(parameters[field.name].annotation)
+        kind, declared, *marks = get_args(parameters[field.name].annotation)
         # The declaration may be shared by several groups with different panels.
         info = copy(declared)
         if isinstance(info, OptionInfo):
             info.rich_help_panel = info.rich_help_panel or getattr(group, "panel", None)
-        parameter = parameters[field.name].replace(annotation=Annotated[kind, info])
+        parameter = parameters[field.name].replace(annotation=Annotated[(kind, info, *marks)])
         # The signature has a placeholder for a default factory, which typer would take as the default.
         if field.default_factory is not dataclasses.MISSING:
             parameter = parameter.replace(default=field.default_factory())

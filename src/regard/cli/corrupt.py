@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from regard.cli.command import expand_groups, given, setting
+from regard.cli.command import Writes, expand_groups, given, setting
 from regard.cli.options import CheckerOption, OutputOption, ParallelSourceArgument, ParallelTargetArgument
 from regard.cli.output import open_output, print_message
 
@@ -46,6 +46,7 @@ def corrupt_command(
             "--labels`.",
             show_default=False,
         ),
+        Writes.FILE,
     ] = None,
 ) -> None:
     """Make synthetic omissions, additions and repetitions in good translations, with exact labels.

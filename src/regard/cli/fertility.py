@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from regard.cli.command import expand_groups, setting
+from regard.cli.command import Writes, expand_groups, setting
 from regard.cli.options import JsonOption, NumThreadsOption, OutputOption, SeedOption
 from regard.cli.output import open_output, print_message, write_json, write_rows
 from regard.errors import UsageError
@@ -98,6 +98,7 @@ class PredictorOptions:
             "Needs --validation.",
             show_default=False,
         ),
+        Writes.DIRECTORY,
     ] = None
     validation: Annotated[
         tuple[Path, Path] | None,

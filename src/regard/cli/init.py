@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from regard.cli.command import setting
+from regard.cli.command import Writes, check_paths, setting
 from regard.cli.options import (
     JsonOption,
     OverwriteOption,
@@ -18,10 +18,11 @@ __all__ = ["init_command"]
 INIT = "regard.api.init_run.InitConfig"
 
 
+@check_paths
 def init_command(
     source: ParallelSourceArgument,
     translation: ParallelTargetArgument,
-    output: Annotated[Path | None, setting(f"{INIT}:output", "--output", "-o")] = None,
+    output: Annotated[Path | None, setting(f"{INIT}:output", "--output", "-o"), Writes.FILE] = None,
     valid: Annotated[tuple[Path, Path] | None, setting(f"{INIT}:valid", metavar="SOURCE TARGET")] = None,
     num_valid: Annotated[int | None, setting(f"{INIT}:num_valid")] = None,
     output_dir: RunDirOption = None,

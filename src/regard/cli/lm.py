@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.command import setting
+from regard.cli.command import Writes, check_paths, setting
 from regard.cli.options import JsonOption
 from regard.cli.output import open_output, print_message, write_json
 from regard.errors import UsageError
@@ -13,6 +13,7 @@ from regard.errors import UsageError
 __all__ = ["lm"]
 
 
+@check_paths
 def lm(
     text: Annotated[
         Path | None,
@@ -30,6 +31,7 @@ def lm(
             help="Output file in ARPA format.",
             show_default=False,
         ),
+        Writes.FILE,
     ] = None,
     model_path: Annotated[
         Path | None,

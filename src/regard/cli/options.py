@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from regard.cli.command import setting
+from regard.cli.command import Writes, setting
 from regard.errors import UsageError
 
 __all__ = [
@@ -28,6 +28,8 @@ __all__ = [
     "ModelDirsArgument",
     "ModelSettingsOption",
     "NamesOption",
+    "NewDirectoryArgument",
+    "NewOutputDirOption",
     "NoAlignerOption",
     "NumBootstrapSamplesOption",
     "NumSentencesOption",
@@ -93,10 +95,9 @@ ParallelTargetArgument = Annotated[
     Path,
     typer.Argument(metavar="TRANSLATION", help="Translations, one line per source line.", show_default=False),
 ]
-DirectoryArgument = Annotated[
-    Path,
-    typer.Argument(help="Output directory. It is created if it does not exist.", show_default=False),
-]
+_DIRECTORY = typer.Argument(help="Output directory. It is created if it does not exist.", show_default=False)
+DirectoryArgument = Annotated[Path, _DIRECTORY, Writes.INTO]
+NewDirectoryArgument = Annotated[Path, _DIRECTORY, Writes.DIRECTORY]
 
 # Files
 
@@ -114,18 +115,19 @@ OutputOption = Annotated[
         help="Output file, compressed if its name ends in .gz, .bz2, .xz or .zst. Default: standard output.",
         show_default=False,
     ),
+    Writes.FILE,
 ]
 JsonOption = Annotated[
     Path | None,
     typer.Option("--json", help="Also write the results to this JSON file.", show_default=False),
+    Writes.FILE,
 ]
 OpenOption = Annotated[
     bool, typer.Option("--open", help="Open the page in the web browser when it is finished.")
 ]
-OutputDirOption = Annotated[
-    Path,
-    typer.Option("--output-dir", "-o", help="Output directory. It is created if it does not exist."),
-]
+_OUTPUT_DIR = typer.Option("--output-dir", "-o", help="Output directory. It is created if it does not exist.")
+OutputDirOption = Annotated[Path, _OUTPUT_DIR, Writes.INTO]
+NewOutputDirOption = Annotated[Path, _OUTPUT_DIR, Writes.DIRECTORY]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Overwrite existing output.")]
 RunDirOption = Annotated[
     Path | None,
@@ -134,6 +136,7 @@ RunDirOption = Annotated[
         help="Output directory. Default: that of the configuration, or a directory named after the run.",
         show_default=False,
     ),
+    Writes.INTO,
 ]
 AlignerOption = Annotated[
     Path | None,
@@ -156,6 +159,7 @@ FiguresDirOption = Annotated[
         help="Directory for the figures (SVG). It is created if it does not exist. Default: no figures.",
         show_default=False,
     ),
+    Writes.INTO,
 ]
 GoldLinksOption = Annotated[
     Path | None,
@@ -176,6 +180,7 @@ LinksOutputOption = Annotated[
         "- appends them to the translations.",
         show_default=False,
     ),
+    Writes.FILE,
 ]
 
 # Text
@@ -304,6 +309,7 @@ NumSentencesOption = Annotated[
 SentenceScoresOption = Annotated[
     Path | None,
     typer.Option(help="Output file for the scores of each sentence, tab-separated.", show_default=False),
+    Writes.FILE,
 ]
 NumBootstrapSamplesOption = Annotated[
     int, typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
-from regard.cli.command import expand_groups, given
+from regard.cli.command import Writes, expand_groups, given
 from regard.cli.options import (
     AlignerOption,
     CheckerOption,
@@ -115,9 +115,9 @@ class PageOptions:
 
     panel: ClassVar[str] = "Page"
 
-    output: Annotated[Path, typer.Option("--output", "-o", help="Output file for the HTML page.")] = Path(
-        "report.html"
-    )
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Output file for the HTML page."), Writes.FILE
+    ] = Path("report.html")
     open: OpenOption = False
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default=False)] = None
     names: NamesOption = None

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from regard.cli.command import check_paths
 from regard.cli.options import (
     ConfigArgument,
-    DirectoryArgument,
     JsonOption,
     ModelDirArgument,
-    OutputDirOption,
+    NewDirectoryArgument,
+    NewOutputDirOption,
     OverridesArgument,
     OverwriteOption,
     RunDirOption,
@@ -47,6 +48,7 @@ def prepare(config: ConfigArgument, overrides: OverridesArgument = None) -> None
     )
 
 
+@check_paths
 def train_command(
     config: ConfigArgument,
     overrides: OverridesArgument = None,
@@ -69,12 +71,17 @@ def train_command(
     Example: regard train recipes/multi30k-lstm.toml training.max_minutes=60 --output-dir runs/first
     """
     from regard.api.training import train
+    from regard.data.manifest import input_files
+    from regard.data.paths import check_outputs
+    from regard.run_config import read_run_config
     from regard.training.device import process_rank
 
     changes = list(overrides or [])
     if init_from is not None:
         # The value is parsed as TOML, whose basic strings have the escapes of JSON.
         changes.append(f"training.init_from={json.dumps(init_from, ensure_ascii=False)}")
+    if json_file is not None:
+        check_outputs([path for _, path in input_files(read_run_config(config, changes).data)], [json_file])
     result = train(config, output_dir, overrides=changes, progress=True)
     # Under torchrun, only one process reports.
     if process_rank() == 0:
@@ -162,8 +169,9 @@ def _metric_label(name: str) -> str:
     return name if metric is None else metric.label
 
 
+@check_paths
 def average(
-    output_dir: DirectoryArgument,
+    output_dir: NewDirectoryArgument,
     model_paths: Annotated[
         list[Path],
         typer.Argument(
@@ -194,10 +202,11 @@ def average(
     print_message(f"{output_dir}: averaged the weights of {len(files)} checkpoints")
 
 
+@check_paths
 def export(
     engine: Annotated[Literal["ctranslate2"], typer.Argument(help="Inference engine.", show_default=False)],
     model: ModelDirArgument,
-    output_dir: OutputDirOption,
+    output_dir: NewOutputDirOption,
     quantization: Annotated[
         str,
         typer.Option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from regard.cli.command import Writes
 from regard.cli.options import LinksOutputOption, OutputOption
 from regard.cli.output import Output, open_output, write_rows
 
@@ -44,6 +45,7 @@ class TranslationOutput:
             "the token. Both are nested by layer, time step (including the end symbol), head and source "
             "token."
         ),
+        Writes.FILE,
     ] = None
     tokens_output: Annotated[
         Path | None,
@@ -51,6 +53,7 @@ class TranslationOutput:
             help="Output file for the tokens, with one JSON object per line, for "
             "`regard score --tokens-from`."
         ),
+        Writes.FILE,
     ] = None
     show_attention: Annotated[
         bool, typer.Option("--show-attention", help="Print the attention map of each line to the terminal.")
@@ -61,6 +64,7 @@ class TranslationOutput:
             help="SVG file for the attention map of the first line. The maps of other lines are written to "
             "NAME-2.svg, NAME-3.svg and so on."
         ),
+        Writes.FILE,
     ] = None
 
 

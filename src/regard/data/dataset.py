@@ -26,6 +26,7 @@ from regard.data.manifest import (
     read_manifest,
     verify_files,
 )
+from regard.data.paths import check_outputs
 from regard.data.preprocessing import preprocess
 from regard.data.pretokenization import ProgressCallback
 from regard.data.reading import check_offsets, read_bytes
@@ -295,6 +296,7 @@ def prepare_data(
 
     Raises:
         ConfigError: if no output directory is given.
+        UsageError: if an input is in the directory, which is replaced.
         DataError: if an input is missing or invalid, or the directory cannot be written.
     """
     output_dir = _cache_dir(config, output_dir)
@@ -310,6 +312,7 @@ def prepare_data(
         else:
             log_unknown_tokens(manifest["splits"])
             return prepared
+    check_outputs([described["path"] for described in inputs.values()], directories=[output_dir])
     preprocess(config, output_dir, {"wanted": wanted, "inputs": inputs}, progress or _silent, num_processes)
     prepared = PreparedData.open(output_dir)
     log_unknown_tokens(prepared.manifest["splits"])

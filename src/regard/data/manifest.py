@@ -24,6 +24,7 @@ __all__ = [
     "MANIFEST",
     "describe_inputs",
     "describe_settings",
+    "input_files",
     "is_up_to_date",
     "read_manifest",
     "verify_files",
@@ -83,7 +84,7 @@ def describe_inputs(config: DataConfig, previous: dict[str, Any] | None = None) 
         DataError: if a file is missing or not a regular file.
     """
     inputs = {}
-    for role, path in _roles(config):
+    for role, path in input_files(config):
         try:
             state = os.stat(path)
         except OSError as error:
@@ -192,7 +193,8 @@ def _content(inputs: dict[str, dict[str, Any]]) -> dict[str, tuple[int, str]]:
     return {role: (about["size"], about["sha256"]) for role, about in inputs.items()}
 
 
-def _roles(config: DataConfig) -> list[tuple[str, str]]:
+def input_files(config: DataConfig) -> list[tuple[str, str]]:
+    """Return the role (such as `train.0.source`) and the path of each input file."""
     named: list[tuple[str, CorpusConfig]] = [(f"train.{i}", corpus) for i, corpus in enumerate(config.train)]
     named.append(("valid", config.valid))
     if config.test is not None:

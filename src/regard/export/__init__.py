@@ -16,6 +16,7 @@ from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.data.directories import atomic_directory
+from regard.data.paths import check_outputs
 from regard.data.reading import (
     Checksums,
     InvalidJsonError,
@@ -96,7 +97,8 @@ def export_ctranslate2(
         force: Whether to replace an earlier export in `output_dir`.
 
     Raises:
-        UsageError: if the quantization does not exist, `output_dir` is not empty, or the package is missing.
+        UsageError: if the quantization does not exist, `output_dir` is not empty or contains the model, or
+            the package is missing.
         ConfigError: if CTranslate2 does not support the model; the message names the setting.
         CheckpointError: if a file is missing, corrupt or cannot be written.
     """
@@ -107,6 +109,7 @@ def export_ctranslate2(
             f"{', '.join(QUANTIZATIONS)}"
         )
     _check_output_dir(output_dir, force)
+    check_outputs([model_dir], directories=[output_dir])
     import_ctranslate2()
     loaded = load_model(model_dir, "cpu")
     _check_model(loaded.config)

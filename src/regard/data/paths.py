@@ -1,0 +1,95 @@
+"""Checks of paths: outputs that would overwrite an input, and names that are not valid UTF-8.
+
+A file name on Linux is a sequence of bytes. Python represents a byte that is not valid UTF-8 by a lone
+surrogate, from U+DC80 to U+DCFF, which no text file, JSON or TOML can contain (PEP 383).
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from regard.errors import UsageError
+
+__all__ = ["check_name", "check_outputs", "readable", "readable_json"]
+
+_SURROGATE = re.compile("[\udc80-\udcff]")
+_UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\udc80-\udcff]")
+
+
+def check_outputs(
+    inputs: Iterable[Path | str], files: Iterable[Path | str] = (), directories: Iterable[Path | str] = ()
+) -> None:
+    """Check that no output overwrites an input or another output; devices and pipes may occur several times.
+
+    Two paths are the same if they lead to the same file, also through links. The files of a directory that is
+    an input are inputs, too.
+
+    Args:
+        inputs: The files and directories that are read.
+        files: The files that are written.
+        directories: The directories that are written or replaced as a whole.
+
+    Raises:
+        UsageError: if an output does; names both paths.
+    """
+    directories = list(directories)
+    outputs = [path for path in (*files, *directories) if not _is_special(path)]
+    named = [("input", path) for path in inputs] + [("output", path) for path in outputs]
+    for number, output in enumerate(outputs):
+        for kind, path in named[: len(named) - len(outputs) + number]:
+            if _is_same(output, path) or (
+                kind == "input" and os.path.isfile(output) and _contains(path, output)
+            ):
+                raise _overwriting(output, kind, path)
+    for directory in directories:
+        for kind, path in named:
+            if _contains(directory, path):
+                raise _overwriting(directory, kind, path)
+
+
+def _overwriting(output: Path | str, kind: str, path: Path | str) -> UsageError:
+    return UsageError(f"{output}: the output would overwrite the {kind} {path}; choose another output")
+
+
+def _is_same(one: Path | str, other: Path | str) -> bool:
+    """Return whether two paths lead to the same file, which need not exist."""
+    try:
+        # Detects hard links, and names that differ in case on some file systems.
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _contains(directory: Path | str, path: Path | str) -> bool:
+    """Return whether a path leads into a directory."""
+    outer, inner = Path(os.path.realpath(directory)), Path(os.path.realpath(path))
+    return outer in inner.parents
+
+
+def _is_special(path: Path | str) -> bool:
+    """Return whether a path is a device, a named pipe or a socket."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def readable(text: str) -> str:
+    r"""Return a text for people, in which control characters and invalid bytes of names are shown as `\xe9`.
+
+    Tabs and line feeds are kept.
+    """
+    return _UNREADABLE.sub(lambda match: rf"\x{ord(match[0]) & 0xFF:02x}", text)
+
+
+def readable_json(text: str) -> str:
+    r"""Return JSON text in which the invalid bytes of file names are shown as the characters `\xe9`."""
+    return _SURROGATE.sub(lambda match: rf"\\x{ord(match[0]) & 0xFF:02x}", text)
+
+
+def check_name(path: Path | str) -> None:
+    """Check that a path is valid UTF-8, as configurations and the libraries of weight files need.
+
+    Raises:
+        UsageError: if it is not.
+    """
+    if _SURROGATE.search(str(path)):
+        raise UsageError(f"{path}: the name is not valid UTF-8; rename the file or directory")
