@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import shutil
 import tomllib
 from itertools import pairwise
 from pathlib import Path
@@ -177,6 +178,68 @@ def test_existing_output_is_kept_unless_overwriting(tmp_path: Path) -> None:
     text = tmp_path / "run-text"
     with pytest.raises(UsageError, match="would overwrite the input"):
         regard.init_run(text / "train.de", text / "train.en", output, overwrite=True)
+
+
+def state(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_same_command_completes_a_run_of_which_files_are_missing(tmp_path: Path) -> None:
+    command = "init", *write(tmp_path), "-o", tmp_path / "run.toml", "--json", tmp_path / "run.json"
+    assert run(*command).exit_code == 0
+    complete = state(tmp_path)
+    for missing in ((), ("run.json",), ("run.json", "run-text"), ("run.json", "run-text", "run.toml")):
+        for name in missing:
+            path = tmp_path / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        assert run(*command).exit_code == 0 and state(tmp_path) == complete
+
+
+@pytest.mark.parametrize("name", ["run.toml", "run-text/train.de", "run-text/valid.en", "run-text/notes"])
+def test_changed_file_is_not_lost(tmp_path: Path, name: str) -> None:
+    files, output = write(tmp_path), tmp_path / "run.toml"
+    regard.init_run(*files, output)
+    with (tmp_path / name).open("a") as file:
+        file.write("# mine\n")
+    before = state(tmp_path)
+    with pytest.raises(UsageError, match=f"{name}: th(e|is) file"):
+        regard.init_run(*files, output)
+    # `--overwrite` replaces the files of the run alone.
+    if name == "run-text/notes":
+        with pytest.raises(UsageError, match="would be lost"):
+            regard.init_run(*files, output, overwrite=True)
+    assert state(tmp_path) == before
+
+
+def test_text_without_its_run_file_is_replaced_only_if_asked(tmp_path: Path) -> None:
+    files, output = write(tmp_path), tmp_path / "run.toml"
+    regard.init_run(*files, output)
+    output.unlink()
+    (tmp_path / "run-text" / "valid.en").write_text("mine\n")
+    with pytest.raises(UsageError, match="the file exists"):
+        regard.init_run(*files, output)
+    regard.init_run(*files, output, overwrite=True)
+    assert len((tmp_path / "run-text" / "valid.en").read_text().splitlines()) == 10
+
+
+@pytest.mark.parametrize(
+    "output", [".", "..", "", "/", "text", "text/", "./text/..", "/dev/null", "train.de/x"]
+)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_output_that_cannot_be_a_run_file_is_one_message(tmp_path, monkeypatch, output, overwrite) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    Path("text").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    result = run("init", "train.de", "train.en", "-o", output, *(["--overwrite"] if overwrite else []))
+    assert isinstance(result.exception, UsageError | DataError)
+    assert "\n" not in str(result.exception) and sorted(tmp_path.rglob("*")) == before
+
+
+def test_run_file_may_be_a_stream_if_no_text_is_split(tmp_path: Path) -> None:
+    files = write(tmp_path)
+    valid = write(tmp_path, PAIRS[:12], ("v.de", "v.en"))
+    assert regard.init_run(*files, "/dev/null", valid=valid).num_valid == 12
 
 
 @pytest.mark.parametrize(

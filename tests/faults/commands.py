@@ -88,6 +88,7 @@ BASE = (
     "train transformer.toml --output-dir transformer",
     "export ctranslate2 transformer -o exported",
     "align corpus/train.de corpus/train.en --model ibm1 --save-aligner aligner -o links.txt --num-threads 1",
+    "init corpus/train.de corpus/train.en -o own.toml --json i.json",
     "lm corpus/train.en --order 2 -o old.arpa",
     "lm corpus/train.en --order 2 -o old.arpa.gz",
     "translate model --input corpus/test.de --output out.txt --num-threads 1",
@@ -95,6 +96,7 @@ BASE = (
 )
 """The commands that create the base, in order."""
 
+_INIT = ("own.toml", "own-text", "i.json")
 _TEST = "corpus/test.de corpus/test.en"
 COMMANDS = (
     Command("phrasebook", "phrasebook made --num-train 9 --num-valid 3 --num-test 3", ("made",), whole=False),
@@ -180,6 +182,13 @@ COMMANDS = (
         "--num-threads 1",
         ("t.json",),
         needs=("corpus", "model"),
+    ),
+    Command("init", "init corpus/train.de corpus/train.en -o own.toml --json i.json", _INIT),
+    Command(
+        "init --overwrite",
+        "init corpus/train.de corpus/train.en -o own.toml --num-valid 9 --overwrite --json i.json",
+        _INIT,
+        needs=("corpus", "own.toml", "own-text", "i.json"),
     ),
     Command(
         "figures",

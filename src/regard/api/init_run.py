@@ -1,7 +1,8 @@
 """A first run from two text files: `regard.init_run` examines them and writes a commented TOML file."""
 
+import filecmp
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -12,7 +13,9 @@ from regard.api.run_template import RunPlan, plan_run, render_run
 from regard.config import configclass, from_dict, option
 from regard.data.compression import is_compressed, remove_suffix
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.data.files import open_atomic, write_atomic
+from regard.data.directories import atomic_directory
+from regard.data.files import is_special_file, write_atomic
+from regard.data.paths import check_name, check_outputs
 from regard.data.reading import open_regular_file
 from regard.data.text_survey import SideSurvey, TextSurvey, survey_pairs
 from regard.errors import DataError, UsageError
@@ -114,7 +117,7 @@ def init_run(
     """Examine two parallel files and write a commented TOML file of a run, as `regard init` does.
 
     Without `valid`, the last lines become the validation text: both parts are written to the directory
-    `NAME-text` next to the file `NAME.toml`.
+    `NAME-text` next to the file `NAME.toml`. If the call is interrupted, the same call completes the run.
 
     Args:
         source: The source text, one sentence per line, plain or compressed.
@@ -123,14 +126,15 @@ def init_run(
         valid: The files of the source and target text for validation.
         num_valid: The number of last lines for validation. Default: a twentieth, from 10 to 1,000.
         output_dir: The model directory of the run. Default: `runs/NAME`.
-        overwrite: Whether to replace an existing TOML file and its text.
+        overwrite: Whether to replace an existing TOML file and its text, if they differ from the new ones.
 
     Returns:
         The result: the file, the settings, and the survey of the text.
 
     Raises:
         DataError: if a file is missing, empty, not text or too short, or the numbers of lines differ.
-        UsageError: if the output exists, or arguments contradict each other.
+        UsageError: if the output exists and differs, or is an input or a directory, a name is not valid
+            UTF-8, or arguments contradict each other.
         ConfigError: if `num_valid` is out of range.
     """
     path = Path(output)
@@ -141,8 +145,8 @@ def init_run(
     corpus, files = _check_files(source, target, valid)
     validation = None if valid is None else CorpusConfig(source=str(valid[0]), target=str(valid[1]))
     # Without files for validation, the text is split into two new ones.
+    _check_output(path, files, split=validation is None)
     text = _text_files(path, corpus) if validation is None else {"train": corpus, "valid": validation}
-    _check_output(path, text if validation is None else {}, files, overwrite)
     survey = survey_pairs(read_pairs(corpus))
     if validation is not None:
         num_train, held_out, shared = survey.pairs, sum(1 for _ in read_pairs(validation)), 0
@@ -154,11 +158,17 @@ def init_run(
     plan, findings = plan_run(survey, num_train), _describe(survey, num_train, held_out)
     model_dir = f"runs/{path.stem}" if output_dir is None else str(output_dir)
     directories = model_dir, f"prepared/{path.stem}"
+    for name in (*files, path, model_dir):
+        check_name(name)
     content = render_run(plan, _names(text["train"]), _names(text["valid"]), directories, findings)
     from_dict(RunConfig, tomllib.loads(content), origin=str(path))
+    # The same file was written by an earlier call, which may have been killed before it wrote the text.
+    if not overwrite and path.is_file() and path.read_bytes() != content.encode():
+        raise _exists_error(path)
     if validation is None:
-        _write_split(corpus, text, num_train)
-    write_atomic(path, content.encode())
+        _write_split(corpus, text, num_train, (path, content), overwrite)
+    else:
+        write_atomic(path, content.encode())
     warnings = _warnings(survey, num_train, held_out, shared, corpus)
     return InitializedRun(path, model_dir, num_train, held_out, survey, plan, findings, warnings)
 
@@ -205,7 +215,7 @@ def _text_files(path: Path, corpus: CorpusConfig) -> dict[str, CorpusConfig]:
     endings = [Path(remove_suffix(name)).suffix[1:] for name in _names(corpus)]
     if not all(ending.isalnum() for ending in endings) or endings[0] == endings[1]:
         endings = ["source", "target"]
-    directory = path.with_name(f"{path.stem}-text")
+    directory = _text_dir(path)
     return {
         split: CorpusConfig(
             source=str(directory / f"{split}.{endings[0]}"), target=str(directory / f"{split}.{endings[1]}")
@@ -214,36 +224,76 @@ def _text_files(path: Path, corpus: CorpusConfig) -> dict[str, CorpusConfig]:
     }
 
 
-def _check_output(path: Path, text: dict[str, CorpusConfig], inputs: Sequence[Path], overwrite: bool) -> None:
-    """Raise UsageError if a file would be overwritten without `overwrite`, or is an input."""
-    outputs = [path, *(Path(name) for corpus in text.values() for name in _names(corpus))]
-    for output in outputs:
-        if output.resolve() in {each.resolve() for each in inputs}:
-            raise UsageError(f"{output}: the output would overwrite the input; choose another output file")
-        if output.exists() and not overwrite:
-            raise UsageError(f"{output}: the file exists; choose another output file or give --overwrite")
+def _text_dir(path: Path) -> Path:
+    return path.with_name(f"{path.stem}-text")
+
+
+def _check_output(path: Path, inputs: list[Path], split: bool) -> None:
+    """Raise UsageError if the output is an input, a directory, or a device next to which text is written."""
+    if path.is_dir():
+        raise UsageError(f"{path}: Is a directory; give the name of a file, such as {path / 'run.toml'}")
+    if split and is_special_file(path):
+        raise UsageError(f"{path}: the text is written next to the output, which must be a regular file")
+    check_outputs(inputs, [path], [_text_dir(path)] if split else [])
+
+
+def _exists_error(path: Path) -> UsageError:
+    return UsageError(f"{path}: the file exists; choose another output file or give --overwrite")
 
 
 def _default_valid(pairs: int) -> int:
     return min(MAX_VALID_PAIRS, max(MIN_VALID_PAIRS, pairs // VALID_SHARE))
 
 
-def _write_split(corpus: CorpusConfig, text: dict[str, CorpusConfig], num_train: int) -> None:
-    """Write the first pairs as the training text and the others as the validation text."""
+def _write_split(
+    corpus: CorpusConfig,
+    text: dict[str, CorpusConfig],
+    num_train: int,
+    output: tuple[Path, str],
+    overwrite: bool,
+) -> None:
+    """Write the first pairs as the training text and the others as the validation text, and the TOML file.
+
+    Both are complete on the disk before the first one is put in its place.
+
+    Raises:
+        UsageError: if the directory of the text exists; see `_check_old_text`.
+        DataError: if a file cannot be written. The old ones are then unchanged.
+    """
     pairs: Iterator[tuple[str, str]] = iter(read_pairs(corpus))
-    for split, number in (("train", num_train), ("valid", None)):
-        names = [Path(name) for name in _names(text[split])]
-        try:
-            names[0].parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(
-                f"{names[0].parent}: the directory cannot be created: {error.strerror or error}"
-            ) from None
-        with ExitStack() as stack:
-            files = [stack.enter_context(open_atomic(name)) for name in names]
-            for pair in islice(pairs, number):
-                for file, line in zip(files, pair, strict=True):
-                    file.write(f"{line}\n".encode())
+    directory, (path, content) = _text_dir(output[0]), output
+    try:
+        with atomic_directory(directory) as new_directory:
+            for split, number in (("train", num_train), ("valid", None)):
+                with ExitStack() as stack:
+                    names = [new_directory / Path(name).name for name in _names(text[split])]
+                    files = [stack.enter_context(open(name, "wb")) for name in names]
+                    for pair in islice(pairs, number):
+                        for file, line in zip(files, pair, strict=True):
+                            file.write(f"{line}\n".encode())
+            _check_old_text(directory, new_directory, path.is_file(), overwrite)
+            write_atomic(path, content.encode())
+    except OSError as error:
+        raise DataError(f"{directory}: cannot be written: {error.strerror or error}") from None
+
+
+def _check_old_text(old: Path, new: Path, continues: bool, overwrite: bool) -> None:
+    """Check that replacing a directory loses nothing.
+
+    Args:
+        old: The directory, which need not exist.
+        new: Its new content.
+        continues: Whether the TOML file is that of an earlier call, so that its text may exist, too.
+        overwrite: Whether the text may be replaced.
+
+    Raises:
+        UsageError: if it has other files, or a text that may not be replaced.
+    """
+    for path in sorted(old.iterdir()) if old.exists() else ():
+        if not (new / path.name).is_file():
+            raise UsageError(f"{path}: this file would be lost; move it, or choose another output file")
+        if not overwrite and not (continues and filecmp.cmp(path, new / path.name, shallow=False)):
+            raise _exists_error(path)
 
 
 def _describe(survey: TextSurvey, num_train: int, num_valid: int) -> tuple[str, ...]:
