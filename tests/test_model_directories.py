@@ -1,7 +1,9 @@
 """A model directory is locked by one process at a time, and checksums tie its files together."""
 
+import dataclasses
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.averaging import average_models
 from regard.config import configclass, dump_toml, from_dict, option, read_toml
 from regard.data.directories import directory_lock
+from regard.data.fertility import ConstantFertilityConfig
 from regard.errors import CheckpointError, ConfigError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
@@ -231,6 +234,74 @@ def test_weights_are_not_averaged_with_another_config(corpus: Path, copied: Path
     with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs .*epoch-0001"):
         average_models(tmp_path / "mean", [copied], last_epochs=1)
     assert not (tmp_path / "mean").exists()
+
+
+TRANSFORMER = {
+    "kind": "transformer",
+    "d_model": 8,
+    "num_heads": 2,
+    "encoder": {"num_layers": 1},
+    "decoder": {"num_layers": 1},
+    "feed_forward": {"ffn_size": 8},
+}
+
+
+@pytest.fixture(scope="module")
+def transformer(corpus: Path) -> Path:
+    train(_settings(corpus, model=TRANSFORMER), corpus / "transformer")
+    return corpus / "transformer"
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"num_heads": 4}, "model.num_heads is 4, not 2"),
+        ({"norm_position": "pre"}, "model.norm_position is 'pre', not 'post'"),
+        (
+            {"attention": {"kind": "soft", "normalizer": "sparsemax"}},
+            "normalizer is 'sparsemax', not 'softmax'",
+        ),
+        ({"attention": {"kind": "coverage"}}, "model.attention.kind is 'coverage', not 'soft'"),
+        ({"layer_attention": [{"kind": "local"}]}, "model.layer_attention"),
+        ({"feed_forward": {"ffn_size": 8, "activation": "gelu"}}, "model.feed_forward.activation is 'gelu'"),
+    ],
+)
+def test_models_with_different_model_options_are_not_averaged(
+    corpus: Path, transformer: Path, tmp_path: Path, model: dict[str, object], message: str
+) -> None:
+    train(_settings(corpus, model=TRANSFORMER | model), tmp_path / "other")
+    with pytest.raises(CheckpointError, match=f"other: .*{re.escape(message)}"):
+        average_models(tmp_path / "mean", [transformer, tmp_path / "other"])
+    assert not (tmp_path / "mean").exists()
+
+
+def test_models_with_different_fertilities_are_not_averaged(
+    corpus: Path, transformer: Path, tmp_path: Path
+) -> None:
+    config = _settings(corpus, model=TRANSFORMER)
+    data = dataclasses.replace(config.data, fertility=ConstantFertilityConfig(value=2.0))
+    train(dataclasses.replace(config, data=data), tmp_path / "other")
+    with pytest.raises(CheckpointError, match=r"other: its fertilities \(data\.fertility\) differ"):
+        average_models(tmp_path / "mean", [transformer, tmp_path / "other"])
+
+
+def test_models_with_different_seed_dropout_and_training_are_averaged(
+    corpus: Path, transformer: Path, tmp_path: Path
+) -> None:
+    model = TRANSFORMER | {"dropout": 0.3, "feed_forward": {"ffn_size": 8, "dropout": 0.2}}
+    train(_settings(corpus, model=model, seed=2, training={"max_epochs": 2}), tmp_path / "other")
+    average_models(tmp_path / "mean", [transformer, tmp_path / "other"])
+    load_model(tmp_path / "mean", "cpu")
+
+
+def test_an_epoch_of_another_configuration_is_not_averaged(
+    corpus: Path, transformer: Path, tmp_path: Path
+) -> None:
+    train(_settings(corpus, model=TRANSFORMER | {"num_heads": 4}), tmp_path / "other")
+    (earlier,) = (transformer / "training").glob("epoch-*")
+    shutil.copyfile(earlier, tmp_path / "other" / "training" / "epoch-0000.safetensors")
+    with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs .*epoch-0000"):
+        average_models(tmp_path / "mean", [tmp_path / "other"], last_epochs=2)
 
 
 def test_training_does_not_overwrite_an_exported_model(corpus: Path, tmp_path: Path) -> None:

@@ -3,16 +3,18 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from regard.config import to_dict
 from regard.data.directories import atomic_directory, is_empty
+from regard.data.hf import HF_CONFIG, read_hf_config
 from regard.errors import CheckpointError, UsageError
 from regard.experiment import find_model_dir
 from regard.models.hf.loading import CONFIG_SUBDIR
-from regard.run_config import load_config, write_config
+from regard.run_config import RunConfig, load_config, write_config
 from regard.training.checkpoint import epoch_files
 from regard.training.fertility import load_text_processing, save_text_processing
-from regard.training.resume import check_model_files, write_weights
+from regard.training.resume import check_model_files, differing_options, write_weights
 from regard.training.weights import MODEL_FILE, average_weights
 
 __all__ = ["average_models"]
@@ -34,7 +36,8 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
 
     Raises:
         UsageError: if `output_dir` is not empty, or a directory has kept fewer than `last_epochs` epochs.
-        CheckpointError: if a file is missing or corrupt, or the models differ in vocabulary or architecture.
+        CheckpointError: if a file is missing or corrupt, or the models differ in their model
+            configuration, other than dropout, or in their vocabularies and text processing.
     """
     output_dir = Path(output_dir)
     if output_dir.exists() and (not output_dir.is_dir() or not is_empty(output_dir)):
@@ -42,14 +45,16 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
     files = [file for path in paths for file in _files_to_average(Path(path), last_epochs)]
     model_dirs = [find_model_dir(file) for file in files]
     # Several files may share a directory, as the epochs of one run do; each one is loaded once.
-    texts = [load_text_processing(model_dir) for model_dir in dict.fromkeys(model_dirs)]
-    for text, model_dir in zip(texts, dict.fromkeys(model_dirs), strict=True):
-        if difference := text.difference(texts[0], str(model_dirs[0])):
-            raise CheckpointError(
-                f"{model_dir}: {difference}; only models with the same vocabularies and tokenizers can be "
-                "averaged"
-            )
     configs = {model_dir: load_config(model_dir) for model_dir in model_dirs}
+    texts = [load_text_processing(model_dir) for model_dir in configs]
+    options = [_model_options(config, model_dir) for model_dir, config in configs.items()]
+    for model_dir, config, text in zip(configs, options, texts, strict=True):
+        difference = _difference(options[0], config) or text.difference(texts[0], str(model_dirs[0]))
+        if difference is not None:
+            raise CheckpointError(
+                f"{model_dir}: {difference}; only models with the same model configuration (except dropout), "
+                f"vocabularies and text processing as {model_dirs[0]} can be averaged"
+            )
     # All files are checked before the weights, which may be large, are loaded.
     for file, model_dir in zip(files, model_dirs, strict=True):
         check_model_files(file, model_dir)
@@ -67,6 +72,23 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{output_dir}: cannot be written: {reason}") from None
     return files
+
+
+def _model_options(config: RunConfig, model_dir: Path) -> dict[str, Any]:
+    """Return the options of a model, and those of its pre-trained parts."""
+    parts = sorted((model_dir / CONFIG_SUBDIR).glob(f"*/{HF_CONFIG}"))
+    return {
+        "model": to_dict(config.model),
+        **{path.parent.name: read_hf_config(path.parent) for path in parts},
+    }
+
+
+def _difference(first: dict[str, Any], other: dict[str, Any]) -> str | None:
+    """Return the first option that differs, with both values, or None. Dropout has no effect on weights."""
+    differing = differing_options(first, other)
+    # Among the names in a `config.json` are `dropout_rate`, `resid_pdrop` and `encoder_layerdrop`.
+    decisive = (option for option in differing if "drop" not in option[0].rpartition(".")[2])
+    return next((f"{key} is {there}, not {here}" for key, here, there in decisive), None)
 
 
 def _files_to_average(path: Path, last_epochs: int) -> list[Path]:

@@ -106,10 +106,7 @@ def load_models(
 
 
 def _check_same_text(first: "LoadedModel", other: "LoadedModel") -> None:
-    ours, theirs = other.text, first.text
-    difference = ours.difference(theirs, str(first.model_dir))
-    if difference is None and ours.budget != theirs.budget:
-        difference = f"its fertilities (data.fertility) differ from those of {first.model_dir}"
+    difference = other.text.difference(first.text, str(first.model_dir))
     if difference is not None:
         raise UsageError(
             f"{other.model_dir}: {difference}; models of an ensemble must share vocabularies, tokenizers and "

@@ -190,7 +190,7 @@ def average(
         ),
     ] = 0,
 ) -> None:
-    """Average the weights of models with the same architecture and vocabularies.
+    """Average the weights of models with the same model configuration and text processing.
 
     The average of the last epochs of a run often translates better than any single epoch.
 

@@ -205,7 +205,7 @@ class TextProcessor:
         return None
 
     def difference(self, other: "TextProcessor", name: str) -> str | None:
-        """Return which vocabulary or tokenizer differs from that of another model, or None if all are equal.
+        """Return which part of the text processing differs from that of another model, or None if none does.
 
         Models with equal vocabularies may have learned other merges, and then split words into other tokens.
         For the arguments, see `vocabulary_difference`.
@@ -213,9 +213,17 @@ class TextProcessor:
         if (found := self.vocabulary_difference(other, name)) is not None:
             return found
         for side in ("target", "source"):
-            own, its = (getattr(text, side).tokenizer for text in (self, other))
-            if (own.config, own.learned) != (its.config, its.learned):
+            own, its = getattr(self, side), getattr(other, side)
+            if (own.tokenizer.config, own.tokenizer.learned) != (its.tokenizer.config, its.tokenizer.learned):
                 return f"its {side} tokenizer differs from that of {name}"
+            if own.source_prefixes != its.source_prefixes:
+                return f"its source prefixes (source_prefix of the corpora) differ from those of {name}"
+            # The language, from the names of the training files, does not change the training text.
+            formats = [dataclasses.replace(text.text_format, language=None) for text in (own, its)]
+            if formats[0] != formats[1]:
+                return f"the format of its {side} training text differs from that of {name}"
+        if self.budget != other.budget:
+            return f"its fertilities (data.fertility) differ from those of {name}"
         return None
 
     def without_conversion(self) -> "TextProcessor":

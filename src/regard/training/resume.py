@@ -32,6 +32,7 @@ __all__ = [
     "check_model_files",
     "compare_checksums",
     "config_differences",
+    "differing_options",
     "file_checksums",
     "fixed_options_checksum",
     "read_stated_config",
@@ -239,14 +240,21 @@ def config_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> lis
         before: The config of the existing run as plain dictionaries.
         now: The new config.
     """
-    old, new = dict(_leaves(before, "")), dict(_leaves(now, ""))
     # An option may change only if the old and the new term at its place in the list permit it.
     loss_options = resumable_loss_options(before) & resumable_loss_options(now)
     return [
-        f"{key}: {_shown(old, key)} in the existing run, {_shown(new, key)} now"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key) and not _is_resumable(key, loss_options)
+        f"{key}: {old} in the existing run, {new} now"
+        for key, old, new in sorted(differing_options(before, now))
+        if not _is_resumable(key, loss_options)
     ]
+
+
+def differing_options(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield the path of each option that differs, and both values as text, in the order of the options."""
+    old, new = dict(_leaves(first, "")), dict(_leaves(second, ""))
+    for key in old | new:
+        if old.get(key) != new.get(key):
+            yield key, *(repr(leaves[key]) if key in leaves else "absent" for leaves in (old, new))
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -262,7 +270,3 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield from _leaves(item, f"{path}[{number}]")
     else:
         yield path, value
-
-
-def _shown(leaves: Mapping[str, Any], key: str) -> str:
-    return repr(leaves[key]) if key in leaves else "absent"
