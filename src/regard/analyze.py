@@ -54,8 +54,8 @@ def errors(
         sources: The source lines.
         references: Their reference translations.
         aligner: A word aligner or its directory, needed to find dropped words.
-        train_missing: Whether to train an aligner that is not given on the training text of the model, and to
-            keep it in its directory.
+        train_missing: Whether to train an aligner that is not given on the training text in the directory of
+            the model, and to keep it there.
         reference_links: Word links of source and reference, used instead of the aligner's: a file in the
             Pharaoh format, or pairs of positions for each line.
         lowercase: Whether to ignore case in repetitions and word links.

@@ -8,6 +8,7 @@ from typing import Any
 from regard.config import to_dict
 from regard.data.directories import atomic_directory, is_empty
 from regard.data.hf import HF_CONFIG, read_hf_config
+from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, UsageError
 from regard.experiment import find_model_dir
 from regard.models.hf.loading import CONFIG_SUBDIR
@@ -63,6 +64,7 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
         # The directory appears under its name only when every file in it is complete.
         with atomic_directory(output_dir, require_empty=True) as made:
             save_text_processing(texts[0], made)
+            copy_training_text(model_dirs[0], made)
             if (model_dirs[0] / CONFIG_SUBDIR).is_dir():
                 shutil.copytree(model_dirs[0] / CONFIG_SUBDIR, made / CONFIG_SUBDIR)
             write_config(configs[model_dirs[0]], made)

@@ -26,6 +26,7 @@ from regard.data.paths import check_outputs
 from regard.data.pretokenization import ProgressCallback
 from regard.data.text import TextProcessor
 from regard.data.text_checks import warn_if_swapped
+from regard.data.training_text import save_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.precision import SearchPrecision, is_dispatched, parse_precision, set_precision
@@ -292,6 +293,7 @@ def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path
             stated = resumed_config(read_stated_config(model_dir), stated)
         else:
             save_text_processing(prepared.text, model_dir)
+            save_training_text(config.data, prepared, model_dir)
             MODELS.part_of(config.model).copy_configs(config.model, model_dir)
         write_config(stated, model_dir)
     except OSError as error:

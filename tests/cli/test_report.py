@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -12,12 +13,11 @@ import regard
 from quick_coverage import train_quickly
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.ibm import IBM1Config
-from regard.api.loading import training_size
-from regard.config import dump_toml, from_dict
 from regard.data.dataset import prepare_data
+from regard.data.training_text import save_training_text
 from regard.errors import DataError, UsageError
 from regard.phrasebook import generate
-from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.run_config import load_config
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]
@@ -146,6 +146,8 @@ def test_aligner_and_detector_are_trained_on_the_text_of_the_model(models, files
     for name, side in (("s", "source"), ("t", "target")):
         lines = (" ".join(getattr(pair, side)) for pair in islice(generate(1), 150))
         (files / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    data = replace(load_config(model).data, cache_dir="prepared")
+    save_training_text(data, prepare_data(data), model)
     plain = report([model], files, "--no-aligner")
     assert "check" not in plain["sentences"][0]["systems"][0] and not (model / "aligner").exists()
     data = report([model], files)
@@ -242,16 +244,3 @@ def test_mismatched_links_and_translations_are_reported(models, files):
         report([files / "nothing"], files)
     with pytest.raises(UsageError, match="--test SOURCE"):
         run("report", files / "short.txt", "--config-test")
-
-
-def test_size_of_the_training_text_is_read_from_the_preprocessed_data(tmp_path):
-    for name, text in (("s", "a b c\nd e\n"), ("t", "A B\nC\n")):
-        (tmp_path / name).write_text(text)
-    corpus = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
-    data = {"train": [corpus], "valid": corpus, "cache_dir": str(tmp_path / "prepared")}
-    config = from_dict(RunConfig, {"data": data})
-    prepare_data(config.data)
-    (tmp_path / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
-    assert training_size(tmp_path) == (2, (5, 3))
-    (tmp_path / "prepared" / "manifest.json").write_text("{}")
-    assert training_size(tmp_path) == training_size(tmp_path / "nowhere") == (None, None)

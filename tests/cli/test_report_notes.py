@@ -3,7 +3,6 @@
 # pyright: basic
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from test_translate import save_model
@@ -11,7 +10,9 @@ from test_translate import save_model
 from regard.analysis.inputs import ParallelText
 from regard.api.companions import FEW_PAIRS, Companions
 from regard.api.report_notes import differing_options, few_pairs_notes, page_notes
-from regard.data.corpus import CorpusConfig
+from regard.data.corpus import CorpusConfig, DataConfig
+from regard.data.dataset import prepare_data
+from regard.data.training_text import save_training_text
 from regard.reporting.model_card import ModelCard
 from regard.reporting.systems import SystemResults
 
@@ -79,9 +80,11 @@ def test_marks_of_detectors_with_little_text_are_doubtful(count, noted, monkeypa
     assert few_pairs_notes(None) == []
 
 
-def test_companions_read_the_first_pairs_of_all_texts(monkeypatch, tmp_path) -> None:
-    (tmp_path / "text").write_text("a\nb\nc\n")
+def test_companions_read_the_first_pairs_of_all_texts_without_long_lines(tmp_path) -> None:
+    (tmp_path / "text").write_text(f"a\n{'b ' * 200}\nc\nd\n")
     text = CorpusConfig(source=str(tmp_path / "text"), target=str(tmp_path / "text"))
-    config = SimpleNamespace(data=SimpleNamespace(train=(text, text)))
-    monkeypatch.setattr("regard.api.companions.load_config", lambda directory: config)
+    data = DataConfig(train=(text, text), valid=text, cache_dir=str(tmp_path / "prepared"))
+    save_training_text(data, prepare_data(data), tmp_path)
     assert [Companions(tmp_path, max_pairs=count).num_pairs() for count in (2, 4, 7)] == [2, 4, 6]
+    (tmp_path / "training_pairs.source.gz").write_bytes(b"a")
+    assert Companions(tmp_path).num_pairs() == Companions(tmp_path / "nowhere").num_pairs() == 0

@@ -1,10 +1,15 @@
 """Text for readers of the served page: examples, plain translations, names of models, errors in words."""
 
+from dataclasses import replace
+
 import pytest
 
+from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor
 from regard.data.text_format import PLAIN_TEXT, TextFormat
-from regard.server.config import is_loopback
+from regard.data.training_text import save_training_text
+from regard.errors import DataError
+from regard.run_config import load_config
 from regard.server.engine import SearchSettings, SentenceJob, load_engines
 from regard.server.plain_text import detokenize, example_sentences
 from server.served import ask, save_model
@@ -31,17 +36,15 @@ def test_answers_have_plain_texts_of_all_translations(tmp_path):
 
 
 @pytest.fixture
-def model(tmp_path):
-    """Return a model directory whose configuration names an existing validation text."""
+def model(tmp_path, monkeypatch):
+    """Return a model directory that contains its training text."""
+    monkeypatch.chdir(tmp_path)
     path = save_model(tmp_path / "model", tokenized=True)
     lines = ["a b c d", "a b", "e f g zebra", "g f e d c , b", "a a a a a"]
     for side in "st":
         (tmp_path / side).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    config = path / "config.toml"
-    text = config.read_text(encoding="utf-8")
-    for side in "st":
-        text = text.replace(f'"{side}"', f'"{(tmp_path / side).as_posix()}"')
-    config.write_text(text, encoding="utf-8")
+    data = replace(load_config(path).data, cache_dir="prepared")
+    save_training_text(data, prepare_data(data), path)
     return path
 
 
@@ -49,29 +52,14 @@ def test_examples_are_sentences_of_the_validation_text_without_unknown_words(mod
     assert example_sentences(TextProcessor.load(model), model) == ["a b c d", "a a a a a"]
 
 
-def test_examples_need_a_readable_text_or_the_words_of_the_built_in_corpus(model, tmp_path):
+def test_examples_need_the_text_in_the_directory_or_the_words_of_the_built_in_corpus(model, tmp_path):
     text = TextProcessor.load(model)
-    assert example_sentences(text, None) == []
-    (tmp_path / "s").unlink()
+    assert example_sentences(text, None) == example_sentences(text, tmp_path / "nowhere") == []
+    (model / "training_text.json").write_text("{}")
+    with pytest.raises(DataError, match=r"training_text\.json: not the description"):
+        example_sentences(text, model)
+    (model / "training_text.json").unlink()
     assert example_sentences(text, model) == []
-    assert example_sentences(text, tmp_path / "nowhere") == []
-
-
-def test_validation_text_is_shown_only_on_this_machine(model):
-    async def work(one):
-        return (await one.get("/models")).json()["models"][0]["examples"]
-
-    engines = load_engines([model], "cpu")
-    assert ask(engines, work) == ["a b c d", "a a a a a"]
-    assert ask(engines, work, host="0.0.0.0") == []
-
-
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("example.org", False)],
-)
-def test_loopback_addresses_are_recognized(host, expected):
-    assert is_loopback(host) is expected
 
 
 def test_only_models_with_equal_last_names_get_longer_names(tmp_path):

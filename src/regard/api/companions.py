@@ -1,14 +1,14 @@
 """The word aligner and the coverage model of a model directory, trained on the text that trained the model.
 
 They are trained when a report or an analysis first needs them, and kept in the directories `aligner` and
-`checker` of the model. The configuration of a model names its training text; these files may have been moved,
-or belong to another machine, so a model may have neither.
+`checker` of the model. Their text is the part of the training text that the model directory contains; see
+`regard.data.training_text`. The files that its configuration names are not read.
 """
 
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,16 @@ from regard.analysis.coverage.model import ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.text import split_pairs
 from regard.analysis.linking import line_words
-from regard.data.corpus import read_pairs
 from regard.data.hf import is_hf_directory
+from regard.data.reading import checked_directory
 from regard.data.text import TextProcessor
+from regard.data.training_text import MAX_STORED_PAIRS, read_training_pairs
 from regard.errors import RegardError
-from regard.run_config import load_config
 
 __all__ = ["FEW_PAIRS", "Companions"]
 
 FEW_PAIRS = 10_000
 """Number of training pairs below which marks of errors are of doubtful precision."""
-_MAX_WORDS = 200
 
 _log = logging.getLogger(__name__)
 
@@ -45,11 +44,11 @@ class Companions:
 
     directory: Path
     num_threads: int = 0
-    max_pairs: int = 50_000
+    max_pairs: int = MAX_STORED_PAIRS
 
     @classmethod
     def of(cls, models: Iterable[Any], num_threads: int = 0) -> "Companions | None":
-        """Return the companions of the first model directory with a training text; None if there is none.
+        """Return the companions of the first model directory; None if there is none.
 
         Args:
             models: Lists of directories, loaded models with `directories`, or files of translations.
@@ -79,14 +78,14 @@ class Companions:
 
     def _kept(self, name: str, title: str, load: Any, train: Any) -> Any:
         """Return a part that was saved earlier, or train and save it."""
-        path = self.directory / name
+        path = checked_directory(self.directory, name)
         if path.is_dir():
             return load(path)
         try:
             _log.info("training a %s on the training text of %s ...", title, self.directory)
             made, save = train()
         except RegardError as error:
-            _log.warning("there is no %s of %s: %s", title, self.directory, error)
+            _log.warning("there is no %s of %s: %s; name one with --%s", title, self.directory, error, name)
             return None
         try:
             save(path)
@@ -114,9 +113,5 @@ class Companions:
         return made, lambda path: save_coverage_model(made, path)
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the first pairs of the training text, without very long ones."""
-        corpora = load_config(self.directory).data.train
-        pairs = islice(chain.from_iterable(map(read_pairs, corpora)), self.max_pairs)
-        for source, target in pairs:
-            if max(source.count(" "), target.count(" ")) < _MAX_WORDS:
-                yield source, target
+        """Return the first pairs of the training text that the directory contains."""
+        return islice(read_training_pairs(self.directory), self.max_pairs)

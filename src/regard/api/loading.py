@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from regard.api.arguments import as_list
-from regard.errors import RegardError, UsageError
+from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.analysis.inputs import System
@@ -24,7 +24,6 @@ __all__ = [
     "load_translator",
     "lock_models",
     "name_models",
-    "training_size",
 ]
 
 
@@ -226,22 +225,3 @@ def load_systems(
         yield System(name, tuple(map(str, paths)), translator)
     for name, file in files.items():
         yield System(name, (file.name,), file if tokenizers is None else replace(file, text=tokenizers))
-
-
-def training_size(directory: Path) -> tuple[int | None, tuple[int, int] | None]:
-    """Return the pairs and tokens of the training text, from the preprocessed data if they still exist."""
-    from regard.data.hf import is_hf_directory
-    from regard.data.manifest import read_manifest
-    from regard.run_config import load_config
-
-    if not directory.is_dir() or is_hf_directory(directory):
-        return None, None
-    try:
-        cache = load_config(directory).data.cache_dir
-        split = read_manifest(Path(cache))["splits"]["train"] if cache else {}
-        pairs = sum(int(corpus["kept"]) for corpus in split["corpora"])
-        source, target = (int(split["unknown"][side]["tokens"]) for side in ("source", "target"))
-    # The file belongs to a directory that may have been changed or written by another version.
-    except (RegardError, KeyError, TypeError, ValueError):
-        return None, None
-    return pairs, (source, target)

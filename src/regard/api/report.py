@@ -17,13 +17,14 @@ from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.check import CoverageModel, check
 from regard.api.companions import Companions
-from regard.api.loading import load_systems, load_translator, lock_models, name_models, training_size
+from regard.api.loading import load_systems, load_translator, lock_models, name_models
 from regard.api.report_notes import few_pairs_notes, page_notes
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
 from regard.data.hf import is_hf_directory
 from regard.data.links import GoldLinks, check_links
 from regard.data.paths import check_outputs
+from regard.data.training_text import read_training_text
 from regard.errors import DataError, UsageError
 from regard.metrics.translation import check_tokenizer
 from regard.reporting.page import PageCheck, Report, render
@@ -102,7 +103,7 @@ class ReportOptions:
         check: The detector whose errors are marked. Default: `combined`, with the coverage model of
             `train_missing`.
         train_missing: Whether to train an aligner and a coverage model that are not given on the training
-            text of the first model, and to keep them in its directory.
+            text in the directory of the first model, and to keep them there.
     """
 
     names: Sequence[str] | None = None
@@ -132,7 +133,7 @@ class ReportOptions:
 def report(
     models: Any,
     *,
-    test: tuple[TextSource, TextSource] | None = None,
+    test: tuple[TextSource, TextSource] | Literal["config"] | None = None,
     output: Path | str = "report.html",
     aligner: Aligner | WordAligner | Path | str | None = None,
     options: ReportOptions | None = None,
@@ -144,9 +145,9 @@ def report(
     Args:
         models: A directory, a file of translations or a loaded model, or several of them, which are compared
             with the first.
-        test: The source lines and their references, as files or as lists of sentences. Default: the test text
-            in the configuration of the first model, or else its validation text. A configuration may name any
-            file on this machine, so use the default only with your own models.
+        test: The source lines and their references, as files or as lists of sentences. `config` for the test
+            text in the configuration of the first model, or else its validation text. A configuration may
+            name any file on this machine, so use `config` only with your own models.
         output: File of the page.
         aligner: A word aligner or its directory, needed to find dropped words. Default: see
             `ReportOptions.train_missing`.
@@ -163,7 +164,12 @@ def report(
     """
     options, path = options or ReportOptions(), Path(output)
     named = name_models(models, options.names)
-    whole = _config_text(next(iter(named.values()))) if test is None else parallel_text(*test)
+    if test is None:
+        raise UsageError(
+            "the report needs a text: give test=(source, reference), or test='config' for the files in the "
+            "configuration of the first model"
+        )
+    whole = _config_text(next(iter(named.values()))) if test == "config" else parallel_text(*test)
     inputs = [name for model in named.values() for name in getattr(model, "directories", model)]
     check_outputs([*inputs, *filter(None, (whole.source_path, whole.reference_path))], [path])
     # The number of gold links is compared with the whole text, before both are cut.
@@ -210,8 +216,10 @@ def _with_training_size(system: SystemResults) -> SystemResults:
     """Return a system whose model card has the size of the training text, if it is known."""
     if system.card is None:
         return system
-    num_pairs, num_tokens = training_size(Path(system.card.paths[0]))
-    return replace(system, card=replace(system.card, num_pairs=num_pairs, num_tokens=num_tokens))
+    text = read_training_text(Path(system.card.paths[0]))
+    if text is None:
+        return system
+    return replace(system, card=replace(system.card, num_pairs=text.num_pairs, num_tokens=text.num_tokens))
 
 
 def _needs_model(given: ReportCheck | None) -> bool:

@@ -155,7 +155,7 @@ def report_command(
     each model's tokenizers, with subword tokens joined. As in `regard analyze attention`, the statistics of
     the attention are computed by forced decoding of the references. A detector marks words that are probably
     omitted, added or repeated, and the worst sentences come first. Its aligner and its model are trained on
-    the training text of the first model and kept in its directory, unless --no-aligner is given.
+    the training text in the directory of the first model and kept there, unless --no-aligner is given.
 
     Example: regard report runs/first --test test.de test.en -o report.html
 
@@ -189,7 +189,7 @@ def report_command(
     )
     written = report(
         models,
-        test=text.test,
+        test=text.test or "config",
         output=page.output,
         aligner=text.aligner,
         options=options,

@@ -24,6 +24,7 @@ from regard.data.files import (
     sync_directory,
     sync_file,
 )
+from regard.data.reading import check_link
 from regard.errors import CheckpointError, DataError, UsageError
 
 __all__ = [
@@ -49,7 +50,8 @@ def directory_lock(directory: Path) -> Iterator[None]:
             into it.
 
     Raises:
-        CheckpointError: if another process holds the lock, or the directory cannot be created.
+        CheckpointError: if another process holds the lock, the directory cannot be created, or a link in it
+            leads out of it: files would be read and written there.
     """
     made = [path for path in (directory, *directory.parents) if not path.exists()]
     try:
@@ -58,13 +60,23 @@ def directory_lock(directory: Path) -> Iterator[None]:
         raise CheckpointError(f"{directory}: cannot write to it: {error.strerror or error}") from None
     try:
         with suppress(OSError):
-            for place in (directory, *(path for path in directory.iterdir() if path.is_dir())):
+            inner = (path for path in directory.iterdir() if path.is_dir() and not path.is_symlink())
+            for place in (directory, *inner):
                 remove_leftovers(place)
+        _check_links(directory)
         yield
     finally:
         if made:
             _remove_unused(directory, made)
         os.close(descriptor)
+
+
+def _check_links(directory: Path) -> None:
+    try:
+        for path in directory.rglob("*"):
+            check_link(path, directory)
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def _lock(directory: Path) -> int:

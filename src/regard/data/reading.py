@@ -33,8 +33,10 @@ __all__ = [
     "InvalidJsonError",
     "JsonNumber",
     "check_array",
+    "check_link",
     "check_offsets",
     "check_range",
+    "checked_directory",
     "checked_file",
     "compute_checksums",
     "file_digest",
@@ -211,21 +213,44 @@ def checked_file(directory: Path, name: str, where: str | Path | None = None) ->
             "the same directory"
         )
     path = directory / name
+    check_link(path, directory)
     try:
-        # A downloaded directory could contain a link to a private file of the user.
-        if path.is_symlink() and not _within(path.resolve(), directory.resolve()):
-            raise DataError(
-                f"{path}: a symbolic link to a file outside {directory}; such links are not followed, copy "
-                "the file into the directory"
-            )
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return path  # reading it will raise an error with the reason
-    except (OSError, RuntimeError) as error:
-        raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None
     if not stat.S_ISREG(mode):
         raise DataError(f"{path}: not a regular file")
     return path
+
+
+def checked_directory(directory: Path, name: str) -> Path:
+    """Return the path of a subdirectory after checking that it is not a link out of its directory.
+
+    Raises:
+        DataError: if it is. A missing subdirectory is not an error here.
+    """
+    check_link(directory / name, directory)
+    return directory / name
+
+
+def check_link(path: Path, directory: Path) -> None:
+    """Check that a path in a directory is not a symbolic link out of it.
+
+    Raises:
+        DataError: if it is: a downloaded directory could contain a link to private files of the user.
+    """
+    try:
+        outside = path.is_symlink() and not _within(path.resolve(), directory.resolve())
+    except (OSError, RuntimeError) as error:
+        raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    if outside:
+        kind = "directory" if path.is_dir() else "file"
+        raise DataError(
+            f"{path}: a symbolic link to a {kind} outside {directory}; such links are not followed, copy the "
+            f"{kind} into the directory"
+        )
 
 
 def _within(path: Path, directory: Path) -> bool:

@@ -25,6 +25,7 @@ from regard.data.reading import (
     read_json,
     verify_checksums,
 )
+from regard.data.training_text import copy_training_text
 from regard.data.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.experiment import LoadedModel, load_model
@@ -121,6 +122,7 @@ def export_ctranslate2(
         with atomic_directory(output_dir) as made:
             spec.save(str(made))
             save_text_processing(loaded.text, made)
+            copy_training_text(loaded.model_dir, made)
             write_config(loaded.config, made)
             _write_checksums(made)
     except OSError as error:

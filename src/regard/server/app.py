@@ -20,7 +20,7 @@ from regard.errors import RegardError
 from regard.results import SCHEMA_VERSION, Result
 from regard.server import schemas
 from regard.server.check import CheckServer, add_check
-from regard.server.config import AllowedHosts, ServeConfig, is_loopback
+from regard.server.config import AllowedHosts, ServeConfig
 from regard.server.dispatcher import (
     ClientDisconnectedError,
     Dispatcher,
@@ -310,10 +310,8 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Met
 
 
 def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: CheckServer | None) -> None:
-    # A configuration may name any file, so its text is shown only if the server is for this machine alone.
     examples = {
-        name: example_sentences(engine.text, engine.directory if is_loopback(config.host) else None)
-        for name, engine in desk.engines.items()
+        name: example_sentences(engine.text, engine.directory) for name, engine in desk.engines.items()
     }
 
     @app.get("/models", response_model=schemas.ModelsAnswer, responses=_error_responses())

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 
 from regard.config import configclass, option
 
-__all__ = ["AllowedHosts", "ServeConfig", "check_host", "is_loopback"]
+__all__ = ["AllowedHosts", "ServeConfig", "check_host"]
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -61,13 +61,6 @@ class AllowedHosts:
             f"the host name {name[:100]!r} is not allowed: use the address of the server, or start it with "
             "--allow-host NAME"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only programs on this machine can connect to an address."""
-    name = _normalize_host(host)
-    address = _address(name)
-    return name == "localhost" or (address is not None and address.is_loopback)
 
 
 def check_host(name: str) -> None:

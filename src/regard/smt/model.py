@@ -17,7 +17,14 @@ from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.word_aligner import AlignerConfig
 from regard.config import configclass, option
 from regard.cpu_threads import num_available_cpus
-from regard.data.reading import Checksums, InvalidJsonError, checked_file, read_json, verify_checksums
+from regard.data.reading import (
+    Checksums,
+    InvalidJsonError,
+    checked_directory,
+    checked_file,
+    read_json,
+    verify_checksums,
+)
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.errors import CheckpointError, DataError
@@ -215,7 +222,7 @@ def load_phrases(model_dir: Path, config: PhraseConfig, text: TextProcessor | No
     Raises:
         CheckpointError: if a file is missing, truncated or altered; the message names it.
     """
-    directory = model_dir / PHRASE_DIR
+    directory = model_dir / PHRASE_DIR  # `read_description` checks it
     try:
         text = text or TextProcessor.load(model_dir)
         description = read_description(model_dir)
@@ -242,9 +249,9 @@ def read_description(model_dir: Path) -> PhraseDescription:
     Raises:
         CheckpointError: if the directory contains no phrase-based system.
     """
-    directory = model_dir / PHRASE_DIR
-    path = directory / DESCRIPTION_FILE
+    path = model_dir / PHRASE_DIR / DESCRIPTION_FILE
     try:
+        directory = checked_directory(model_dir, PHRASE_DIR)
         description = read_json(checked_file(directory, DESCRIPTION_FILE), PhraseDescription)
     except InvalidJsonError as error:
         raise CheckpointError(f"{path}: not the description of a phrase-based system: {error}") from None

@@ -4,7 +4,7 @@ import logging
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from regard.alignment.word_aligner import train_both
 from regard.cpu_threads import num_available_cpus
 from regard.data.corpus import read_lines
 from regard.data.dataset import PreparedData
+from regard.data.reading import checked_directory
 from regard.data.vocabulary import UNK
-from regard.errors import CheckpointError
+from regard.errors import CheckpointError, DataError
 from regard.models.base import TrainableSystem
 from regard.models.registry import register_model
 from regard.smt.decoder import PhraseDecoder
@@ -115,9 +116,13 @@ class PhraseSystem(TrainableSystem):
         return PhraseTranslator(model, model.text, search, num_threads, str(model_dir))
 
 
-def _state_dirs(directory: Path) -> Iterator[Path]:
+def _state_dirs(directory: Path) -> list[Path]:
     """Return the state directories of unfinished runs, on this text or another."""
-    return (directory / "training").glob(f"{STATE_PREFIX}*")
+    try:
+        states = checked_directory(directory, "training").glob(f"{STATE_PREFIX}*")
+        return [checked_directory(path.parent, path.name) for path in states]
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def _train(
@@ -142,7 +147,8 @@ def _train(
         decoder = _estimate_tables(config, prepared, seed, num_threads)
         save_phrases(state_dir, decoder, 0.0, fingerprint)
     text = _validation_text(prepared, PhraseModel(decoder, prepared.text, 0.0))
-    best = tune_weights(decoder, text, config.tuning, seed, num_threads, state_dir=state_dir / "tuning")
+    tuning_dir = checked_directory(state_dir, "tuning")
+    best = tune_weights(decoder, text, config.tuning, seed, num_threads, state_dir=tuning_dir)
     tuned = replace(decoder, weights=best.weights)
     save_phrases(output_dir, tuned, best.bleu, fingerprint, file_checksums)
     return best.bleu

@@ -18,7 +18,8 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from regard.errors import CheckpointError
+from regard.data.reading import checked_directory
+from regard.errors import CheckpointError, DataError
 from regard.models.base import TranslationModel
 from regard.training.lr_scheduler import LRScheduler
 from regard.training.optimizer import load_optimizer_state, optimizer_state_tensors
@@ -209,9 +210,17 @@ class CheckpointManager:
 
 def epoch_files(output_dir: Path) -> list[Path]:
     """Return the weight files of the epochs of a model directory, oldest first."""
-    return sorted((output_dir / "training").glob("epoch-*.safetensors"))
+    return _training_files(output_dir, "epoch-*.safetensors")
 
 
 def state_files(output_dir: Path) -> list[Path]:
     """Return the training states of a model directory, latest first."""
-    return sorted((output_dir / "training").glob("state-*.safetensors"), reverse=True)
+    return _training_files(output_dir, "state-*.safetensors")[::-1]
+
+
+def _training_files(output_dir: Path, pattern: str) -> list[Path]:
+    """Return the files of `training/` in a model directory, sorted; a link out of it is an error."""
+    try:
+        return sorted(checked_directory(output_dir, "training").glob(pattern))
+    except DataError as error:
+        raise CheckpointError(str(error)) from None

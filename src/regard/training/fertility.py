@@ -31,7 +31,7 @@ from regard.data.fertility import (
     PredictedFertilityConfig,
     parse_fertilities,
 )
-from regard.data.reading import check_range, file_digest
+from regard.data.reading import check_range, checked_directory, file_digest
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import TokenIds, Vocabulary
 from regard.errors import DataError
@@ -75,7 +75,7 @@ def load_text_processing(directory: Path | str) -> TextProcessor:
     text = TextProcessor.load(directory)
     if text.budget is None or not isinstance(text.budget.config, PredictedFertilityConfig):
         return text
-    return _with_predictor(text, Path(directory) / PREDICTOR_DIR)
+    return _with_predictor(text, checked_directory(Path(directory), PREDICTOR_DIR))
 
 
 def save_text_processing(text: TextProcessor, directory: Path) -> None:

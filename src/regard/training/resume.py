@@ -18,7 +18,7 @@ from typing import Any
 
 from regard.config import read_toml
 from regard.data.files import is_partial
-from regard.data.reading import checked_file, file_digest
+from regard.data.reading import checked_directory, checked_file, file_digest
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.training.losses.base import resumable_loss_options
 from regard.training.serialization import read_metadata, write_tensors
@@ -137,13 +137,15 @@ def file_checksums(folder: Path, stated: Mapping[str, Any]) -> dict[str, str]:
         CheckpointError: if a file cannot be read.
     """
     paths = [folder / "text.json"]
-    for name in DEPENDENCY_DIRS:
-        for place, inner, files in os.walk(folder / name):
-            # The slice assignment excludes unfinished directories of an interrupted write from `os.walk`.
-            inner[:] = [one for one in inner if not is_partial(Path(one))]
-            paths += [Path(place, file) for file in files]
-    names = {path.relative_to(folder).as_posix(): path for path in paths}
     try:
+        for name in DEPENDENCY_DIRS:
+            for place, inner, files in os.walk(checked_directory(folder, name)):
+                # The slice assignment excludes unfinished directories of an interrupted write from `os.walk`.
+                inner[:] = [one for one in inner if not is_partial(Path(one))]
+                for one in inner:
+                    checked_directory(Path(place), one)
+                paths += [Path(place, file) for file in files]
+        names = {path.relative_to(folder).as_posix(): path for path in paths}
         digests = {name: file_digest(checked_file(path.parent, path.name)) for name, path in names.items()}
     except DataError as error:
         raise CheckpointError(str(error)) from None

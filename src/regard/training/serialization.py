@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 
 from regard.config import configclass, option
 from regard.data.files import atomic_file
-from regard.data.reading import InvalidJsonError, check_array, parse_json
+from regard.data.reading import InvalidJsonError, check_array, checked_file, parse_json
 from regard.errors import CheckpointError, DataError
 from regard.types import Tensor
 
@@ -159,8 +159,12 @@ def _read(path: Path, with_tensors: bool) -> tuple[dict[str, Tensor], dict[str, 
 
 
 def _check_file(path: Path) -> None:
-    if not path.is_file():
-        raise CheckpointError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
+    try:
+        checked_file(path.parent, path.name)
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    if not path.exists():
+        raise CheckpointError(f"{path}: no such file")
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:

@@ -27,6 +27,7 @@ from regard.data.directories import atomic_directory, check_replaceable
 from regard.data.reading import (
     Checksums,
     InvalidJsonError,
+    checked_directory,
     checked_file,
     compute_checksums,
     read_json,
@@ -97,7 +98,7 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
         raise DataError(f"{path}: format {found.format}, expected {_FORMAT}: train the model again")
     # The checksum comes first: a damaged file would fail with an error that does not name it.
     verify_checksums(directory, found.sha256, [_ARRAYS_FILE], _MODEL_FILE)
-    aligners = {name: WordAligner.load(directory / name) for name in _LINKS}
+    aligners = {name: WordAligner.load(checked_directory(directory, name)) for name in _LINKS}
     arrays = load_file(directory / _ARRAYS_FILE)
     # Arrays of the wrong size would fail only when a text is checked.
     try:
