@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from regard.config import configclass, option
 from regard.data.text_format import TextFormat, TextFormatDetector
 from regard.data.tokenizers.base import Tokenizer, register_tokenizer
+from regard.data.whitespace import normalize_whitespace
 
 if TYPE_CHECKING:
     from sacremoses import MosesDetokenizer
@@ -39,8 +40,11 @@ _CONTRACTIONS = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
 """Endings after an apostrophe in English: `it’s`."""
 _JOINERS = "\u00ad\u200c\u200d\u2060"
 """Invisible characters within words: soft hyphen, non-joiner (Persian), joiner (Indic), word joiner."""
-_CONTROL = re.compile("[\0-\x1f]")
-"""Control characters, which Moses removes."""
+_OUTER_SPACE = re.compile(r"(?<!\w)\s|\s(?!\w)")
+_SPACES = [chr(code) for code in range(0xA0, 0x3001) if chr(code).isspace()]
+_HIDE_SPACES = {ord(space): chr(0xFDD0 + number) for number, space in enumerate(_SPACES)}
+"""Spaces within words, such as U+00A0 in `10 000`, which Moses would split, to noncharacters of Unicode."""
+_SHOW_SPACES = {ord(hidden): chr(space) for space, hidden in _HIDE_SPACES.items()}
 _UNSPACED = {
     "bo": "Tibetan",
     "ja": "Japanese",
@@ -98,7 +102,7 @@ class MosesTokenizer(Tokenizer):
         self.config = config
         self._rules = Rules(lang=config.language)
         # Combining marks and joiners are part of a word, as in the Unicode rules of word boundaries (UAX 29).
-        letters = f"{self._rules.IsAlnum}{_JOINERS}{_combining_marks()}"
+        letters = f"{self._rules.IsAlnum}{_JOINERS}{_combining_marks()}\ufdd0-\ufdef"
         self._rules.PAD_NOT_ISALNUM = re.compile(rf"([^{letters}\s.'`,\-])"), r" \1 "
 
     def __reduce__(self) -> tuple[type["MosesTokenizer"], tuple[MosesConfig]]:
@@ -114,16 +118,18 @@ class MosesTokenizer(Tokenizer):
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the Moses tokens of a line, without the splits that `decode` would not undo."""
-        line = " ".join(_CONTROL.sub("", " ".join(line.split())).split())
+        line = normalize_whitespace(_OUTER_SPACE.sub(" ", line)).translate(_HIDE_SPACES)
         tokens = [str(token) for token in self._rules.tokenize(line, escape=False)]
         if "".join(tokens) != line.replace(" ", ""):
-            return line.split()  # the line contains a marker that the library uses itself, such as DOTMULTI
-        while (text := self.decode(tokens)) != line:
+            return line.translate(_SHOW_SPACES).split(
+                " "
+            )  # the line contains a marker that the library uses itself, such as DOTMULTI
+        while (text := self.decode(tokens).translate(_HIDE_SPACES)) != line:
             merged = _merge(tokens, _spaces(line, tokens), _spaces(text, tokens), self.config.language)
             if len(merged) == len(tokens):
                 break
             tokens = merged
-        return tokens
+        return [token.translate(_SHOW_SPACES) for token in tokens]
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Return the detokenized text."""
@@ -140,7 +146,8 @@ def detokenize(tokens: Sequence[str], language: str, unescape: bool = False) -> 
     """
     rules = _detokenizer(language)
     plain = [rules.unescape_xml(token) for token in tokens] if unescape else tokens
-    return rules.detokenize(_attach(plain, language), unescape=False)
+    hidden = [token.translate(_HIDE_SPACES) for token in plain]
+    return rules.detokenize(_attach(hidden, language), unescape=False).translate(_SHOW_SPACES)
 
 
 @lru_cache(maxsize=16)
