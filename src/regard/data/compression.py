@@ -1,7 +1,7 @@
 """Compressed files: gzip, bzip2, xz and zstd (Zstandard).
 
 An output is compressed if its name has the suffix of a format. An input is decompressed if it starts as files
-of a format do, whatever its name is.
+of a format do; its name need not have the suffix.
 """
 
 import bz2
