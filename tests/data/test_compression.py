@@ -82,6 +82,14 @@ def test_altered_files_are_reported_with_their_format(tmp_path, suffix, place):
         list(read_lines(path))
 
 
+def test_damage_that_looks_like_another_encoding_is_called_damage(tmp_path):
+    whole = gzip.compress("ä".encode() * 300 + b"\n", compresslevel=0)
+    path = tmp_path / "bad"
+    path.write_bytes(whole.replace("ä".encode(), b"\xc3\x03", 1))
+    with pytest.raises(DataError, match="bad: damaged gzip file: CRC check failed"):
+        list(read_lines(path))
+
+
 def test_wrong_encoding_of_compressed_text_is_not_called_damage(tmp_path):
     path = tmp_path / "latin.gz"
     path.write_bytes(gzip.compress("schön\n".encode("latin-1")))

@@ -29,6 +29,7 @@ __all__ = [
     "decompress",
     "format_of",
     "is_compressed",
+    "is_decompressed",
     "read_failure",
     "remove_suffix",
 ]
@@ -128,6 +129,11 @@ def _is_text(start: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def is_decompressed(file: IO[bytes]) -> bool:
+    """Return whether a file that `decompress` returned has decompressed content."""
+    return isinstance(file, tuple(_FORMATS.values()))
 
 
 def read_failure(error: Exception, file: IO[bytes]) -> str:

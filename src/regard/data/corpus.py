@@ -8,6 +8,7 @@ their number is logged.
 """
 
 import logging
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated
@@ -15,7 +16,7 @@ from typing import IO, Annotated
 from pydantic import Field
 
 from regard.config import configclass, option
-from regard.data.compression import READ_ERRORS, decompress, read_failure
+from regard.data.compression import READ_ERRORS, decompress, is_decompressed, read_failure
 from regard.data.fertility import FertilityConfig
 from regard.data.reading import open_regular_file
 from regard.data.tokenizers.base import TokenizerConfig, check_joint_tokenizers
@@ -275,7 +276,13 @@ def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) ->
                 )
                 yield ""
                 continue
-            line, count = clean_line(_decode_line(raw, name, number, start))
+            try:
+                line, count = clean_line(_decode_line(raw, name, number, start))
+            except DataError:
+                # Damaged data may look like another encoding. Its checksum, at the end, shows the damage.
+                if is_decompressed(file):
+                    deque(_read_limited_lines(file, max_bytes), maxlen=0)
+                raise
             replaced += count
             yield line
     except READ_ERRORS as error:
