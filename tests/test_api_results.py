@@ -204,12 +204,20 @@ def test_every_use_of_a_model_waits_for_its_lock(model, tmp_path, use):
 
 @pytest.mark.parametrize(
     "code",
-    ["import regard; regard.analyze.errors", "import regard.analyze; regard.analyze.errors; regard.evaluate"],
+    [
+        "import regard; regard.analyze.errors",
+        "import regard.analyze; regard.analyze.errors; regard.evaluate",
+        "import regard; regard.functional.sparsemax; regard.nn.Sparsemax; regard.hf.attention_bounds",
+    ],
 )
-def test_analyze_is_an_attribute_and_a_module(code):
+def test_modules_are_attributes_of_the_package(code):
     # In a process that has imported PyTorch, but nothing of regard.
     forget = "import sys; [sys.modules.pop(name) for name in [*sys.modules] if name.startswith('regard')]\n"
     assert subprocess.run([warm_python(), "-c", forget + code], check=False).returncode == 0
+
+
+def test_unknown_name_is_no_attribute():
+    assert not hasattr(regard, "functionals") and not hasattr(regard, "__wrapped__")
 
 
 def test_every_public_name_can_be_imported():

@@ -1,6 +1,7 @@
 """Code in the documentation runs, and each expression has the value given in the comment next to it."""
 
 import ast
+import pkgutil
 import re
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import pytest
 import torch
 
 DOCS = Path(__file__).parent.parent / "docs"
+SOURCE = DOCS.parent / "src"
+QUALIFIED_NAME = re.compile(r"(?<![\w/.@:-])regard(?:\.[A-Za-z]\w*)+(?![\w.]*[{*])")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -52,6 +55,18 @@ def test_documented_values_are_correct(page) -> None:
     pairs = [pair for block in BLOCK.findall(text) for pair in run(block, names)]
     assert len(pairs) > 3
     assert [plain(found) for _, found in pairs] == [plain(documented) for documented, _ in pairs]
+
+
+def test_names_of_the_package_in_code_and_documentation_exist() -> None:
+    pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
+    texts = [path.read_text(encoding="utf-8") for path in (*SOURCE.rglob("*.py"), *DOCS.rglob("*.md"))]
+    names = {name for text in texts for name in QUALIFIED_NAME.findall(text)}
+    style = {"regard.mplstyle", "regard.plotting.regard"}  # a file, and its name for matplotlib
+    for name in sorted(names - style):
+        try:
+            pkgutil.resolve_name(name)
+        except (AttributeError, ImportError):
+            pytest.fail(f"{name} does not exist")
 
 
 @pytest.mark.parametrize("page", ["maps.md"])

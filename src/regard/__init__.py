@@ -1,10 +1,11 @@
 """regard: neural machine translation whose attention you can see, bound and trust.
 
-Public names are imported lazily: `from regard.functional import sparsemax` loads the normalizers alone and
+Public names and modules are imported lazily: `regard.functional.sparsemax` loads the normalizers alone and
 not the rest of the toolkit.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from regard.version import __version__
@@ -12,6 +13,9 @@ from regard.version import __version__
 # Type checkers and editors resolve the public names by these imports, which never run.
 if TYPE_CHECKING:
     from regard import analyze
+    from regard import functional as functional
+    from regard import hf as hf
+    from regard import nn as nn
     from regard.analysis.attention import AttentionAnalysis
     from regard.analysis.coverage.base import register_detector
     from regard.analysis.coverage.evaluation import CoverageEvaluation
@@ -180,13 +184,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use (PEP 562)."""
-    # This public name is a module itself, not an attribute of one.
-    if name == "analyze":
-        return import_module("regard.analyze")
-    if name not in _HOMES:
+    """Import a public name or a module of the package at its first use (PEP 562)."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name.startswith("_") or find_spec(f"regard.{name}") is None:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return import_module(f"regard.{name}")
 
 
 def __dir__() -> list[str]:

@@ -53,8 +53,8 @@ def register_attention_function(name: str, normalizer: Callable[..., Tensor]) ->
 
     Args:
         name: The value.
-        normalizer: A function of scores [..., S] and the keyword argument `mask`, as `regard.sparsemax`: for
-            example `functools.partial(regard.functional.entmax, alpha=1.3)`.
+        normalizer: A function of scores [..., S] and the keyword argument `mask`, such as
+            `functools.partial(regard.functional.entmax, alpha=1.3)`.
 
     Raises:
         UsageError: transformers is not installed.
