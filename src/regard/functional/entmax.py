@@ -223,6 +223,7 @@ class _Entmax(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         _, _, gap = inputs
         ctx.save_for_backward(output, gap)
+        ctx.save_for_forward(output, gap)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -230,12 +231,28 @@ class _Entmax(torch.autograd.Function):
         (grad,) = grads
         by_alpha = None
         if ctx.needs_input_grad[2]:
-            _, share = _slopes(gap, weights)
-            entropy = -weights * torch.where(weights > 0, weights, 1).log()
-            change = (weights - share) / gap**2
-            change = change + (entropy - share * entropy.sum(-1, keepdim=True)) / gap
-            by_alpha = (grad * change).sum_to_size(gap.shape)
+            by_alpha = (grad * _alpha_derivative(gap, weights)).sum_to_size(gap.shape)
         return entmax_backward(gap, grad, weights), None, by_alpha
+
+
+class _ForwardEntmax(_Entmax):
+    """The same with forward mode, which prevents the compilation by `torch.compile`."""
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
+        weights, gap = ctx.saved_tensors
+        scores, _, alpha = tangents
+        # The Jacobian of the weights with respect to the scores is symmetric.
+        change = torch.zeros_like(weights) if scores is None else entmax_backward(gap, scores, weights)
+        return change if alpha is None else change + _alpha_derivative(gap, weights) * alpha
+
+
+def _alpha_derivative(gap: Tensor, weights: Tensor) -> Tensor:
+    """Return dp / dalpha."""
+    _, share = _slopes(gap, weights)
+    entropy = -weights * torch.where(weights > 0, weights, 1).log()
+    change = (weights - share) / gap**2
+    return change + (entropy - share * entropy.sum(-1, keepdim=True)) / gap
 
 
 def _slopes(gap: Tensor | float, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -340,4 +357,5 @@ def entmax(
         return scores.clone()
     usable = usable_positions(scores, mask).movedim(dim, -1)
     z = scores.to(accumulation_dtype(scores.dtype)).movedim(dim, -1).masked_fill(~usable, 0)
-    return apply(_Entmax, z, usable, gap).movedim(-1, dim).to(scores.dtype)
+    function = _Entmax if torch.compiler.is_compiling() else _ForwardEntmax
+    return apply(function, z, usable, gap).movedim(-1, dim).to(scores.dtype)

@@ -105,6 +105,7 @@ class _FenchelYoung(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         ctx.prediction, _, targets, kept = inputs
         ctx.save_for_backward(output[1], targets, kept)
+        ctx.save_for_forward(output[1], targets, kept)
         ctx.set_materialize_grads(False)
 
     @staticmethod
@@ -123,6 +124,18 @@ class _FenchelYoung(torch.autograd.Function):
         return None, scores, None, None
 
 
+class _ForwardFenchelYoung(_FenchelYoung):
+    """The same with forward mode, which prevents the compilation by `torch.compile`."""
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor) -> tuple[Tensor, Tensor]:
+        p, targets, kept = ctx.saved_tensors
+        change = tangents[1]
+        loss = (p * change).sum(-1) - change.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+        # The Jacobian of p is symmetric.
+        return loss.masked_fill(~kept, 0), ctx.prediction.pull_back(change, p)
+
+
 def _loss(
     prediction: _Prediction, scores: Tensor, targets: Tensor, ignore_index: int, reduction: Reduction
 ) -> Tensor:
@@ -131,7 +144,8 @@ def _loss(
     check_scores(scores)
     kept = targets != ignore_index
     classes = targets.to(torch.int64).masked_fill(~kept, 0)
-    losses, _ = apply(_FenchelYoung, prediction, scores.to(accumulation_dtype(scores.dtype)), classes, kept)
+    function = _FenchelYoung if torch.compiler.is_compiling() else _ForwardFenchelYoung
+    losses, _ = apply(function, prediction, scores.to(accumulation_dtype(scores.dtype)), classes, kept)
     if reduction == "none":
         return losses
     total = losses.sum()

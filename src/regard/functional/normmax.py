@@ -77,11 +77,21 @@ class _Normmax(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         ctx.save_for_backward(output, inputs[2])
+        ctx.save_for_forward(output, inputs[2])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weights, gap = ctx.saved_tensors
         return normmax_backward(gap, grads[0], weights), None, None
+
+
+class _ForwardNormmax(_Normmax):
+    """The same with forward mode, which prevents the compilation by `torch.compile`."""
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor) -> Tensor:
+        weights, gap = ctx.saved_tensors
+        return normmax_backward(gap, tangents[0], weights)  # the Jacobian is symmetric
 
 
 def check_norm_alpha(alpha: float) -> None:
@@ -128,4 +138,5 @@ def normmax(
     # The powers amplify rounding errors near the threshold.
     exact = torch.promote_types(scores.dtype, torch.float32) if scores.device.type == "mps" else torch.float64
     z = scores.to(exact).movedim(dim, -1).masked_fill(~usable, 0)
-    return apply(_Normmax, z, usable, gap.to(exact)).movedim(-1, dim).to(scores.dtype)
+    function = _Normmax if torch.compiler.is_compiling() else _ForwardNormmax
+    return apply(function, z, usable, gap.to(exact)).movedim(-1, dim).to(scores.dtype)
