@@ -111,6 +111,16 @@ def test_tensor_alpha_out_of_range_raises(alpha: float, shape: tuple[int, ...]) 
     assert rows[:, -1].isnan().all()  # vmap cannot raise on values
 
 
+@pytest.mark.parametrize("alpha", [4.0000001, 0.99999999, 1.0])
+def test_message_has_enough_digits_of_an_alpha_next_to_its_limit(alpha) -> None:
+    with pytest.raises(ValueError, match=rf"alpha is {alpha}, but"):
+        entmax(torch.zeros(2), alpha)
+    with pytest.raises(ValueError, match=rf"alpha is {alpha}, but"):
+        modules.Entmax(alpha, learnable=True)
+    with pytest.raises(ValueError, match=r"alpha is 10000.00001, but"):
+        normmax(torch.zeros(2), 10000.00001)
+
+
 def test_scalar_alpha_keeps_double_precision() -> None:
     scores = torch.randn(20, 7, dtype=torch.float64) * 3
     exact = entmax(scores, torch.tensor(1.7, dtype=torch.float64))

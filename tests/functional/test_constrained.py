@@ -217,6 +217,26 @@ def test_nan_stays_in_its_row(name, version) -> None:
         assert BOUNDED[name](torch.full((3, 4), torch.nan), torch.ones(4)).isnan().all()
 
 
+@every
+@pytest.mark.parametrize(
+    ("dtype", "upper", "lower", "reason"),
+    [
+        (DOUBLE, [0.5, 0.5 - 1e-8], 0, "upper bounds sum to 0.99999999, but must sum to at least 1"),
+        (DOUBLE, [0.5, 0.5 - 2e-9], 0, "upper bounds sum to 0.999999998, but must sum to at least 1"),
+        (DOUBLE, [0.5, 0.6], [0.5, 0.5 + 1e-8], "lower bounds sum to 1.00000001, but must sum to at most 1"),
+        (torch.float32, [0.5, 0.4], 0, "upper bounds sum to 0.9, but must sum to at least 1"),
+        # These upper bounds sum to 1 up to rounding.
+        (DOUBLE, [0.1] * 10, [-0.1] + [0.0] * 9, "a bound is negative"),
+        (torch.float32, [0.5, 0.49999], [-0.1, 0.0], "a bound is negative"),
+        (torch.float32, [0.5, 0.6], [0.50005, 0.5], "a lower bound exceeds its upper bound"),
+    ],
+)
+def test_message_gives_the_reason_with_enough_digits(name, dtype, upper, lower, reason) -> None:
+    bounds = torch.tensor(upper, dtype=dtype), torch.tensor(lower, dtype=dtype)
+    with pytest.raises(InfeasibleBoundsError, match=reason):
+        BOUNDED[name](torch.zeros(len(upper), dtype=dtype), *bounds)
+
+
 def test_check_bounds_raises_with_the_row() -> None:
     upper = torch.full((2, 4), 0.3)
     check_bounds(upper)

@@ -59,6 +59,7 @@ class BoundedProblem:
             positions.
         upper_is_solution: [..., 1], whether the upper bounds sum to at most 1 and are therefore the solution.
         tie_tolerance: Distance that counts as a tie, see `tie_tolerance`.
+        sum_tolerance: Tolerance of upper bounds that sum to less than 1, see `sum_tolerance`.
     """
 
     scores: Tensor
@@ -68,6 +69,7 @@ class BoundedProblem:
     feasible: Tensor
     upper_is_solution: Tensor
     tie_tolerance: float
+    sum_tolerance: float
 
     @classmethod
     def build(
@@ -90,7 +92,8 @@ class BoundedProblem:
         # Comparisons with NaN are False, so a row with a NaN is feasible: NaN propagates without an error.
         invalid = invalid | (upper_sum < 1 - slack) | (lower_sum > 1 + slack)
         feasible = ~invalid | ~usable.any(-1, keepdim=True)
-        problem = cls(z, u, low, usable, feasible, upper_sum <= 1, tie_tolerance(scores.dtype))
+        near = tie_tolerance(scores.dtype)
+        problem = cls(z, u, low, usable, feasible, upper_sum <= 1, near, slack)
         if z.device.type == "cpu" and not torch.compiler.is_compiling() and not in_functorch_transform():
             problem.raise_for_bounds()
         return problem
@@ -102,10 +105,10 @@ class BoundedProblem:
         row = tuple(int(i) for i in (~self.feasible.squeeze(-1)).nonzero()[0])
         upper_sum, lower_sum = float(self.upper[row].detach().sum()), float(self.lower[row].detach().sum())
         where = f"row {list(row)} of {list(self.scores.shape[:-1])}" if row else "the only row"
-        if upper_sum < 1 and lower_sum <= upper_sum:
-            why = f"its usable upper bounds sum to {upper_sum:.6g}, but must sum to at least 1"
-        elif lower_sum > 1:
-            why = f"its lower bounds sum to {lower_sum:.6g}, but must sum to at most 1"
+        if upper_sum < 1 - self.sum_tolerance and lower_sum <= upper_sum:
+            why = f"its usable upper bounds sum to {_format_sum(upper_sum)}, but must sum to at least 1"
+        elif lower_sum > 1 + self.sum_tolerance:
+            why = f"its lower bounds sum to {_format_sum(lower_sum)}, but must sum to at most 1"
         else:
             why = "a bound is negative, or a lower bound exceeds its upper bound"
         raise InfeasibleBoundsError(f"no distribution satisfies the bounds of {where}: {why}", row)
@@ -124,6 +127,11 @@ class BoundedProblem:
         value = value.masked_fill(invalid, torch.nan)
         # The result has the value of `value` and the gradient of `closed_form`.
         return (closed_form + (value - closed_form).detach()).masked_fill(~self.usable, 0)
+
+
+def _format_sum(total: float) -> str:
+    """Return a sum other than 1 with at least six digits, and enough to differ from 1."""
+    return next(text for digits in range(6, 18) if float(text := f"{total:.{digits}g}") != 1)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ __all__ = ["entmax", "entmax15", "softmax", "sparsemax"]
 
 MAX_ALPHA = 4.0
 ALPHA_ERROR = (
-    "alpha is {:g}, but entmax requires alpha in (1, 4]: use softmax for alpha = 1; below 1 no weight would "
+    "alpha is {}, but entmax requires alpha in (1, 4]: use softmax for alpha = 1; below 1 no weight would "
     "be 0, so the result would not be sparse"
 )
 

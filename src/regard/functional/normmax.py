@@ -28,7 +28,7 @@ from regard.types import Bool, Float, Tensor
 __all__ = ["normmax", "normmax_backward"]
 
 NORMMAX_ALPHA_ERROR = (
-    "alpha is {:g}, but normmax requires alpha in (1, 10,000]: at 1 and below, the norm does not regularize"
+    "alpha is {}, but normmax requires alpha in (1, 10,000]: at 1 and below, the norm does not regularize"
 )
 MAX_NORM_ALPHA = 1e4
 NUM_BISECTIONS = 64

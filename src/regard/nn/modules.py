@@ -143,7 +143,7 @@ class Entmax(_Normalizer):
         # At the ends, the clamp would give no gradient or the logit would be infinite.
         if learnable and not MIN_LEARNED_ALPHA <= alpha < MAX_ALPHA:
             raise ValueError(
-                f"alpha is {alpha:g}, but a learnable alpha must start in [{MIN_LEARNED_ALPHA:g}, "
+                f"alpha is {alpha}, but a learnable alpha must start in [{MIN_LEARNED_ALPHA:g}, "
                 f"{MAX_ALPHA:g})"
             )
         self.initial_alpha = alpha
