@@ -21,15 +21,8 @@ from regard.functional import (
     sparsemax,
 )
 
-
-def masked_softmax(scores: torch.Tensor, *, mask: torch.Tensor | None = None, dim: int = -1) -> torch.Tensor:
-    """Softmax that masks scores of -inf, because it requires a mask if a row has only -inf."""
-    there = scores != -torch.inf
-    return softmax(scores, mask=there if mask is None else there & mask, dim=dim)
-
-
 FREE = {
-    "softmax": masked_softmax,
+    "softmax": softmax,
     "sparsemax": sparsemax,
     "entmax15": entmax15,
     "entmax": lambda z, **k: entmax(z, 1.8, **k),

@@ -58,18 +58,30 @@ def check(name: str, function: Any, inputs: list[Tensor], *others: list[Tensor])
     for each in (inputs, *others):
         expected = gradients(function, each)
         for one, other in zip(gradients(compiled, each), expected, strict=True):
-            torch.testing.assert_close(one, other)
-        torch.testing.assert_close(exported(*each), expected[0])
+            torch.testing.assert_close(one, other, equal_nan=True)
+        torch.testing.assert_close(exported(*each), expected[0], equal_nan=True)
     print(name)
+
+
+def nonfinite(scores: Tensor) -> Tensor:
+    """Return the scores with rows that contain NaN and infinities, one of them at a masked position."""
+    scores = scores.clone()
+    scores[0, 0, 1], scores[0, 1, 2], scores[0, 2] = torch.nan, torch.inf, -torch.inf
+    scores[1, 0, 3], scores[1, 1, 5] = -torch.inf, torch.nan
+    return scores
 
 
 def check_free(scores: Tensor, mask: Tensor) -> None:
     """Check the functions whose graphs do not depend on the backend."""
-    check("softmax", lambda z, m: softmax(z, mask=m), [scores, mask])
-    check("entmax", lambda z, a, m: entmax(z, a, mask=m), [scores, torch.tensor(1.3), mask])
-    check("fusedmax", lambda z, m: fusedmax(z, 0.2, mask=m), [scores, mask])
-    check("oscarmax", lambda z, m: oscarmax(z, 0.05, mask=m), [scores, mask])
-    check("normmax", lambda z, m: normmax(z, 1.7, mask=m), [scores, mask])
+    alpha, other = torch.tensor(1.3), nonfinite(scores)
+    for name, each in {
+        "softmax": lambda z, m: softmax(z, mask=m),
+        "fusedmax": lambda z, m: fusedmax(z, 0.2, mask=m),
+        "oscarmax": lambda z, m: oscarmax(z, 0.05, mask=m),
+        "normmax": lambda z, m: normmax(z, 1.7, mask=m),
+    }.items():
+        check(name, each, [scores, mask], [other, mask])
+    check("entmax", lambda z, a, m: entmax(z, a, mask=m), [scores, alpha, mask], [other, alpha, mask])
     lowest = torch.finfo(torch.float32).min
     for name, each in BOUNDED.items():
         # A number becomes a tensor before a backend is selected.
@@ -86,15 +98,18 @@ def check_backend(version: Any, scores: Tensor, mask: Tensor) -> None:
     targets = torch.tensor([[1, 2, -100], [0, 5, 1]])
     with use_backend(version):
         for each in (sparsemax, entmax15):
-            check(f"{version} {each.__name__}", lambda z, m, each=each: each(z, mask=m), [scores, mask])
+            inputs = [scores, mask], [nonfinite(scores), mask]
+            check(f"{version} {each.__name__}", lambda z, m, each=each: each(z, mask=m), *inputs)
         for name, each in BOUNDED.items():
             masked, bound = (lambda z, u, m, each=each: each(z, u, mask=m)), [upper, mask]
-            check(f"{version} {name}", masked, [scores, *bound], [extreme, *bound])
+            inputs = ([z, *bound] for z in (scores, extreme, nonfinite(scores)))
+            check(f"{version} {name}", masked, *inputs)
             both, bounds = (lambda z, u, low, each=each: each(z, u, low, dim=-1)), [upper, lower]
             check(f"{version} {name} lower", both, [scores, *bounds], [extreme, *bounds])
         for each in (constrained_softmax_scan, constrained_sparsemax_scan):
             name = f"{version} {each.__name__}"
-            check(name, lambda z, f, each=each: each(z, f, exhaustion=0.2), [scores[:, :2], fertility])
+            inputs = ([z[:, :2], fertility] for z in (scores, nonfinite(scores)))
+            check(name, lambda z, f, each=each: each(z, f, exhaustion=0.2), *inputs)
         for each in (sparsemax_loss, entmax15_loss):
             check(f"{version} {each.__name__}", lambda z, y, each=each: each(z, y), [scores, targets])
 

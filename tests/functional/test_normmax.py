@@ -136,12 +136,6 @@ def test_k_in_modules_and_losses() -> None:
             call()
 
 
-def test_row_with_nan_is_nan_for_any_k() -> None:
-    scores = torch.tensor([[1.0, torch.nan, 0.0, 2.0], [1.0, 0.0, 0.0, 2.0]])
-    found = sparsemax(scores, k=1)
-    assert found[0].isnan().all() and torch.equal(found[1], torch.tensor([0.0, 0.0, 0.0, 1.0]))
-
-
 # --- losses ---------------------------------------------------------------------------------------------
 
 

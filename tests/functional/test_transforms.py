@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWar
 NORMALIZERS = {**FREE, **BOUNDED}
 SCANS = {"softmax": constrained_softmax_scan, "sparsemax": constrained_sparsemax_scan}
 DOUBLE = torch.float64
-SHARED = ["softmax", "entmax", "fusedmax", "oscarmax", "normmax", *(f"{name} number" for name in BOUNDED)]
+SHARED = ["softmax", "fusedmax", "oscarmax", "normmax", "entmax", *(f"{name} number" for name in BOUNDED)]
 KERNELS = ["sparsemax", "entmax15", *(f"{name}{kind}" for name in BOUNDED for kind in ("", " lower"))]
 KERNELS += ["constrained_softmax_scan", "constrained_sparsemax_scan", "sparsemax_loss", "entmax15_loss"]
 

@@ -87,19 +87,6 @@ def test_masked_scores_have_zero_gradient_and_empty_rows_no_nan(name) -> None:
 
 
 @every
-def test_nan_stays_in_its_row(name) -> None:
-    scores = torch.randn(20, 5)
-    scores[2, 1], scores[11, 3] = torch.nan, torch.inf
-    weights = FREE[name](scores)
-    assert weights[[2, 11]].isnan().all()
-    good = torch.ones(20, dtype=torch.bool)
-    good[[2, 11]] = False
-    torch.testing.assert_close(weights[good], FREE[name](scores[good]))
-    mask = scores.isfinite()
-    assert FREE[name](scores, mask=mask).isfinite().all()
-
-
-@every
 def test_any_dim_and_half_precision_are_supported(name) -> None:
     scores = torch.randn(3, 4, 5)
     mask = torch.rand(4, 1) < 0.7

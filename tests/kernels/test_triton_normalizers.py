@@ -86,7 +86,7 @@ def check(device: str, map: Callable[..., torch.Tensor], *operands: torch.Tensor
     expected = answers("reference", "cpu", map, operands, options)
     tolerance = 1e-12 if operands[0].dtype == torch.float64 else 1e-6
     for actual, reference in zip(answers("triton", device, map, operands, options), expected, strict=True):
-        torch.testing.assert_close(actual, reference, atol=tolerance, rtol=tolerance)
+        torch.testing.assert_close(actual, reference, atol=tolerance, rtol=tolerance, equal_nan=True)
 
 
 def feasible(bounds: torch.Tensor, least: float = 1.02) -> torch.Tensor:
@@ -238,19 +238,19 @@ def test_scans_of_any_finite_scores_equal_the_reference(device: str, map) -> Non
 
 
 @devices
-@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
-def test_fully_masked_rows_are_zero_and_nan_scores_give_nan(device: str, map) -> None:
-    scores = torch.randn(4, 6)
-    scores[1, 2] = torch.nan
-    mask = torch.ones(4, 6, dtype=torch.bool)
-    mask[0] = False
-    mask[1, 0] = False
-    bounds = () if map in FREE else (torch.full((6,), 0.5, device=device),)
-    with use_backend("triton"):
-        weights = map(scores.to(device), *bounds, mask=mask.to(device)).cpu()
-    assert (weights[0] == 0).all()
-    assert weights[1].isnan().tolist() == [False, True, True, True, True, True]
-    torch.testing.assert_close(weights[2:].sum(-1), torch.ones(2))
+@pytest.mark.parametrize("map", [*FREE, *BOUNDED, *SCANS])
+def test_masked_and_nonfinite_scores_equal_the_reference(device: str, map) -> None:
+    """`functional/test_nonfinite_scores.py` tests the reference."""
+    scores = torch.randn(7, 3, 6)
+    scores[0, 1, 2], scores[1, 1, 3] = torch.nan, torch.inf
+    scores[2, 1, 2], scores[3, 1] = -torch.inf, -torch.inf
+    scores[4, 1, 0], scores[5, 1, 0] = torch.nan, torch.inf
+    mask = torch.ones(7, 3, 6, dtype=torch.bool)
+    mask[:, :, 0], mask[6, 1] = False, False
+    bounds = () if map in FREE else (torch.tensor([0.5, 0.8, 0.7, torch.inf, 1.5, torch.inf]),)
+    if map in SCANS:
+        bounds = (bounds[0].expand(7, 6),)
+    check(device, map, scores, *bounds, mask=mask)
 
 
 @devices

@@ -3,7 +3,7 @@
 import torch
 
 from regard.attention.base import Memory
-from regard.functional.dispatch import accumulation_dtype, mask_scores
+from regard.functional.dispatch import accumulation_dtype, mask_scores, usable_positions
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["gather_states", "masked_log_softmax", "posterior_over_positions", "top_k_positions"]
@@ -11,8 +11,9 @@ __all__ = ["gather_states", "masked_log_softmax", "posterior_over_positions", "t
 
 def masked_log_softmax(scores: Float[Tensor, "*B S"], mask: Bool[Tensor, "*#B S"]) -> Float[Tensor, "*B S"]:
     """Compute the log of a masked softmax, in float32 or better; -inf where masked."""
-    masked = mask_scores(scores.to(accumulation_dtype(scores.dtype)), mask)
-    return torch.log_softmax(masked, dim=-1).masked_fill(~mask, -torch.inf)
+    usable = usable_positions(scores, mask)
+    masked = mask_scores(scores.to(accumulation_dtype(scores.dtype)), usable)
+    return torch.log_softmax(masked, dim=-1).masked_fill(~usable, -torch.inf)
 
 
 def top_k_positions(

@@ -18,7 +18,13 @@ from dataclasses import dataclass
 import torch
 
 from regard.errors import InfeasibleBoundsError
-from regard.functional.dispatch import bound_to_tensor, check_mask, check_shape, usable_positions
+from regard.functional.dispatch import (
+    bound_to_tensor,
+    check_mask,
+    check_shape,
+    poison_rows,
+    usable_positions,
+)
 from regard.kernels.backend import in_functorch_transform
 from regard.types import Bool, Float, Int, Tensor
 
@@ -60,6 +66,8 @@ class BoundedProblem:
         upper_is_solution: [..., 1], whether the upper bounds sum to at most 1 and are therefore the solution.
         tie_tolerance: Distance that counts as a tie, see `tie_tolerance`.
         sum_tolerance: Tolerance of upper bounds that sum to less than 1, see `sum_tolerance`.
+        source: [..., S], the sum of the scores and the bounds that the caller passed, whose gradient is that
+            of each of them.
     """
 
     scores: Tensor
@@ -70,6 +78,7 @@ class BoundedProblem:
     upper_is_solution: Tensor
     tie_tolerance: float
     sum_tolerance: float
+    source: Tensor
 
     @classmethod
     def build(
@@ -92,8 +101,9 @@ class BoundedProblem:
         # Comparisons with NaN are False, so a row with a NaN is feasible: NaN propagates without an error.
         invalid = invalid | (upper_sum < 1 - slack) | (lower_sum > 1 + slack)
         feasible = ~invalid | ~usable.any(-1, keepdim=True)
+        source = scores + upper if lower is None else scores + upper + lower
         near = tie_tolerance(scores.dtype)
-        problem = cls(z, u, low, usable, feasible, upper_sum <= 1, near, slack)
+        problem = cls(z, u, low, usable, feasible, upper_sum <= 1, near, slack, source)
         if z.device.type == "cpu" and not torch.compiler.is_compiling() and not in_functorch_transform():
             problem.raise_for_bounds()
         return problem
@@ -117,16 +127,16 @@ class BoundedProblem:
         """Combine a solution with the derivatives of a closed form that equals it, and handle special rows.
 
         Upper bounds that sum to slightly less than 1 are rescaled. A row that is infeasible or contains a NaN
-        becomes NaN.
+        becomes NaN, with gradients of NaN.
         """
         total = self.upper.sum(-1, keepdim=True)
         value = torch.where(self.upper_is_solution & (total > 0), self.upper / total, solution)
         # Add terms that are NaN if a score or lower bound is; 0 times a score, as their sum may overflow.
         total = total + (self.scores * 0 + self.lower).sum(-1, keepdim=True)
         invalid = ~self.feasible | ~torch.isfinite(total)
-        value = value.masked_fill(invalid, torch.nan)
         # The result has the value of `value` and the gradient of `closed_form`.
-        return (closed_form + (value - closed_form).detach()).masked_fill(~self.usable, 0)
+        weights = closed_form + (value - closed_form).detach()
+        return poison_rows(weights, self.usable, invalid, self.source.to(weights.dtype))
 
 
 def _format_sum(total: float) -> str:

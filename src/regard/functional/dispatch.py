@@ -23,8 +23,10 @@ __all__ = [
     "check_mask",
     "check_scores",
     "check_shape",
+    "invalid_rows",
     "mask_scores",
     "normalize",
+    "poison_rows",
     "shift_to_zero_max",
     "usable_positions",
 ]
@@ -101,21 +103,17 @@ def bound_to_tensor(
 
 
 def mask_scores(
-    scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | None, dim: int = -1
+    scores: Float[Tensor, "*B"], usable: Bool[Tensor, "*B"], dim: int = -1
 ) -> Float[Tensor, "*B"]:
-    """Replace scores by -inf where the mask is False, or by 0 in fully masked rows to avoid NaN.
+    """Replace scores by -inf where not usable, or by 0 in rows without usable positions to avoid NaN.
 
     Args:
         scores: The scores.
-        mask: True = may be attended.
+        usable: The result of `usable_positions`.
         dim: The dimension of a row.
     """
-    if mask is None:
-        return scores
-    dim = dim - scores.dim() if dim >= 0 else dim
-    along = -dim <= mask.dim()  # otherwise the mask is constant along each row
-    anything = mask.any(dim, keepdim=True) if along else mask
-    return torch.where(mask, scores, torch.where(anything, -torch.inf, 0.0).to(scores.dtype))
+    anything = usable.any(dim, keepdim=True)
+    return torch.where(usable, scores, torch.where(anything, -torch.inf, 0.0).to(scores.dtype))
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -127,6 +125,31 @@ def usable_positions(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | No
     """Return True where a position may be attended: the mask is True and the score is not -inf."""
     usable = scores != -torch.inf
     return usable if mask is None else usable & mask
+
+
+def invalid_rows(scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"]) -> Bool[Tensor, "*B 1"]:
+    """Return the rows in which the score of a usable position is NaN or +inf."""
+    return (usable & ~scores.isfinite()).any(-1, keepdim=True)
+
+
+def poison_rows(
+    weights: Float[Tensor, "*B S"],
+    usable: Bool[Tensor, "*B S"],
+    invalid: Bool[Tensor, "*B 1"],
+    operand: Float[Tensor, "*B S"],
+) -> Float[Tensor, "*B S"]:
+    """Return the weights, 0 where not usable, and NaN with a gradient of NaN where an invalid row is usable.
+
+    Args:
+        weights: The weights.
+        usable: True where a position may be attended.
+        invalid: The rows whose result is NaN.
+        operand: A function of the tensors that get the gradient of NaN, such as their sum.
+    """
+    poisoned = usable & invalid
+    # Only the selected elements are multiplied, because 0 times NaN would be the gradient of the others.
+    nan = torch.where(poisoned, operand, 0) * torch.nan
+    return torch.where(poisoned, nan, weights.masked_fill(~usable, 0))
 
 
 def shift_to_zero_max(scores: Float[Tensor, "*B"], usable: Bool[Tensor, "*B"]) -> Float[Tensor, "*B"]:

@@ -48,8 +48,10 @@ from regard.functional.dispatch import (
     apply_to_largest,
     check_arguments,
     check_shape,
+    invalid_rows,
     mask_scores,
     normalize,
+    poison_rows,
     shift_to_zero_max,
     usable_positions,
 )
@@ -71,24 +73,23 @@ def softmax(
     """Compute the softmax of `scores` along `dim`.
 
     Args:
-        scores: Any shape. Half precision is computed in float32 and returned in the input's dtype. A row
-            whose attendable scores are all -inf is NaN, as in `torch.softmax`.
+        scores: Any shape. Half precision is computed in float32 and returned in the input's dtype. A score of
+            -inf masks its position.
         dim: The dimension that sums to 1.
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
         Probabilities in the shape and dtype of `scores`. A masked position gets exactly 0 and has no
-        gradient. A row without attendable positions gets zeros.
+        gradient. A row without attendable positions is zero. A row that contains NaN is NaN.
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
         ValueError: The mask does not broadcast to the scores.
     """
     check_arguments(scores, mask)
-    dtype = scores.dtype
-    scores = scores.to(accumulation_dtype(dtype))
-    weights = torch.softmax(mask_scores(scores, mask, dim), dim)
-    return (weights if mask is None else weights * mask).to(dtype)
+    usable = usable_positions(scores, mask)
+    weights = torch.softmax(mask_scores(scores.to(accumulation_dtype(scores.dtype)), usable, dim), dim)
+    return weights.masked_fill(~usable, 0).to(scores.dtype)
 
 
 def reference_sparsemax(
@@ -110,7 +111,8 @@ def reference_sparsemax(
     # With the support fixed, tau is a plain mean, and autograd gives the gradient above.
     size = support.sum(-1, keepdim=True).clamp_min(1)
     tau = (torch.where(support, z, 0).sum(-1, keepdim=True) - 1) / size
-    return torch.where(support, z - tau, 0 * tau).masked_fill(~usable, 0).to(scores.dtype)
+    weights = torch.where(support, z - tau, 0)
+    return poison_rows(weights, usable, invalid_rows(scores, usable), scores).to(scores.dtype)
 
 
 SPARSEMAX_NORMALIZER = Normalizer("sparsemax", reference_sparsemax)
@@ -170,7 +172,8 @@ def reference_entmax15(
     mean = torch.where(support, x, 0).sum(-1, keepdim=True) / size
     spread = (torch.where(support, x - mean, 0) ** 2).sum(-1, keepdim=True)
     tau = mean - ((1 - spread).clamp_min(torch.finfo(x.dtype).tiny) / size).sqrt()
-    return (torch.where(support, x - tau, 0 * tau) ** 2).masked_fill(~usable, 0).to(scores.dtype)
+    weights = torch.where(support, x - tau, 0) ** 2
+    return poison_rows(weights, usable, invalid_rows(scores, usable), scores).to(scores.dtype)
 
 
 ENTMAX15_NORMALIZER = Normalizer("entmax15", reference_entmax15)
@@ -356,6 +359,7 @@ def entmax(
     if not scores.numel():
         return scores.clone()
     usable = usable_positions(scores, mask).movedim(dim, -1)
-    z = scores.to(accumulation_dtype(scores.dtype)).movedim(dim, -1).masked_fill(~usable, 0)
+    z = scores.to(accumulation_dtype(scores.dtype)).movedim(dim, -1)
     function = _Entmax if torch.compiler.is_compiling() else _ForwardEntmax
-    return apply(function, z, usable, gap).movedim(-1, dim).to(scores.dtype)
+    weights = apply(function, z.masked_fill(~usable, 0), usable, gap)
+    return poison_rows(weights, usable, invalid_rows(z, usable), z).movedim(-1, dim).to(scores.dtype)

@@ -27,6 +27,8 @@ import torch
 from regard.functional.dispatch import (
     accumulation_dtype,
     check_arguments,
+    invalid_rows,
+    poison_rows,
     shift_to_zero_max,
     usable_positions,
 )
@@ -135,4 +137,5 @@ def _grouped(
     # The groups are piecewise constant in the scores, so only the means need a gradient.
     with torch.no_grad():
         groups, changes = group(z.detach(), usable, strength)
-    return sparsemax(group_means(z, groups) + changes, mask=usable).to(scores.dtype)
+    weights = sparsemax(group_means(z, groups) + changes, mask=usable)
+    return poison_rows(weights, usable, invalid_rows(scores, usable), scores).to(scores.dtype)

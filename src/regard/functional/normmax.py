@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from regard.functional.dispatch import check_arguments, usable_positions
+from regard.functional.dispatch import check_arguments, invalid_rows, poison_rows, usable_positions
 from regard.functional.entmax import alpha_minus_one, check_alpha
 from regard.kernels.backend import apply
 from regard.types import Bool, Float, Tensor
@@ -137,6 +137,7 @@ def normmax(
     usable = usable_positions(scores, mask).movedim(dim, -1)
     # The powers amplify rounding errors near the threshold.
     exact = torch.promote_types(scores.dtype, torch.float32) if scores.device.type == "mps" else torch.float64
-    z = scores.to(exact).movedim(dim, -1).masked_fill(~usable, 0)
+    z = scores.to(exact).movedim(dim, -1)
     function = _Normmax if torch.compiler.is_compiling() else _ForwardNormmax
-    return apply(function, z, usable, gap.to(exact)).movedim(-1, dim).to(scores.dtype)
+    weights = apply(function, z.masked_fill(~usable, 0), usable, gap.to(exact))
+    return poison_rows(weights, usable, invalid_rows(z, usable), z).movedim(-1, dim).to(scores.dtype)

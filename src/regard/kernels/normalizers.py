@@ -4,9 +4,10 @@ A backend is a module with two functions:
 
 - `forward(name, scores, upper, lower, mask, raise_on_failure)` returns the weights, and the status of each
   position as uint8: 0 masked, 1 at its lower bound, 2 strictly between its bounds (free), 3 at its upper
-  bound. The status is None for a normalizer without bounds. The scores are [..., S], float32 or float64; the
-  bounds have their dtype and broadcast to them, as does the mask. A row without a valid result is NaN, or
-  raises `KernelFallbackError` if `raise_on_failure` is True and raising does not wait for a device.
+  bound, 4 in a row that is NaN. The status is None for a normalizer without bounds. The scores are [..., S],
+  float32 or float64; the bounds have their dtype and broadcast to them, as does the mask. A row without a
+  valid result is NaN, or raises `KernelFallbackError` if `raise_on_failure` is True and raising does not wait
+  for a device.
 - `backward(name, gradient, weights, status, upper, lower)` returns the gradients of the scores and, if the
   last two arguments are True, of the upper and lower bounds, each in the shape of the scores.
 
@@ -42,19 +43,20 @@ NORMALIZER_CODES = {
     "constrained_sparsemax": CONSTRAINED_SPARSEMAX,
 }
 
-# Status of a position: at its lower bound, strictly between its bounds, at its upper bound; 0 if masked.
-LOWER, FREE, UPPER = 1, 2, 3
+# Status of a position: at its lower bound, strictly between its bounds, at its upper bound, in a row that is
+# NaN; 0 if masked.
+LOWER, FREE, UPPER, INVALID = 1, 2, 3, 4
 
 
 def normalizer_backward(
     name: str, gradient: Tensor, weights: Tensor, status: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the backward pass in PyTorch operations, which are differentiable in turn.
 
     Let s be the derivative of a free weight with respect to its score, for a fixed threshold: 1 for
     sparsemax, p for softmax and sqrt(p) for 1.5-entmax. Let m be the mean of the gradient g over the free
     positions, weighted by s. The gradient of a free score is s (g - m), and the gradient of an active bound
-    is g - m.
+    is g - m. All are NaN where a weight is NaN.
 
     Args:
         name: The normalizer.
@@ -63,18 +65,22 @@ def normalizer_backward(
         status: The status of each position (see `kernels.normalizers`); None for a normalizer without bounds.
 
     Returns:
-        The gradient of the scores, g - m, and two masks of the positions at their upper and lower bounds.
+        The gradients of the scores, the upper bounds and the lower bounds.
     """
-    free = weights > 0 if status is None else status == FREE
+    invalid = weights.isnan()
+    free = (weights > 0 if status is None else status == FREE) | invalid
     # Replace the other weights by 1: the derivative of sqrt at 0 would be infinite.
     kept = torch.where(free, weights, 1)
-    slope = {"constrained_softmax": kept, "entmax15": kept.sqrt()}.get(name, torch.ones_like(weights)) * free
+    slope = {"constrained_softmax": kept, "entmax15": kept.sqrt()}.get(name, torch.ones_like(weights))
+    slope = torch.where(invalid, torch.nan, slope * free)
     total = slope.sum(-1, keepdim=True)
     # A row without free positions has the total 0; division by 1 gives the mean 0 instead of NaN.
-    mean = (slope * gradient).sum(-1, keepdim=True) / torch.where(total > 0, total, 1)
+    mean = torch.where(free, slope * gradient, 0).sum(-1, keepdim=True) / torch.where(total > 0, total, 1)
     change = gradient - mean
     where = free.new_zeros(()) if status is None else status
-    return slope * change, change, where == UPPER, where == LOWER
+    upper, lower = ((where == bound) | invalid for bound in (UPPER, LOWER))
+    by_scores = torch.where(free, slope * change, 0)
+    return by_scores, torch.where(upper, change, 0), torch.where(lower, change, 0)
 
 
 class _Normalizer(torch.autograd.Function):
@@ -104,8 +110,8 @@ class _Normalizer(torch.autograd.Function):
         weights, rests = ctx.saved_tensors
         _, _, _, upper, lower, _ = ctx.needs_input_grad
         if torch.is_grad_enabled():  # the backward pass itself is being differentiated
-            scores, change, high, low = normalizer_backward(ctx.name, gradient, weights, rests)
-            found = [scores, change * high if upper else None, change * low if lower else None]
+            scores, by_upper, by_lower = normalizer_backward(ctx.name, gradient, weights, rests)
+            found = [scores, by_upper if upper else None, by_lower if lower else None]
         else:
             found = list(
                 backend_module(ctx.version, "normalizers").backward(

@@ -62,8 +62,8 @@ def scan_backward(
     for t in reversed(range(weights.shape[1])):
         # Attention at this step lowers the bounds of all later steps, so their gradients are subtracted.
         received = gradient[:, t] - mean_over_heads(loosened, heads_per_budget)
-        scores, change, upper, _ = normalizer_backward(name, received, weights[:, t], status[:, t])
-        loosened = loosened + change * upper
+        scores, upper, _ = normalizer_backward(name, received, weights[:, t], status[:, t])
+        loosened = loosened + upper
         found.append(scores)
     return torch.stack(found[::-1], 1), loosened
 

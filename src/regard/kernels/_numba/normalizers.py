@@ -28,13 +28,14 @@ from regard.kernels._numba.row_blocks import (
     write_rows,
 )
 from regard.kernels._numba.weights import (
-    bound_gradient,
     clip_bounds,
+    mark_invalid,
     prepare_scores,
     score_gradient,
     solve_constrained_softmax,
     solve_constrained_sparsemax,
     solve_unbounded,
+    write_bound_gradient,
 )
 from regard.kernels.backend import KernelFallbackError, broadcast_rows
 from regard.kernels.compilation import cfunc
@@ -105,6 +106,7 @@ def forward_kernel(block: int) -> None:
                         kind, size, raw, z, powers, u, least, most, infeasible, again, poison, wide, mask
                     )
                 set_failed(block, infeasible | unsolved)
+                mark_invalid(size, mask, (poison != 0.0) | unsolved)
                 find_rows(table, block, OPERANDS.status, first, count)
                 write_byte_rows(table, left, count, mask)
             find_rows(table, block, OPERANDS.weights, first, stride)
@@ -145,10 +147,10 @@ def backward_kernel(block: int) -> None:
             find_rows(table, block, OPERANDS.scores_gradient, first, stride)
             write_rows(wide, table, left, count, weights)
             if find_rows(table, block, OPERANDS.upper_gradient, first, stride):
-                bound_gradient(size, g, mean, rests, UPPER, weights)
+                write_bound_gradient(size, g, mean, rests, UPPER, weights)
                 write_rows(wide, table, left, count, weights)
             if find_rows(table, block, OPERANDS.lower_gradient, first, stride):
-                bound_gradient(size, g, mean, rests, LOWER, weights)
+                write_bound_gradient(size, g, mean, rests, LOWER, weights)
                 write_rows(wide, table, left, count, weights)
         begin, end = claim_units(block)
     keep_alive(scratch)

@@ -37,7 +37,9 @@ from regard.kernels._numba.row_blocks import (
     write_rows,
 )
 from regard.kernels._numba.weights import (
+    bound_gradient,
     clip_bounds,
+    mark_invalid,
     prepare_scores,
     score_gradient,
     solve_constrained_softmax,
@@ -91,10 +93,9 @@ def scan_forward_kernel(block: int) -> None:
                 read_scores(wide, table, block, first, count, z, steps, step)
                 masked = read_mask(table, block, first, count, mask, steps, step)
                 for at in range(0, size, 64):
-                    store_vector(
-                        u + at,
-                        maximum(load_vector(fertility + at) - load_vector(spent + at), fill_lanes(0.0)),
-                    )
+                    remaining = load_vector(fertility + at) - load_vector(spent + at)
+                    # Unlike `maximum`, this keeps NaN, so that the steps after an invalid one are NaN, too.
+                    store_vector(u + at, select_lanes(remaining < 0.0, fill_lanes(0.0), remaining))
                 exhaust_scores(size, z, fertility, spent, exhaustion)
                 poison = prepare_scores(size, z, masked, 1.0)
                 most, level, infeasible, sick = clip_bounds(size, z, u, 0, wide)
@@ -118,6 +119,7 @@ def scan_forward_kernel(block: int) -> None:
                         kind, size, raw, z, powers, u, 0, most, infeasible, again, poison, wide, mask
                     )
                 set_failed(block, infeasible | unsolved)
+                mark_invalid(size, mask, (poison != 0.0) | unsolved)
                 for at in range(0, size, 64):
                     store_vector(
                         spent + at, load_vector(spent + at) + group_mean(load_vector(found + at), heads)
@@ -163,11 +165,7 @@ def scan_backward_kernel(block: int) -> None:
                 find_rows(table, block, OPERANDS.scores_gradient, first, stride, steps, step)
                 write_rows(wide, table, left, count, weights)
                 for at in range(0, size, 64):
-                    tight = select_lanes(
-                        load_vector(rests + at) == fill_lanes(UPPER),
-                        load_vector(g + at) - mean,
-                        fill_lanes(0.0),
-                    )
+                    tight = bound_gradient(load_vector(g + at), mean, load_vector(rests + at), UPPER)
                     store_vector(loosened + at, load_vector(loosened + at) + tight)
             find_rows(table, block, OPERANDS.fertility_gradient, first, stride)
             write_rows(wide, table, left, count, loosened)

@@ -25,6 +25,7 @@ from regard.kernels.normalizers import (
     CONSTRAINED_SPARSEMAX,
     ENTMAX15,
     FREE,
+    INVALID,
     LOWER,
     SPARSEMAX,
     UPPER,
@@ -321,11 +322,12 @@ def solve_unbounded(kind: int, size: int, z: int, nan_rows: Any) -> None:
 def weight_derivative(kind: int, p: Any, status: Any, bounded: bool) -> Any:
     """Return dp/dz of a free position for a fixed threshold: 1 (sparsemax), p (softmax) or sqrt(p) (entmax).
 
-    The derivative of a position that is not free is 0.
+    The derivative of a position that is not free is 0, and NaN in a row that is NaN.
     """
     free = status == fill_lanes(FREE) if bounded else p > 0.0
+    invalid = status == fill_lanes(INVALID) if bounded else p != p
     moves = p if kind == CONSTRAINED_SOFTMAX else sqrt(p) if kind == ENTMAX15 else fill_lanes(1.0)
-    return select_lanes(free, moves, fill_lanes(0.0))
+    return select_lanes(invalid, fill_lanes(np.nan), select_lanes(free, moves, fill_lanes(0.0)))
 
 
 @njit
@@ -339,23 +341,37 @@ def score_gradient(kind: int, size: int, g: int, weights: int, status: int) -> A
     for at in range(0, size, 64):
         p = load_vector(weights + at) if kind != CONSTRAINED_SPARSEMAX else fill_lanes(1.0)
         s = weight_derivative(kind, p, load_vector(status + at) if status else p, status != 0)
-        total += select_lanes(s > 0.0, s * load_vector(g + at), fill_lanes(0.0))
+        total += select_lanes(s != 0.0, s * load_vector(g + at), fill_lanes(0.0))
         slope += s
     mean = total / select_lanes(slope > 0.0, slope, fill_lanes(1.0))
     for at in range(0, size, 64):
         p = load_vector(weights + at) if kind != CONSTRAINED_SPARSEMAX else fill_lanes(1.0)
         s = weight_derivative(kind, p, load_vector(status + at) if status else p, status != 0)
-        store_vector(weights + at, select_lanes(s > 0.0, s * (load_vector(g + at) - mean), fill_lanes(0.0)))
+        store_vector(weights + at, select_lanes(s != 0.0, s * (load_vector(g + at) - mean), fill_lanes(0.0)))
     return mean
 
 
 @njit
-def bound_gradient(size: int, g: int, mean: Any, status: int, which: float, out: int) -> None:
-    """Write the gradient of the lower or upper bounds: g - m at positions with status `which`, else 0."""
+def bound_gradient(g: Any, mean: Any, status: Any, which: float) -> Any:
+    """Return the gradient of the lower or upper bounds: g - m at positions with status `which`, else 0.
+
+    The mean is NaN in a row that is NaN.
+    """
+    active = (status == fill_lanes(which)) | (status == fill_lanes(INVALID))
+    return select_lanes(active, g - mean, fill_lanes(0.0))
+
+
+@njit
+def write_bound_gradient(size: int, g: int, mean: Any, status: int, which: float, out: int) -> None:
+    """Write the gradient of the lower or upper bounds."""
     for at in range(0, size, 64):
-        store_vector(
-            out + at,
-            select_lanes(
-                load_vector(status + at) == fill_lanes(which), load_vector(g + at) - mean, fill_lanes(0.0)
-            ),
-        )
+        store_vector(out + at, bound_gradient(load_vector(g + at), mean, load_vector(status + at), which))
+
+
+@njit
+def mark_invalid(size: int, status: int, invalid: Any) -> None:
+    """Write the status of the usable positions of invalid rows, whose weights are NaN."""
+    if any_lane(invalid):
+        for at in range(0, size, 64):
+            before = load_vector(status + at)
+            store_vector(status + at, select_lanes(invalid & (before > 0.0), fill_lanes(INVALID), before))

@@ -26,6 +26,7 @@ from regard.kernels._triton.reductions import (
     FREE,
     INF,
     INTERPRETED,
+    INVALID,
     LOWER,
     UPPER,
     row_sum_pair,
@@ -156,12 +157,14 @@ def forward_rows(
 @triton.jit
 def tile_gradient(g, p, free, KIND: tl.constexpr):
     """Return the gradient of the scores, s (g - m), and g - m; see `kernels.normalizers`."""
+    invalid = p != p
+    free = free | invalid
     if KIND == CONSTRAINED_SOFTMAX:
         slope = tl.where(free, p, 0.0)
     elif KIND == ENTMAX15:
         slope = tl.where(free, tl.sqrt(tl.where(free, p, 1.0)), 0.0)
     else:
-        slope = free.to(g.dtype)
+        slope = tl.where(invalid, p, free.to(g.dtype))
     mass, weight = row_sum_pair(tl.where(free, slope * g, 0.0), slope)
     change = g - mass / tl.where(weight > 0.0, weight, 1.0)
     return tl.where(free, slope * change, 0.0), change
@@ -196,9 +199,11 @@ def backward_rows(
         where = tl.load(status + at, mask=here, other=0)
         found, change = tile_gradient(g, p, where == FREE, KIND)
         if BOUND:
-            tl.store(by_upper + at, tl.where(where == UPPER, change, 0.0), mask=here)
+            active = (where == UPPER) | (where == INVALID)
+            tl.store(by_upper + at, tl.where(active, change, 0.0), mask=here)
         if LEAST:
-            tl.store(by_lower + at, tl.where(where == LOWER, change, 0.0), mask=here)
+            active = (where == LOWER) | (where == INVALID)
+            tl.store(by_lower + at, tl.where(active, change, 0.0), mask=here)
     else:
         found, _ = tile_gradient(g, p, p > 0.0, KIND)
     tl.store(by_scores + at, found, mask=here)

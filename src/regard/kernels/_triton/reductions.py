@@ -12,8 +12,9 @@ import triton.language as tl
 
 SPARSEMAX, ENTMAX15 = tl.constexpr(0), tl.constexpr(1)
 CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = tl.constexpr(2), tl.constexpr(3)
-# Status of a position: at its lower bound, strictly between its bounds, at its upper bound; 0 if masked.
-LOWER, FREE, UPPER = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3)
+# Status of a position: at its lower bound, strictly between its bounds, at its upper bound, in a row that is
+# NaN; 0 if masked.
+LOWER, FREE, UPPER, INVALID = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3), tl.constexpr(4)
 
 # Maximum number of steps of a solver, and of restarts with a new center.
 MAX_NEWTON_STEPS, MAX_RESTARTS = tl.constexpr(200), tl.constexpr(8)

@@ -23,7 +23,7 @@ from regard.kernels._triton.normalizers import (
     tile_positions,
     tile_shape,
 )
-from regard.kernels._triton.reductions import FREE, INF, UPPER
+from regard.kernels._triton.reductions import FREE, INF, INVALID, UPPER
 from regard.kernels._triton.thresholds import constrained_weights
 from regard.kernels.normalizers import NORMALIZER_CODES
 from regard.types import Tensor
@@ -111,7 +111,7 @@ def backward_scan(
         next_p = tl.load(weights + (row - 1) * size + at, mask=more, other=0.0)
         next_where = tl.load(status + (row - 1) * size + at, mask=more, other=0)
         found, change = tile_gradient(g - loosened, p, where == FREE, KIND)
-        loosened += tl.where(where == UPPER, change, 0.0)
+        loosened += tl.where((where == UPPER) | (where == INVALID), change, 0.0)
         tl.store(by_scores + row * size + at, found, mask=here)
         g, p, where = next_g, next_p, next_where
         row = row - 1

@@ -23,6 +23,7 @@ from regard.kernels._triton.reductions import (
     ENTMAX15,
     FREE,
     INF,
+    INVALID,
     LOWER,
     MAX_NEWTON_STEPS,
     MAX_RESTARTS,
@@ -391,4 +392,4 @@ def constrained_weights(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constex
     else:
         x = tl.where(bare, -INF, (z - center) - rest)
     where = tl.where(x > b + near, UPPER, tl.where(x > a + near, FREE, LOWER))
-    return p, tl.where(usable, where, 0).to(tl.uint8)
+    return p, tl.where(usable, tl.where(fits, where, INVALID), 0).to(tl.uint8)
