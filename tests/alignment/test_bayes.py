@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from regard.alignment import bayes
 from regard.alignment.base import AlignerState, TrainingSetup
 from regard.alignment.bayes import BayesAligner, LinkStatistics, train_bayes
 from regard.alignment.bayes_kernels import MAX_JUMP, NUM_FERTILITIES
@@ -36,6 +37,10 @@ def text():
     pairs = generate_split("train", 400, seed=3)
     corpus = Corpus.from_tokens((pair.source, pair.target) for pair in pairs)
     return corpus, [GoldLinks(sure=pair.links, possible=pair.links) for pair in pairs]
+
+
+def words_of(text):
+    return text[0].source.words, text[0].target.words
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +157,9 @@ def test_weights_of_links_are_normal_numbers(text, stage):
         assert smallest > np.finfo(np.float32).tiny
 
 
-def test_posteriors_of_new_text_match_enumeration_under_learned_counts():
+@pytest.mark.parametrize("max_enumerated", [0, bayes.MAX_ENUMERATED_ALIGNMENTS])
+def test_posteriors_of_new_text_match_enumeration_under_learned_counts(max_enumerated, monkeypatch):
+    monkeypatch.setattr(bayes, "MAX_ENUMERATED_ALIGNMENTS", max_enumerated)
     jumps, ratios = random_jumps_and_ratios(3)
     learned = LinkStatistics(
         starts=np.array([0, 2, 3]),
@@ -189,6 +196,44 @@ def test_posteriors_of_new_text_match_enumeration_under_learned_counts():
                 expected[j, place] += weight
     (found,) = BayesAligner(learned, config).posteriors(corpus)
     np.testing.assert_allclose(found, expected / total, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("die die", "the the"),
+        ("die Frau die Frau", "the woman the woman"),
+        ("die die die", "the"),
+        ("die", "the the the the the the the the"),
+        ("Frau die Frau unbekannt", "woman the woman unknown the"),
+        ("unbekannt unbekannt", "unknown unknown unknown"),
+    ],
+)
+def test_posteriors_of_short_sentences_with_repeated_words_are_exact(trained, text, line):
+    corpus, config, learned = corpus_of([line], words_of(text)), trained.config, trained.statistics
+    source, target = corpus.source.sentence(0), corpus.target.sentence(0)
+    targets = len(learned.nulls) - 1
+    rows = [dict[int, float]() for _ in range(len(learned.totals))]
+    for word, row in enumerate(rows):
+        entries = slice(learned.starts[word], learned.starts[word + 1])
+        row.update(zip(learned.columns[entries].tolist(), learned.values[entries].tolist(), strict=True))
+    expected, total = np.zeros((len(target), len(source))), 0.0
+    for path in paths(len(source), len(target)):
+        weight = path_weight(path, source, learned.jumps, learned.ratios)
+        for place, token in zip(path, target.tolist(), strict=True):
+            if place < 0:
+                count, among = learned.nulls[token] if token >= 0 else 0, learned.nulls[-1]
+                weight *= config.null_probability
+            else:
+                word = source[place]
+                count, among = (rows[word].get(token, 0), learned.totals[word]) if word >= 0 else (0, 0)
+            weight *= float((count + config.alpha) / (among + targets * config.alpha))
+        total += weight
+        for j, place in enumerate(path):
+            if place >= 0:
+                expected[j, place] += weight
+    (posteriors,) = trained.posteriors(corpus)
+    np.testing.assert_allclose(posteriors, expected / total, atol=1e-5)
 
 
 def test_links_depend_on_seed_but_not_on_threads(text, trained):

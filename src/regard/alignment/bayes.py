@@ -23,9 +23,9 @@ from regard.alignment.bayes_kernels import (
     MAX_JUMP,
     NUM_FERTILITIES,
     best_links_of_marginals,
-    estimate_marginals,
     recount_links,
 )
+from regard.alignment.bayes_new_text_kernels import Effort, estimate_marginals
 from regard.alignment.bayes_sampler import (
     FERTILITY_ALPHA,
     JUMP_ALPHA,
@@ -44,8 +44,10 @@ __all__ = ["BayesAligner", "LinkStatistics", "train_bayes"]
 
 MAX_MARGINAL_CELLS = 1 << 22
 """Maximum number of cells whose marginals are in memory at once, unless one pair has more."""
+MAX_ENUMERATED_ALIGNMENTS = 1 << 15
+"""Maximum number of alignments of a new sentence pair whose distributions are exact."""
 BURN_IN_PASSES, SAMPLE_PASSES = 8, 8
-"""Number of passes over a new sentence before its distributions are averaged, and while they are."""
+"""Number of passes over a longer one before its distributions are averaged, and while they are."""
 STAGES = ("ibm1", "hmm", "fertility")
 LIKELIHOOD_INTERVAL = 10
 """The log-likelihood is computed in every `LIKELIHOOD_INTERVAL`-th pass and at the end of each stage."""
@@ -172,7 +174,8 @@ class BayesAligner:
     def _estimate(self, corpus: Corpus, threads: int) -> Iterator[tuple[TextLayout, np.ndarray]]:
         """Yield blocks of the text with their marginals."""
         config, sizes = self.config, corpus.num_cells
-        settings = (config.alpha, config.null_probability, config.num_chains, BURN_IN_PASSES, SAMPLE_PASSES)
+        effort = Effort(MAX_ENUMERATED_ALIGNMENTS, config.num_chains, BURN_IN_PASSES, SAMPLE_PASSES)
+        settings = (config.alpha, config.null_probability, effort)
         for first, last in split_evenly(sizes + 1, int(sizes.sum()) // MAX_MARGINAL_CELLS + 1):
             layout = corpus.subset(first, last).layout()
             marginals = np.zeros(int(layout.cells[-1]), dtype=np.float32)

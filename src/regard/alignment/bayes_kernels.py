@@ -1,4 +1,4 @@
-"""The compiled loops of the Bayesian aligner: Gibbs sampling on a training text and on new text.
+"""The compiled loops of the Bayesian aligner: Gibbs sampling on a training text.
 
 The link a_j of target word f_j is sampled given all other links, from
 
@@ -24,9 +24,11 @@ __all__ = [
     "NUM_FERTILITIES",
     "SamplerState",
     "best_links_of_marginals",
-    "estimate_marginals",
     "gibbs_pass",
+    "link_weights",
+    "next_linked",
     "recount_links",
+    "sample_position",
     "uniform",
 ]
 
@@ -72,7 +74,7 @@ def uniform(random):
 
 
 @njit(nogil=True, cache=True)
-def _link_weights(m, factors, jumps, forth, backs, back, weights):
+def link_weights(m, factors, jumps, forth, backs, back, weights):
     """Compute the weights of linking one word to each of `m` source positions, and return their sum.
 
     Args:
@@ -102,7 +104,7 @@ def _link_weights(m, factors, jumps, forth, backs, back, weights):
 
 
 @njit(nogil=True, cache=True)
-def _sample_position(m, old, total, none, weights, random):
+def sample_position(m, old, total, none, weights, random):
     """Sample a position in proportion to `weights`, whose sum is `total`, or -1 in proportion to `none`."""
     draw = uniform(random) * (total + none)
     if draw >= total:
@@ -122,7 +124,7 @@ def _sample_position(m, old, total, none, weights, random):
 
 
 @njit(nogil=True, cache=True)
-def _next_linked(links, m, n, nexts):
+def next_linked(links, m, n, nexts):
     """Compute the position of the nearest linked word to the right of each word."""
     after = m
     for j in range(n - 1, -1, -1):
@@ -200,7 +202,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
             # Reset only the used entries, since `seen` has the size of the vocabulary.
             seen[source[i]] = -1
         for _ in range(passes):
-            _next_linked(links, m, n, nexts)
+            next_linked(links, m, n, nexts)
             # `nexts` stays valid during a pass: links to the right of j have not changed yet.
             before, cell = -1, layout.cells[row]
             for j in range(n):
@@ -216,10 +218,10 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
                 here, forth, back = np.uintp(cell), np.uintp(middle - before), np.uintp(middle - nexts[j])
                 for i in range(np.uintp(m)):
                     weights[i] = counts[slots[here + i]] + alpha
-                total = _link_weights(m, factors, jumps, forth, backs, back, weights)
+                total = link_weights(m, factors, jumps, forth, backs, back, weights)
                 none = null * (nulls[token] + alpha) / (nulls[-1] + sums)
                 none *= jumps[middle + nexts[j] - before]
-                new = _sample_position(m, old, total, none, weights, chain.random)
+                new = sample_position(m, old, total, none, weights, chain.random)
                 if gather:
                     scale, base = one / (total + none), cell - layout.cells[first]
                     for i in range(m):
@@ -299,99 +301,3 @@ def best_links_of_marginals(first, last, layout, marginals, links):
             if none >= most:
                 links[at] = -1
             cell += m
-
-
-@njit(nogil=True, cache=True)
-def _probability(learned, word, token, alpha):
-    """Return p(target token | source word) from the learned statistics; either word may be unknown."""
-    targets = len(learned.nulls) - 1
-    if word < 0:
-        # Unknown source words have a uniform distribution.
-        return 1 / targets
-    # Binary search in the sorted row of the source word.
-    low, high = learned.starts[word], learned.starts[word + 1]
-    end = high
-    while low < high:
-        middle = (low + high) // 2
-        if learned.columns[middle] < token:
-            low = middle + 1
-        else:
-            high = middle
-    count = learned.values[low] if low < end and learned.columns[low] == token else 0.0
-    return (count + alpha) / (learned.totals[word] + alpha * targets)
-
-
-@njit(nogil=True, cache=True)
-def estimate_marginals(first, last, layout, learned, alpha, null, num_restarts, burn_in, passes, marginals):
-    """Estimate the link distributions of sentences `first` to `last` of a new text, with fixed statistics.
-
-    A sentence's random seed depends only on its words, so its links do not depend on the other sentences.
-
-    Args:
-        first: The first sentence.
-        last: The end of the range (exclusive).
-        layout: The text; slots are not needed.
-        learned: The statistics of training (`regard.alignment.bayes.LinkStatistics`).
-        alpha: As in `gibbs_pass`.
-        null: As in `gibbs_pass`.
-        num_restarts: Number of restarts.
-        burn_in: Number of burn-in passes per restart.
-        passes: Number of passes per restart whose distributions are averaged.
-        marginals: float32, one zero per cell of these sentences; filled in place.
-    """
-    longest, widest = longest_lengths(first, last, layout)
-    targets, most, cell = len(learned.nulls) - 1, NUM_FERTILITIES - 1, layout.cells[first]
-    lexical, nulls = np.empty((widest, longest), np.float32), np.empty(widest, np.float32)
-    links, nexts = np.empty(widest, np.int32), np.empty(widest, np.int32)
-    weights, fertility = np.empty(longest, np.float32), np.empty(longest, np.int32)
-    factors, middle = np.empty(longest, np.float32), longest + 1
-    random, share = np.empty(1, np.uint64), np.float32(1 / (num_restarts * passes))
-    jumps = np.empty(2 * middle + 1, np.float32)
-    for jump in range(-middle, middle + 1):
-        jumps[middle + jump] = learned.jumps[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, jump))]
-    backs = jumps[::-1].copy()
-    for row in range(first, last):
-        m, n = layout.source_lengths[row], layout.target_lengths[row]
-        # Unknown words are -1, which indexes the last row of ratios.
-        source = layout.source[layout.source_starts[row] : layout.source_starts[row] + m]
-        target = layout.target[layout.target_starts[row] : layout.target_starts[row] + n]
-        random[0] = m
-        for j in range(n):
-            token = target[j]
-            count = learned.nulls[token] if token >= 0 else np.float32(0)
-            nulls[j] = null * (count + alpha) / (learned.nulls[-1] + alpha * targets)
-            # An FNV-style hash of the target tokens is the seed of the sentence.
-            random[0] = random[0] * np.uint64(0x100000001B3) + np.uint64(token + 1)
-            for i in range(m):
-                lexical[j, i] = _probability(learned, source[i], token, alpha)
-        for _ in range(num_restarts):
-            fertility[:m] = 0
-            for j in range(n):
-                links[j] = _sample_position(m, -1, lexical[j, :m].sum(), nulls[j], lexical[j], random)
-                if links[j] >= 0:
-                    fertility[links[j]] += 1
-            for i in range(m):
-                factors[i] = learned.ratios[source[i], min(most, fertility[i])]
-            for number in range(burn_in + passes):
-                _next_linked(links, m, n, nexts)
-                before = -1
-                for j in range(n):
-                    old, after = links[j], nexts[j]
-                    if old >= 0:
-                        fertility[old] -= 1
-                        factors[old] = learned.ratios[source[old], min(most, fertility[old])]
-                    forth, back = np.uintp(middle - before), np.uintp(middle - after)
-                    for i in range(np.uintp(m)):
-                        weights[i] = lexical[j, i]
-                    total = _link_weights(m, factors, jumps, forth, backs, back, weights)
-                    none = nulls[j] * jumps[middle + after - before]
-                    links[j] = _sample_position(m, old, total, none, weights, random)
-                    if number >= burn_in:
-                        at, scale = np.uintp(cell - layout.cells[first] + j * m), share / (total + none)
-                        for i in range(np.uintp(m)):
-                            marginals[at + i] += weights[i] * scale
-                    if links[j] >= 0:
-                        before = links[j]
-                        fertility[before] += 1
-                        factors[before] = learned.ratios[source[before], min(most, fertility[before])]
-        cell += m * n
