@@ -75,6 +75,8 @@ def test_file_with_overrides_is_trained_in_its_own_directory(tmp_path: Path, mon
     )
     assert regard.train("run.toml", overrides=["training.max_steps=2"]).progress.step == 2
     assert regard.load("runs/run").translate(PAIRS[0][0]).error is None
+    # The documentation names the same directory.
+    assert "`runs/NAME`" in (regard.train.__doc__ or "")
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,22 @@
 """Schemathesis finds no mismatch between the API and its OpenAPI description; seeded and in this process."""
 
 import re
+from dataclasses import replace
+from typing import get_args
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 
+import regard
+from regard.api.translation import AttentionDetail, Translation
+from regard.generation.coverage import CoverageJudgment, LineRepair
 from regard.server.app import create_app
-from regard.server.check import CheckServer
+from regard.server.check import CheckAnswer, CheckServer
 from regard.server.config import ServeConfig
-from server.served import ask
+from regard.server.schemas import TranslationData
+from server.served import ask, save_model
 
 ADDRESSES = {
     "POST /translate": 25,
@@ -84,3 +90,37 @@ def test_limits_and_error_responses_are_described(described):
         assert {"405", "413", "422", "429", "503", "504"} <= set(paths[path]["post"]["responses"])
     fields = described.raw_schema["components"]["schemas"]["TranslateRequest"]["properties"]
     assert fields["num_return"]["maximum"] == ServeConfig().max_beam_size
+
+
+def _described(translation, attention: AttentionDetail = "words"):
+    """Return whether the fields of a translation are exactly those of the schema, at every depth."""
+    data = translation.to_data(attention)
+    return TranslationData.model_validate(data).model_dump(exclude_unset=True) == data
+
+
+def test_the_schema_has_the_fields_of_translations_with_any_feature(tmp_path):
+    model = regard.load(save_model(tmp_path / "model", fertility=0.8))
+    judgment = CoverageJudgment(("a", "b"), (0.1, 0.2), 0.1, 0.2, 0.3, 0.4)
+    plain = model.translate("a b c d")
+    results = [
+        plain,
+        model.translate("a b", num_return=3),
+        model.translate("a b", terms=["A"]),
+        model.translate("a b", sample=True),
+        model.translate("a b", mbr="bleu"),
+        model.translate("a b", fertilities=[(0.5, 1.0), None]),
+        model.translate(""),
+        model.score("a b", "A B"),
+        replace(plain, repair=LineRepair("A", judgment, judgment, -1.0, -2.0, "terms")),
+        replace(plain, repair=LineRepair("A", judgment, judgment, -1.0, -1.0)),
+        Translation("a", error="too long"),
+    ]
+    # The server returns no attention of all layers.
+    details = set(get_args(AttentionDetail)) - {"layers"}
+    assert all(_described(one, detail) for one in results for detail in details)
+
+
+@pytest.mark.parametrize("detector", ["length", "repetition"])
+def test_the_schema_has_the_fields_of_checks(detector):
+    data = regard.check(["a b c", "a"], ["A B B", ""], detector).to_dict()
+    assert CheckAnswer.model_validate(data).model_dump(by_alias=True, exclude_unset=True) == data

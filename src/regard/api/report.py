@@ -91,7 +91,7 @@ class ReportOptions:
 
     Attributes:
         names: Display names of the systems. Default: the names of the directories and files.
-        title: Title of the page. Default: the names of the systems and the text.
+        title: Title of the page. Default: the names of the systems and of the text.
         max_lines: Maximum number of lines, from the start of the text. Default: all lines.
         gold_links: Gold word links of source and reference, for the alignment error rate: a file in the
             `.talp` format, or the links of each line.
@@ -289,7 +289,7 @@ def check_report(
         found: The check.
         output: File of the page.
         name: Name of the system, or of the file of its translations.
-        title: Title of the page. Default: the name.
+        title: Title of the page. Default: `Check of NAME`.
         threshold: Probability from which words are marked at first; the reader of the page can change it.
 
     Returns:

@@ -42,7 +42,7 @@ def train(
     Args:
         config: A TOML file, a dictionary with the same tables, or a `RunConfig`.
         output_dir: The model directory. It is created if it does not exist. Default: that of the
-            configuration, or else the name of the file without its ending.
+            configuration, or else `runs/NAME` in the current directory for a file `NAME.toml`.
         pairs: Sentence pairs instead of files: an iterable of (source, target) for `train` and for `valid`.
             They are written to files in the directory `CACHE_DIR-text`.
         overrides: Overrides of a TOML file, as `training.max_steps=100`.
@@ -70,7 +70,7 @@ def train(
         if pairs is not None:
             raise UsageError("pairs: a TOML file names its own texts; give a dictionary instead")
         settings = read_run_config(config, overrides)
-        directory = Path(output_dir or settings.output_dir or Path(config).stem)
+        directory = _directory(settings, output_dir)
         # A run is resumed from the configuration in its directory, which has the end marker.
         if not Path(config).read_bytes().endswith(END_MARKER.encode()):
             check_outputs([config], [directory / CONFIG_FILE])

@@ -133,7 +133,7 @@ RunDirOption = Annotated[
     Path | None,
     typer.Option(
         "--output-dir",
-        help="Output directory. Default: that of the configuration, or a directory named after the run.",
+        help="Output directory. Default: that of the configuration, or `runs/NAME` for a file `NAME.toml`.",
         show_default=False,
     ),
     Writes.INTO,

@@ -112,7 +112,7 @@ def pretrain_command(
     from regard.training.device import process_rank
 
     settings = read_pretrain_config(config, list(overrides or []))
-    directory = output_dir or Path(settings.output_dir or config.stem)
+    directory = Path(output_dir or settings.output_dir or "")
     result = run(settings, directory)
     if process_rank() == 0:
         best = f"Best validation perplexity: {result.progress.best_score or 0:.2f}."

@@ -140,6 +140,7 @@ class CheckAnswer(BaseModel):
         description="Number of pairs in which each error has a probability of at least 0.5."
     )
     notes: list[str] = Field(description="The notes on all pairs in words.")
+    evaluation: None = Field(description="Comparison with labels; only in Python and on the command line.")
     sentences: list[PairCheck]
 
 

@@ -208,6 +208,29 @@ class AlignmentSettings(BaseModel):
     shift: bool = Field(description="Whether the row of a token is that of the next time step.")
 
 
+class Judgment(BaseModel):
+    """The coverage errors of a translation: the fields of `CoverageJudgment.to_data`."""
+
+    omission: float = Field(description="Probability that the translation omits something.")
+    addition: float = Field(description="Probability that it adds something.")
+    repetition: float = Field(description="Probability that it repeats something.")
+    errors: float = Field(description="Expected number of words that are omitted, added or repeated.")
+    source_words: list[str] = Field(description="Words of the sentence.")
+    omitted: list[float] = Field(description="Probability that each of them is omitted.")
+
+
+class Repair(BaseModel):
+    """The check of a translation: the fields of `LineRepair.to_data`."""
+
+    changed: bool = Field(description="Whether the translation was replaced.")
+    strategy: str | None = Field(description="The strategy that found the new translation.")
+    text_before: str = Field(description="The translation before the repair.")
+    log_probability_before: float = Field(description="Its log-probability, in nats.")
+    log_probability_after: float = Field(description="The log-probability after the repair.")
+    before: Judgment = Field(description="Coverage errors before the repair.")
+    after: Judgment = Field(description="Coverage errors after the repair.")
+
+
 class Alternative(BaseModel):
     """The fields of `Translation.to_data` in which the translations of an n-best list differ."""
 
@@ -267,6 +290,9 @@ class TranslationData(Alternative):
     alignment_config: AlignmentSettings
     error: str | None = Field(description="Why the text was not translated; `null` if it was.")
     missing_terms: list[str] = Field(description="Required terms that a translation does not contain.")
+    repair: Repair | None = Field(
+        description="The check of the translation; only in Python and on the command line."
+    )
     alternatives: list[Alternative] = Field(description="The other translations, best first.")
 
 
