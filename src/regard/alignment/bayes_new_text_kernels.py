@@ -11,7 +11,6 @@ alignments, their weights are summed. Otherwise the link distributions are estim
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from regard.alignment.bayes_kernels import (
     MAX_JUMP,
@@ -21,6 +20,7 @@ from regard.alignment.bayes_kernels import (
     sample_position,
 )
 from regard.alignment.em_kernels import longest_lengths
+from regard.kernels.compilation import njit
 
 __all__ = ["Effort", "estimate_marginals"]
 

@@ -29,7 +29,7 @@ from regard.server.dispatcher import (
     wait_for_answer,
 )
 from regard.server.engine import ModelServer, PairJob, ScoreSettings, SearchSettings, SentenceJob
-from regard.server.errors import RequestError, add_handlers, unexpected_error_response
+from regard.server.errors import ErrorResponse, RequestError, add_handlers, unexpected_error_response
 from regard.server.metrics import Metrics
 from regard.server.middleware import RequestMiddleware
 from regard.server.plain_text import example_sentences
@@ -64,7 +64,7 @@ _STATUS_DESCRIPTIONS = {
 def _error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the error responses of an endpoint, for its OpenAPI description."""
     return {
-        status: {"model": schemas.ErrorResponse, "description": _STATUS_DESCRIPTIONS[status]}
+        status: {"model": ErrorResponse, "description": _STATUS_DESCRIPTIONS[status]}
         for status in sorted({405, 421, 500, *statuses})
     }
 

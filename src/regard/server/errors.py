@@ -8,11 +8,12 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from regard.errors import RegardError
 
-__all__ = ["RequestError", "add_handlers", "error_response", "unexpected_error_response"]
+__all__ = ["ErrorResponse", "RequestError", "add_handlers", "error_response", "unexpected_error_response"]
 
 _log = logging.getLogger(__name__)
 _SENTENCES = {
@@ -20,6 +21,15 @@ _SENTENCES = {
     404: "there is no such path",
     405: "this path does not support the method",
 }
+
+
+class ErrorResponse(BaseModel):
+    """An error; all error responses have this form."""
+
+    error: str = Field(description="Error message for the user.")
+    identifier: str | None = Field(
+        None, description="Identifier of an unexpected error, also in the server's log."
+    )
 
 
 class RequestError(Exception):

@@ -7,7 +7,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from regard.server.config import ServeConfig
 
 __all__ = [
-    "ErrorResponse",
     "Health",
     "ModelsAnswer",
     "ScoreAnswer",
@@ -290,9 +289,7 @@ class TranslationData(Alternative):
     alignment_config: AlignmentSettings
     error: str | None = Field(description="Why the text was not translated; `null` if it was.")
     missing_terms: list[str] = Field(description="Required terms that a translation does not contain.")
-    repair: Repair | None = Field(
-        description="The check of the translation; only in Python and on the command line."
-    )
+    repair: Repair | None = Field(description="The check of the translation; `null` in this API.")
     alternatives: list[Alternative] = Field(description="The other translations, best first.")
 
 
@@ -370,15 +367,6 @@ class Health(BaseModel):
     version: str
     models: list[str]
     waiting: int = Field(description="Number of sentences in the queues.")
-
-
-class ErrorResponse(BaseModel):
-    """An error; all error responses have this form."""
-
-    error: str = Field(description="Error message for the user.")
-    identifier: str | None = Field(
-        None, description="Identifier of an unexpected error, also in the server's log."
-    )
 
 
 def add_limits(description: dict[str, Any], config: ServeConfig) -> None:
