@@ -26,6 +26,34 @@ from regard.training.weights import named_weights
 
 T = TypeVar("T")
 SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
+SEPARATORS = [
+    (" ", "Ja.", "Nein.", " "),
+    ("", "Ja.", "Nein.", " "),
+    ("\u3000", "Ja.", "Nein.", " "),
+    ("\n\n", "Ja.", "Nein.", "\n\n"),
+    ("\n", "是。", "不。", "\n"),
+    ("\n\u3000", "是。", "不。", "\n\u3000"),
+    (" ", "是。", "不。", ""),
+    ("", "是。", "不。", ""),
+    ("\u3000", "はい。", "いいえ。", "\u3000"),
+    (" ", "「はい」", "NHKです。", ""),
+    (" ", "他说：“是。”", "“不。”", ""),
+    (" ", "是.", "不.", ""),
+    (" ", "ｱ!", "カ!", ""),
+    (" ", "ꀀ", "ꀀ", ""),
+    (" ", "ㄅ", "ㄅ", ""),
+    (" ", "𠀀！", "𠀀！", ""),
+    (" ", "I live in 北京.", "It is large.", " "),
+    (" ", "It is large.", "北京 is large.", " "),
+    (" ", "是 。", "不 。", " "),  # tokenized text
+    (" ", "네.", "아니요.", " "),
+    (" ", "ใช่", "ไม่", " "),
+    (" ", "បាទ។", "ទេ។", " "),
+    (" ", "ཡིན།", "མིན།", " "),
+    (" ", "हाँ।", "नहीं।", " "),
+    (" ", "", "是。", " "),
+]
+"""White space between two source sentences, two translations, and what separates these."""
 
 
 def save_model(
@@ -84,6 +112,19 @@ def save_three(directory: Path) -> list[Path]:
 def engines(directory: Path) -> list[ModelServer]:
     """Return the engines of the same three models."""
     return load_engines(save_three(directory), "cpu")
+
+
+def without_prefix(app: Any, prefix: str) -> Any:
+    """Return an application that removes a path prefix, as a reverse proxy does."""
+
+    async def proxy(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            path = scope["path"]
+            # Outside of the prefix, the proxy has other pages.
+            scope = {**scope, "path": path.removeprefix(prefix) if path.startswith(f"{prefix}/") else "/no"}
+        await app(scope, receive, send)
+
+    return proxy
 
 
 @asynccontextmanager

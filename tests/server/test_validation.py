@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.server import validation
-from regard.server.validation import split_sentences
+from regard.server.config import ServeConfig
+from regard.server.validation import separator, split_sentences, split_texts
+from server.served import SEPARATORS
 
 
 def split(text: str, language: str | None = None) -> list[str]:
@@ -98,3 +100,30 @@ def test_sentences_cover_the_text_in_order(text, language):
     kept = "".join(text[one.start : one.end] for one in found)
     visible, expected = ("".join(split_whitespace("".join(part.split()))) for part in (kept, text))
     assert visible == expected
+
+
+@pytest.mark.parametrize(("gap", "before", "after", "expected"), SEPARATORS)
+def test_separator_follows_the_script_of_the_translation(gap, before, after, expected):
+    assert separator(gap, before, after) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "language", "translations", "expected"),
+    [
+        (
+            "Hello. Who is it?\nHe is here. Good night.",
+            "en",
+            ["你好。", "是谁？", "是我。", "好。"],
+            "你好。是谁？\n是我。好。",
+        ),
+        ("你好。是谁？", "zh", ["Hello.", "Who is it?"], "Hello. Who is it?"),
+        ("你好。是谁？", "zh", ["こんにちは。", "誰ですか？"], "こんにちは。誰ですか？"),
+        ("One. Two.", "en", ["หนึ่ง", "สอง"], "หนึ่ง สอง"),
+        ("  One.  Two. ", "en", ["Eins.", "Zwei."], "  Eins.  Zwei. "),
+    ],
+)
+def test_translated_sentences_are_joined_as_their_language_is_written(
+    source, language, translations, expected
+):
+    texts = split_texts([source], True, ServeConfig(), language)
+    assert texts.join(translations) == [expected]

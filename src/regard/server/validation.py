@@ -22,6 +22,7 @@ __all__ = [
     "check_lines",
     "check_request_texts",
     "check_search",
+    "separator",
     "split_sentences",
     "split_texts",
 ]
@@ -30,6 +31,15 @@ _log = logging.getLogger(__name__)
 _SPACE = re.compile(r"\s")
 _TRIMMED = re.compile(r"[^\s\x00-\x1f\x7f-\x9f](?:.*[^\s\x00-\x1f\x7f-\x9f])?", re.DOTALL)
 """A text without white space and control characters at its ends."""
+_WIDE_MARKS = "\u3000-\u303f\uff00-\uffef"
+_IDEOGRAPHS = (
+    "\u2e80-\u2fff\u3040-\u312f\u31a0-\u31ff\u3400-\u9fff\ua000-\ua4cf\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""Han, Kana, Bopomofo and Yi, which have no space between sentences; Thai, for example, has one."""
+# Tokenized text, which has a space before a mark, keeps its spaces.
+_UNSPACED_MARK = re.compile(rf"(?<! )[{_WIDE_MARKS}]$")
+_UNSPACED_END = re.compile(rf"(?<! )[{_IDEOGRAPHS}{_WIDE_MARKS}][^\w\s]*$")
+_UNSPACED_START = re.compile(rf"[^\w\s]*[{_IDEOGRAPHS}{_WIDE_MARKS}]")
 _BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
@@ -101,6 +111,24 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield match.span()
 
 
+def separator(gap: str, before: str, after: str) -> str:
+    """Return the separator of two translated sentences: that of the source, if their script allows it.
+
+    Line breaks and tabs remain. Otherwise, Chinese and Japanese have no space, or an ideographic space if the
+    source has one, and other scripts have a space.
+
+    Args:
+        gap: The white space between the source sentences.
+        before: The first translated sentence, or the text up to its end.
+        after: The second translated sentence.
+    """
+    if gap.strip(" \u00a0\u3000"):
+        return gap
+    if _UNSPACED_MARK.search(before) or (_UNSPACED_END.search(before) and _UNSPACED_START.match(after)):
+        return gap.strip(" \u00a0")
+    return gap.replace("\u3000", " ") or " "
+
+
 @dataclass(frozen=True)
 class SplitTexts:
     """Texts that are split into sentences.
@@ -114,9 +142,7 @@ class SplitTexts:
     sentences: tuple[tuple[int, SentenceSpan], ...]
 
     def join(self, translated: Sequence[str]) -> list[str]:
-        """Return the translation of each text: translated sentences, separated as in the source text.
-
-        Sentences without any character between them are separated by a space.
+        """Return the translation of each text: translated sentences, separated by `separator`.
 
         Args:
             translated: Translations of all sentences.
@@ -125,7 +151,8 @@ class SplitTexts:
         ends = [0 for _ in self.texts]
         for (place, sentence), translation in zip(self.sentences, translated, strict=True):
             gap = self.texts[place][ends[place] : sentence.start]
-            joined[place] += (gap or " " if ends[place] else gap) + translation
+            joined[place] += separator(gap, joined[place], translation) if ends[place] else gap
+            joined[place] += translation
             ends[place] = sentence.end
         return [text + whole[end:] for text, whole, end in zip(joined, self.texts, ends, strict=True)]
 

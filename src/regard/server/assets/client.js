@@ -28,17 +28,17 @@ function post(path, content, signal) {
 
 /** Return the models and the limits of the server. */
 export async function models() {
-  return (await checked(await fetch("/models"))).json();
+  return (await checked(await fetch("models"))).json();
 }
 
 /** Return the errors that a detector finds in pairs of `source` and `target`. */
 export async function check({ pairs, detector, signal }) {
-  return (await post("/check", { pairs, detector }, signal)).json();
+  return (await post("check", { pairs, detector }, signal)).json();
 }
 
 /** Return the sentences of a text with their positions in UTF-16 code units, as JavaScript counts. */
 export async function split(text, language, signal) {
-  const { sentences } = await (await post("/split", { text, language }, signal)).json();
+  const { sentences } = await (await post("split", { text, language }, signal)).json();
   // The server counts code points, JavaScript counts UTF-16 code units.
   const places = new Map();
   let number = 0, place = 0;
@@ -48,6 +48,18 @@ export async function split(text, language, signal) {
   }
   places.set(number, place);
   return sentences.map((one) => ({ text: one.text, start: places.get(one.start), end: places.get(one.end) }));
+}
+
+const WIDE = "\\u3000-\\u303f\\uff00-\\uffef", UNSPACED = `\\p{sc=Han}\\p{sc=Hira}\\p{sc=Kana}\\p{sc=Bopo}\\p{sc=Yiii}${WIDE}`;
+const MARKS = "[^\\p{L}\\p{N}\\s]*";
+const unspacedMark = new RegExp(`(?<! )[${WIDE}]$`, "u"), unspacedEnd = new RegExp(`(?<! )[${UNSPACED}]${MARKS}$`, "u");
+const unspacedStart = new RegExp(`^${MARKS}[${UNSPACED}]`, "u");
+
+/** Return the separator of two translated sentences, as `separator` in validation.py does. */
+export function separator(gap, before, after) {
+  if (/[^ \u00a0\u3000]/u.test(gap)) return gap;
+  if (unspacedMark.test(before) || (unspacedEnd.test(before) && unspacedStart.test(after))) return gap.replace(/[ \u00a0]/gu, "");
+  return gap.replaceAll("\u3000", " ") || " ";
 }
 
 /**
@@ -66,7 +78,7 @@ function ranked(answer) {
  */
 export async function translate({ model, texts, num_return, fertilities, signal, each }) {
   const asked = { model, texts, num_return, fertilities, split: false, stream: true };
-  const response = await post("/translate", asked, signal);
+  const response = await post("translate", asked, signal);
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
   let rest = "";

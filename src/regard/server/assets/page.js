@@ -1,11 +1,11 @@
 /* The page: split the text into sentences, translate them, and show the details of one sentence. */
-import { beginChecks, checkOf, checkPairs, markSentence } from "/check.js";
-import { Refused, models as askModels, split, translate } from "/client.js";
-import { drawCard } from "/card.js";
-import { drawDifference, shared } from "/difference.js";
-import { nameOf, showExamples } from "/examples.js";
-import { emptyState, FREE, LEVELS, readState, writeState } from "/state.js";
-import { make } from "/weave.js";
+import { beginChecks, checkOf, checkPairs, markSentence } from "./check.js";
+import { Refused, models as askModels, separator, split, translate } from "./client.js";
+import { drawCard } from "./card.js";
+import { drawDifference, shared } from "./difference.js";
+import { nameOf, showExamples } from "./examples.js";
+import { emptyState, FREE, LEVELS, readState, writeState } from "./state.js";
+import { make } from "./weave.js";
 
 const NBEST = 5, PAUSE = 120, KEPT = 2000;
 const $ = (name) => document.getElementById(name);
@@ -175,10 +175,9 @@ function draw() {
 function drawOutput(side) {
   const output = $(`output-${side}`);
   const parts = [];
-  let end = 0;
+  let end = 0, before = "";
   sentences.forEach((sentence, place) => {
     const gap = state.text.slice(end, sentence.start);
-    parts.push(end && !gap ? " " : gap);
     end = sentence.end;
     const { answer, fresh } = current(side, place);
     const failed = answer && answer.failed;
@@ -192,7 +191,8 @@ function drawOutput(side) {
       if (fresh) markSentence(button, checkOf(sentence.text, picked(side, place, answer).text));
     }
     else button.append("…");
-    parts.push(button);
+    parts.push(before ? separator(gap, before, button.textContent) : gap, button);
+    before = button.textContent;
   });
   output.replaceChildren(...parts);
 }
