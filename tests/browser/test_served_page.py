@@ -4,6 +4,7 @@ import json
 import re
 import threading
 import time
+from contextlib import contextmanager
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -16,7 +17,7 @@ from playwright.sync_api import expect
 from regard.server.app import create_app
 from regard.server.config import ServeConfig
 from regard.server.engine import load_engines
-from server.served import save_model
+from server.served import SEPARATORS, save_model, without_prefix
 
 TEXT = "a b c d e! F g a b c"  # a single letter with a period would be an initial
 
@@ -30,7 +31,13 @@ def served(tmp_path_factory):
         save_model(directory / "bounded", seed=1, fertility=2.0, tokenized=True),
         save_model(directory / "plain"),
     ]
-    app = create_app(load_engines(paths, "cpu"), ServeConfig())
+    with serve(create_app(load_engines(paths, "cpu"), ServeConfig())) as address:
+        yield address
+
+
+@contextmanager
+def serve(app):
+    """Yield the address of an application that a thread serves."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -127,6 +134,31 @@ def test_page_of_the_api_describes_and_tries_each_operation(page, served):
     expect(split.locator(".answer")).to_contain_text('"text": "Two."')
     fields = page.locator("#operation-translate td code, #operation-translate th code").all_text_contents()
     assert {"text", "num_return", "fertilities"} <= set(fields)
+
+
+def test_pages_work_under_a_path_prefix(page, tmp_path):
+    app = create_app(load_engines([save_model(tmp_path / "model")], "cpu"), ServeConfig())
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    with serve(without_prefix(app, "/mt")) as address:
+        visit(page, f"{address}mt/")
+        page.get_by_role("link", name="API", exact=True).click()
+        split = page.locator("#operation-split")
+        expect(split.locator("pre").first).to_contain_text(f"curl {address}mt/split")
+        split.get_by_role("button", name="Send").click()
+        expect(split.locator(".answer")).to_contain_text("200")
+        page.get_by_role("link", name="Translate", exact=True).click()
+        expect(page.locator("#model-0 option")).to_have_count(1)
+    assert all(url.startswith(f"{address}mt/") for url in requested)
+
+
+def test_page_joins_sentences_as_the_api_does(page, served):
+    page.goto(served)
+    script = """async (cases) => {
+      const { separator } = await import("./client.js");
+      return cases.map(([gap, before, after]) => separator(gap, before, after));
+    }"""
+    assert page.evaluate(script, SEPARATORS) == [expected for *_, expected in SEPARATORS]
 
 
 def test_page_of_the_api_fits_a_phone(phone, served):

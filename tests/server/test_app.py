@@ -434,7 +434,8 @@ def test_page_loads_only_from_the_server_itself(engines):
     assert page.headers["content-type"].startswith("text/html")
     assert "unsafe" not in page.headers["content-security-policy"]
     assert "<script>" not in page.text and "<style" not in page.text and "style=" not in page.text
-    assert len(parts) >= 5 and all(name.startswith("/") for name in parts)
+    # Relative addresses, since a proxy may serve the page under a path prefix.
+    assert len(parts) >= 5 and not any(name.startswith("/") or ":" in name for name in parts)
     assert all(answer.status_code == 200 and answer.content for answer in parts.values())
     assert all("http://" not in one.text.replace("http://www.w3.org", "") for one in parts.values())
 

@@ -31,7 +31,7 @@ from regard.server.dispatcher import (
 from regard.server.engine import ModelServer, PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.server.errors import ErrorResponse, RequestError, add_handlers, unexpected_error_response
 from regard.server.metrics import Metrics
-from regard.server.middleware import RequestMiddleware
+from regard.server.middleware import RequestMiddleware, route_path
 from regard.server.plain_text import example_sentences
 from regard.server.validation import (
     SplitTexts,
@@ -98,6 +98,7 @@ def create_app(
         docs_url=None,  # FastAPI's documentation pages load scripts from another host; ours is docs.html
         redoc_url=None,
         redirect_slashes=False,
+        servers=[{"url": "."}],  # the folder of openapi.json: a proxy may serve it under a path prefix
         lifespan=lifespan,
     )
     app.state.desk = desk
@@ -123,7 +124,8 @@ def create_app(
 
     def count_answer(scope: Any, status: int, seconds: float) -> None:
         # Unknown paths share one label: clients must not create any number of time series.
-        metrics.answered(scope["path"] if scope["path"] in known else "other", status, seconds)
+        path = route_path(scope)
+        metrics.answered(path if path in known else "other", status, seconds)
 
     # Middleware that is added later runs earlier: the guard also checks requests before CORS.
     hosts = AllowedHosts(config.host, config.allow_hosts)

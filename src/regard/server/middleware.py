@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from regard.server.config import AllowedHosts
 from regard.server.errors import RequestError, error_response, unexpected_error_response
 
-__all__ = ["RequestMiddleware"]
+__all__ = ["RequestMiddleware", "route_path"]
 
 _HEADERS = [
     (
@@ -25,6 +25,12 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
 AnswerCallback = Callable[[Scope, int, float], None]
+
+
+def route_path(scope: Scope) -> str:
+    """Return the path of a request without the prefix under which the application is mounted."""
+    prefix, path = scope.get("root_path", "").rstrip("/"), scope["path"]
+    return path[len(prefix) :] if path.startswith(f"{prefix}/") else path
 
 
 class RequestMiddleware:
@@ -95,7 +101,7 @@ class RequestMiddleware:
         """
         headers = {name.lower(): value for name, value in scope["headers"]}
         # An unknown path or method gets its own error from the application, so only known ones are checked.
-        if scope["method"] == "POST" and scope["path"] in self._posts:
+        if scope["method"] == "POST" and route_path(scope) in self._posts:
             # Browsers send other content types from foreign origins without a preflight request.
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             if kind != b"application/json":

@@ -1,6 +1,6 @@
 /* The card of one model for one sentence: words with lines of attention, the attention map, the translations. */
-import { checkTags, markWords } from "/check.js";
-import { make, weave } from "/weave.js";
+import { checkTags, markWords } from "./check.js";
+import { make, weave } from "./weave.js";
 
 const number = (value) => regardMap.number(value);
 const SMALLEST = 0.6; // minimum scale of a map; in smaller maps the labels would be unreadable

@@ -1,6 +1,6 @@
 /* Checks of translations: marks of omitted, added and repeated words in the cards, and the form for other translations. */
-import { check, Refused } from "/client.js";
-import { make } from "/weave.js";
+import { check, Refused } from "./client.js";
+import { make } from "./weave.js";
 
 const KEPT = 2000;
 const $ = (name) => document.getElementById(name);

@@ -1,6 +1,6 @@
 /* The differences between two models: different words of the translations, and the difference of two maps. */
-import { fitted, mapOf } from "/card.js";
-import { make } from "/weave.js";
+import { fitted, mapOf } from "./card.js";
+import { make } from "./weave.js";
 
 /** Return the indices of `ours` in a longest common subsequence of two lists of words. */
 export function shared(ours, theirs) {

@@ -1,8 +1,10 @@
-/* The description of the API for a browser, made from /openapi.json; it loads nothing from other hosts. */
-import { make } from "/weave.js";
+/* The description of the API for a browser, made from openapi.json; it loads nothing from other hosts. */
+import { make } from "./weave.js";
 
 const $ = (name) => document.getElementById(name);
 const nameOf = (reference) => reference.split("/").pop();
+/** Return the address of an operation; a proxy may serve the server under a path prefix. */
+const addressOf = (path) => new URL(path.slice(1), location.href).href;
 let schemas = {};
 
 /** Return a description; text between backquotes becomes code. */
@@ -44,7 +46,7 @@ const bodyOf = (operation) => operation.requestBody?.content["application/json"]
 
 /** Return the command for a request. */
 function curl(path, method, body) {
-  const address = `${location.origin}${path}`;
+  const address = addressOf(path);
   if (method !== "post") return `curl ${address}`;
   // In a shell, a quotation mark within quotation marks is written as '\''.
   return `curl ${address} -H 'Content-Type: application/json' -d '${body.replace(/'/g, "'\\''")}'`;
@@ -62,7 +64,7 @@ function trial(path, method, example) {
     send.disabled = true;
     answer.hidden = false;
     try {
-      const response = await fetch(path, method === "post"
+      const response = await fetch(addressOf(path), method === "post"
         ? { method: "POST", headers: { "Content-Type": "application/json" }, body: input.value } : {});
       const text = await response.text();
       const isJson = (response.headers.get("Content-Type") || "").includes("json") && !text.includes("\n{");
@@ -99,7 +101,7 @@ function section(path, method, operation) {
 async function begin() {
   let api;
   try {
-    api = await (await fetch("/openapi.json")).json();
+    api = await (await fetch("openapi.json")).json();
   } catch {
     $("status").textContent = "The description of the API cannot be loaded: the server cannot be reached.";
     return;

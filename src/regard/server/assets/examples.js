@@ -1,5 +1,5 @@
 /* The example sentences of the empty page, and the names of the models with their attention. */
-import { make } from "/weave.js";
+import { make } from "./weave.js";
 
 /** Return the name of a model with its attention mechanism, as short as fits a selection. */
 export function nameOf(model) {

@@ -1,6 +1,6 @@
 /* One sentence and its translation: source words above, target words below, lines of attention between them, and
  * handles to adjust fertilities. */
-import { FREE, LEVELS } from "/state.js";
+import { FREE, LEVELS } from "./state.js";
 
 /** Return an element with attributes; children that are strings become text, never markup. */
 export function make(name, attributes = {}, ...children) {
