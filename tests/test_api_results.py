@@ -1,14 +1,17 @@
 """Results of the Python API: their JSON, tables and locks, and reports, tuning and links from Python."""
 
+import dataclasses
 import json
 import math
 import subprocess
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import regard
+from regard.data.fertility import Budget, PredictedFertilityConfig
 from regard.data.links import parse_gold_links
 from regard.errors import DataError, UsageError
 from regard.metrics.alignment import alignment_score
@@ -50,6 +53,23 @@ def test_json_of_a_translation_has_the_values_of_its_attributes(bounded):
     np.testing.assert_allclose(data["received_attention"], best.attention[0].mean(1).sum(0), rtol=1e-4)
     assert data["alignment"] == best.alignment.tolist()
     assert data["fertility_bounds"] == [{"lower": 0.0, "upper": 2.0}] * 4 and data["sink"]
+
+
+@pytest.mark.parametrize("kind", ["constant", "predicted"])
+def test_a_scored_translation_has_the_fertility_bounds_of_a_generated_one(bounded, model, kind):
+    if kind == "predicted":
+        # The bounds of a word depend on the sentence, as those of a tagger.
+        predictor = SimpleNamespace(
+            predict=lambda sentences: [np.linspace(1, 2, len(ids), dtype=np.float32) for ids in sentences]
+        )
+        budget = Budget(PredictedFertilityConfig(sink=True), predictor=predictor)
+        text = dataclasses.replace(bounded.text, budget=budget)
+        bounded = regard.Model(bounded.directories, dataclasses.replace(bounded.translator, text=text))
+    generated = bounded.translate([TEXT, "", "a"])
+    scored = bounded.score([TEXT, "", "a"], ["A B", "A", "A"])
+    assert [one.fertility_bounds for one in scored] == [one.fertility_bounds for one in generated]
+    assert [len(one.fertility_bounds) for one in scored] == [4, 0, 1]
+    assert model.score(TEXT, "A B").fertility_bounds is model.translate("").fertility_bounds is None
 
 
 def test_nbest_list_is_nested_once_in_json(model):

@@ -12,6 +12,7 @@ import numpy as np
 
 from regard.api.translation import Translation
 from regard.data.corpus import read_lines
+from regard.data.fertility import Fertilities
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import UNK
 from regard.data.whitespace import split_whitespace
@@ -207,15 +208,8 @@ def searched_translation(
     # A line without translations has no sink.
     num_sinks = len(text.sink_tokens) if found.translations else 0
     tokens = found.source_tokens[: len(found.source_tokens) - num_sinks]
-    facts = _source_facts(text, found.line.text, tokens)
+    facts = _source_facts(text, found.line.text, tokens, found.fertilities)
     facts |= {"missing_terms": found.missing_terms, "error": found.error, "repair": found.repair}
-    if text.budget is not None and tokens:
-        ids = text.source.vocabulary.to_ids(tokens)
-        # The sink is not a word of the text, so it has no bounds here.
-        upper, lower = text.budget.bounds([ids], [found.fertilities], num_sinks=0)
-        lower = lower or [np.zeros(len(ids))]
-        sums = [_sum_by_word(bounds[0], facts["source_word_ids"]) for bounds in (lower, upper)]
-        facts["fertility_bounds"] = tuple(zip(*sums, strict=True))
     if not found.translations:
         return Translation(**facts)
     # From here on the source includes the sink, which has a column in the attention of each hypothesis.
@@ -252,7 +246,7 @@ def scored_translation(
     """
     source, target = (pair.text, pair.translation) if isinstance(pair, PretokenizedPair) else pair
     if found.hypothesis is None:
-        return Translation(source, error=found.error)
+        return Translation(**_source_facts(text, source, ()), error=found.error)
     facts = _source_facts(text, source, found.source_tokens)
     # The attention has a column for the sink, which the tokens of the pair do not include.
     facts["source_tokens"] = (*found.source_tokens, *text.sink_tokens)
@@ -265,11 +259,14 @@ def scored_translation(
     )
 
 
-def _source_facts(text: TextProcessor, source: str, tokens: tuple[str, ...]) -> dict[str, Any]:
+def _source_facts(
+    text: TextProcessor, source: str, tokens: tuple[str, ...], fertilities: Fertilities | None = None
+) -> dict[str, Any]:
     """Return the fields of a source text. Its tokens have no sink."""
     words = text.source.word_ids(tokens)
     numbers = text.source.vocabulary.to_ids(tokens)
     return {
+        "fertility_bounds": _fertility_bounds(text, numbers, words, fertilities),
         "source": source,
         "source_tokens": tokens,
         "source_words": tokens_to_words(text.source, tokens),
@@ -277,6 +274,18 @@ def _source_facts(text: TextProcessor, source: str, tokens: tuple[str, ...]) -> 
         "source_word_ids": tuple(words),
         "unknown_words": tuple(sorted({words[i] for i, number in enumerate(numbers) if number == UNK})),
     }
+
+
+def _fertility_bounds(
+    text: TextProcessor, ids: Sequence[int], words: Sequence[int], fertilities: Fertilities | None
+) -> tuple[tuple[float, float], ...] | None:
+    """Return the bounds of each source word; None for a model without fertilities."""
+    if text.budget is None or not ids:
+        return None if text.budget is None else ()
+    # The sink is not a word of the text, so it has no bounds here.
+    upper, lower = text.budget.bounds([ids], [fertilities], num_sinks=0)
+    sums = (_sum_by_word(bounds, words) for bounds in (lower[0] if lower else np.zeros(len(ids)), upper[0]))
+    return tuple(zip(*sums, strict=True))
 
 
 def _target_facts(
