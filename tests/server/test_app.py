@@ -11,6 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
+from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.generation.lines import InputLine
 from regard.generation.translator import Translator
 from regard.server.app import create_app
@@ -125,13 +126,14 @@ def test_score_equals_search_score(engines):
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_text_is_returned_unchanged(engines, text):
+def test_text_is_returned_with_spaces_for_control_characters(engines, text):
     for stream in (False, True):
         answer = post(engines, "/translate", {"text": text, "split": False, "stream": stream})
         assert answer.status_code == 200
         sentence = json.loads(answer.text.splitlines()[0])
         sentence = sentence if stream else sentence["sentences"][0]
-        assert sentence["source"] == text and sentence["source_words"] == text.split()
+        assert sentence["source"] == normalize_whitespace(text)
+        assert sentence["source_words"] == split_whitespace(text)
         assert "unknown_words" in sentence and answer.headers["x-content-type-options"] == "nosniff"
 
 
