@@ -12,9 +12,10 @@ import pytest
 from regard.alignment.base import IterationStats
 from regard.analysis.attention import perplexity_of
 from regard.api.translations import ScoreTotals
-from regard.errors import UsageError
+from regard.cli.output import write_json
+from regard.errors import DataError, UsageError
 from regard.reproduce.scores import METRIC_FUNCTIONS
-from regard.results import SCHEMA_VERSION, Result, perplexity
+from regard.results import SCHEMA_VERSION, Result, finite, perplexity
 from regard.training.evaluate import ValidationScore
 
 
@@ -47,9 +48,13 @@ def test_json_names_its_schema_and_version(tmp_path) -> None:
     assert json.loads((tmp_path / "words.json").read_text(encoding="utf-8")) == expected
 
 
-def test_json_never_contains_nan() -> None:
-    with pytest.raises(ValueError, match="JSON compliant"):
-        Number(float("nan")).to_json()
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), np.float64("nan")])
+def test_json_never_contains_nan(tmp_path, value) -> None:
+    for write in (Number(value).save, lambda path: write_json(path, [{"value": value}])):
+        with pytest.raises(DataError, match="NaN or infinite, which JSON cannot represent"):
+            write(tmp_path / "number.json")
+        assert not (tmp_path / "number.json").exists()
+    assert finite({"a": [value, (np.float32(1.5), value)], "b": "x"}) == {"a": [None, [1.5, None]], "b": "x"}
 
 
 def test_html_escapes_words_and_counts_omitted_rows() -> None:

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 from regard.config import from_dict, to_dict
 from regard.data.text import TextProcessor, TextSide
@@ -110,6 +111,26 @@ def test_shapes_from_the_header_match_the_tensors(directory):
     (directory / "model.safetensors").write_bytes(whole[:100])
     with pytest.raises(CheckpointError, match="truncated"):
         read_shapes(directory / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float8_e4m3fn", "float8_e5m2", "bfloat16", "float16", "float64", "complex64", "int32", "bool"]
+)
+def test_weights_of_another_dtype_are_rejected(directory, dtype):
+    path = directory / "model.safetensors"
+    tensors, about = read_tensors(path)
+    name = max(tensors)
+    write_tensors(path, tensors | {name: tensors[name].to(getattr(torch, dtype))}, about)
+    with pytest.raises(CheckpointError, match=rf"model\.safetensors: '{name}' has dtype torch\.{dtype}"):
+        load_model(directory, "cpu")
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "bfloat16"])
+def test_a_data_array_of_a_dtype_that_numpy_lacks_is_rejected(tmp_path, dtype):
+    path = tmp_path / "counted.fertilities"
+    write_tensors(path, {"array": torch.zeros(3).to(getattr(torch, dtype))}, {})
+    with pytest.raises(DataError, match=r"counted\.fertilities: not an array of prepared text; remove"):
+        read_array(path, "float32", 3)
 
 
 def test_any_changed_byte_of_a_data_array_is_detected(tmp_path):

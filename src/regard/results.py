@@ -5,7 +5,6 @@ server share.
 """
 
 import html
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.data.files import write_atomic
+from regard.data.files import format_json, write_atomic
 from regard.errors import UsageError
 
 __all__ = [
@@ -52,8 +51,12 @@ class Result(ABC):
         return {"schema": self.schema, "schema_version": SCHEMA_VERSION, **self.to_data()}
 
     def to_json(self, indent: int | None = 2) -> str:
-        """Return the result as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent, allow_nan=False)
+        """Return the result as JSON text.
+
+        Raises:
+            DataError: if a number is NaN or infinite.
+        """
+        return format_json(self.to_dict(), indent)
 
     def save(self, path: Path | str) -> None:
         """Write the result to a JSON file, atomically.
@@ -88,9 +91,15 @@ class Result(ABC):
         return html_table(self.rows())
 
 
-def finite(value: float) -> float | None:
-    """Return a number for JSON, which has neither NaN nor infinity."""
-    return float(value) if math.isfinite(value) else None
+def finite(value: Any) -> Any:
+    """Return a value for JSON, also nested lists and dictionaries, with None instead of NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value
 
 
 def perplexity(loss: float) -> float:

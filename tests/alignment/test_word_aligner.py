@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file, save_file
+from safetensors.torch import save_file as save_tensors
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.bayes_sampler import BayesConfig
@@ -103,6 +105,10 @@ def test_hmm_has_lower_error_rate_than_model_2_on_hansards():
 def forge(directory, name, arrays):
     """Replace the arrays of one direction and update the checksum to match."""
     save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, directory / name)
+    reseal(directory, name)
+
+
+def reseal(directory, name):
     about = json.loads((directory / "aligner.json").read_text())
     about["sha256"] |= compute_checksums(directory, [name])
     (directory / "aligner.json").write_text(json.dumps(about))
@@ -145,6 +151,22 @@ def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
         (directory / "aligner.json").write_text(json.dumps(kept | {"forward": kept["forward"] | wrong}))
         with pytest.raises(DataError, match="not the"):
             WordAligner.load(directory)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "bfloat16", "float64", "int8"])
+def test_arrays_of_another_dtype_or_name_are_named(phrases, tmp_path, dtype):
+    directory, name = tmp_path / "aligner", "forward.safetensors"
+    train_both(phrases[1].subset(0, 60), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
+    whole = load_file(directory / name)
+    forge(directory, name, whole | {"other": whole["values"]})
+    with pytest.raises(DataError, match=r"forward\.safetensors: .*other: unknown"):
+        WordAligner.load(directory)
+    values = torch.from_numpy(whole["values"]).to(getattr(torch, dtype))
+    tensors = {key: torch.from_numpy(array) for key, array in whole.items()}
+    save_tensors(tensors | {"values": values}, directory / name)
+    reseal(directory, name)
+    with pytest.raises(DataError, match=r"forward\.safetensors: .*values: dtype "):
+        WordAligner.load(directory)
 
 
 def test_invalid_utf8_in_word_list_raises_with_position(phrases, tmp_path):

@@ -8,8 +8,10 @@ from itertools import islice
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 
 import regard
 from quick_coverage import phrasebook_model
@@ -25,6 +27,7 @@ from regard.analysis.coverage.logistic import LogisticRegression
 from regard.analysis.coverage.model import CoverageModelConfig, ErrorModel
 from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
 from regard.analysis.coverage.text import WordPair, split_pairs
+from regard.data.reading import compute_checksums
 from regard.data.words import is_word, split_line
 from regard.errors import ConfigError, DataError, UsageError
 from regard.phrasebook import generate
@@ -111,13 +114,79 @@ def test_saved_model_gives_equal_scores_and_damage_is_named(model, tmp_path) -> 
     description = json.loads(path.read_text(encoding="utf-8"))
     description["sentences"]["omission"]["weights"].pop()
     path.write_text(json.dumps(description), encoding="utf-8")
-    with pytest.raises(DataError, match="the classifiers do not fit"):
+    with pytest.raises(DataError, match="number of weights of a regression is wrong"):
         load_coverage_model(tmp_path / "checker")
     path.write_text(json.dumps(description | {"format": 1}), encoding="utf-8")
     with pytest.raises(DataError, match="format 1, expected 2: train the model again"):
         load_coverage_model(tmp_path / "checker")
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(DataError, match=r"checker\.json: not the description of a coverage model"):
+        load_coverage_model(tmp_path / "checker")
+
+
+def with_value(value):
+    """Return a function that replaces the first value of a tensor."""
+    return lambda tensor: torch.cat([tensor.new_tensor([value]), tensor.flatten()[1:]]).reshape(tensor.shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        *(
+            ("words.source/means", lambda tensor, kind=kind: tensor.to(kind), "means: dtype ")
+            for kind in (torch.float8_e4m3fn, torch.bfloat16, torch.float16, torch.float32, torch.complex64)
+        ),
+        ("stems.links/keys", lambda tensor: tensor.double(), "dtype float64, expected int64"),
+        ("stems.links/keys", lambda tensor: tensor.flip(0), "not in ascending order"),
+        ("stems.links/keys", lambda tensor: tensor[:-1], "not in ascending order, or"),
+        ("stems.links/keys", with_value(-1), "values from -1"),
+        ("words.links/counts", with_value(-1), "values from -1"),
+        ("words.target/occurrences", lambda tensor: tensor[:0], r"shape \(0,\), expected"),
+        ("words.target/unknown", with_value(np.nan), "values from nan"),
+        ("words.target/unknown", lambda tensor: tensor - 100, "values from"),
+        ("stems.source/deviations", with_value(-0.05), "values from -0.05"),
+        ("tagger.omission/center", with_value(np.inf), "values from .* to inf"),
+        ("tagger.omission/scale", with_value(0), "values from 0.0"),
+        ("tagger.addition/near.weight", with_value(1e38), "values from"),
+        ("tagger.addition/near.weight", lambda tensor: tensor[None], "shape"),
+        ("tagger.addition/near.weight", lambda tensor: None, "missing"),
+    ],
+)
+def test_arrays_of_another_form_are_named_although_the_checksum_is_right(
+    model, tmp_path, name, change, reason
+) -> None:
+    save_coverage_model(model, tmp_path / "checker")
+    file = tmp_path / "checker" / "checker.safetensors"
+    tensors = load_file(file)
+    changed = {**tensors, name: change(tensors[name])}
+    seal(file, {key: value for key, value in changed.items() if value is not None})
+    with pytest.raises(DataError, match=f"checker.safetensors: .*{reason}"):
+        load_coverage_model(tmp_path / "checker")
+    seal(file, {**tensors, f"{name}2": torch.zeros(1)})
+    with pytest.raises(DataError, match=f"{name}2: unknown"):
+        load_coverage_model(tmp_path / "checker")
+
+
+def seal(file, tensors) -> None:
+    """Write the tensors of a checker and their checksum."""
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, file)
+    description = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
+    description["sha256"] = compute_checksums(file.parent, [file.name])
+    file.with_suffix(".json").write_text(json.dumps(description), encoding="utf-8")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300, -1e31])
+@pytest.mark.parametrize("place", ["length.slope", "unrelated.bias", "sentences.omission.bias"])
+def test_numbers_of_the_description_out_of_range_are_named(model, tmp_path, place, value) -> None:
+    save_coverage_model(model, tmp_path / "checker")
+    path = tmp_path / "checker" / "checker.json"
+    description = inner = json.loads(path.read_text(encoding="utf-8"))
+    *outer, last = place.split(".")
+    for name in outer:
+        inner = inner[name]
+    inner[last] = value
+    path.write_text(json.dumps(description), encoding="utf-8")
+    with pytest.raises(DataError, match=rf"checker\.json: .*{place}"):
         load_coverage_model(tmp_path / "checker")
 
 

@@ -1,6 +1,7 @@
 """Tests of the training record: resumption, damaged lines, and TensorBoard."""
 
 import builtins
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from regard.errors import CheckpointError, ConfigError
 from regard.installation import install_command
 from regard.training.metrics_logger import MetricsLogger, read_metrics
+from regard.training.progress import TrainingProgress
+from regard.training.trainer import TrainingResult
 
 
 def _write(run_dir: Path, steps: range) -> None:
@@ -37,6 +40,15 @@ def test_damaged_lines_are_reported(tmp_path: Path) -> None:
     (tmp_path / "record.jsonl").write_text('{"step": 1}\nnonsense\n{"step": 2}\n')
     with pytest.raises(CheckpointError, match=r"record\.jsonl: line 2"):
         read_metrics(tmp_path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_are_not_finite_are_null_in_the_record(tmp_path: Path, value: float) -> None:
+    record = MetricsLogger(tmp_path)
+    record.log({"kind": "validation", "step": 1, "perplexity": value})
+    record.close()
+    assert json.loads((tmp_path / "record.jsonl").read_text())["perplexity"] is None
+    json.dumps(TrainingResult("", None, TrainingProgress(), output_dir=tmp_path).to_dict(), allow_nan=False)
 
 
 def test_missing_tensorboard_is_reported(tmp_path: Path, monkeypatch) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from regard.alignment.base import AlignerState, DirectionAligner, IterationStats, TrainingSetup
 from regard.alignment.bayes import BayesAligner, train_bayes
@@ -31,6 +31,7 @@ from regard.data.reading import (
     InvalidJsonError,
     checked_file,
     compute_checksums,
+    load_arrays,
     read_bytes,
     read_json,
     verify_checksums,
@@ -304,13 +305,17 @@ def _load(
     if description is None:
         return None
     path = directory / f"{name}.safetensors"
+    arrays = load_arrays(path)
     try:
-        return ALIGNER_CLASSES[description.kind].from_state(
-            AlignerState(description.settings, load_file(path)), sizes
+        aligner = ALIGNER_CLASSES[description.kind].from_state(
+            AlignerState(description.settings, arrays), sizes
         )
+        for name in sorted(arrays.keys() - aligner.state().arrays.keys()):
+            raise DataError(f"{name}: unknown")
+        return aligner
     except KeyError as error:
         raise DataError(f"{path}: not the arrays of an aligner: {error} is missing") from None
-    except (OSError, SafetensorError, TypeError, ValueError, DataError) as error:
+    except (TypeError, ValueError, DataError) as error:
         # The first line: pydantic lists every error of the settings.
         reason = str(error).split("\n")[0]
         raise DataError(f"{path}: not the arrays of an aligner of these words: {reason}") from None

@@ -184,18 +184,14 @@ class Evaluation(Result, Mapping[str, MetricScore]):
 
     def to_data(self) -> dict[str, Any]:
         """Return the settings, the row of each metric, the sentence scores by metric, and the other parts."""
-        rows = [
-            {key: finite(value) if isinstance(value, float) else value for key, value in row.items()}
-            for row in self.rows()
-        ]
+        rows = [finite(row) for row in self.rows()]
         return {
             "files": dict(self.files),
             "num_sentences": len(self.hypotheses),
             **dataclasses.asdict(self.options) | {"rep_parameters": list(self.options.rep_parameters)},
             "metrics": rows,
             "sentence_scores": {
-                name: [finite(value) for value in score.sentence_scores.tolist()]
-                for name, score in self.scores.items()
+                name: finite(score.sentence_scores.tolist()) for name, score in self.scores.items()
             },
             "word_links": None if self.word_links is None else self.word_links.to_data(),
             "token_scores": None if self.token_scores is None else self.token_scores.to_data(),

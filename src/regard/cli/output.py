@@ -4,7 +4,6 @@ A file is written completely or not at all. Progress bars are shown only if stde
 """
 
 import io
-import json
 import os
 import re
 import sys
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from regard.data.files import open_atomic, write_atomic
+from regard.data.files import format_json, open_atomic, write_atomic
 from regard.errors import DataError
 
 if TYPE_CHECKING:
@@ -120,11 +119,11 @@ def write_json(path: Path | None, results: Any) -> None:
         results: JSON-compatible values.
 
     Raises:
-        DataError: If the file cannot be written.
+        DataError: If the file cannot be written, or a number is NaN or infinite.
     """
     if path is not None:
         with open_output(path) as file:
-            file.write(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+            file.write(format_json(results, indent=2) + "\n")
 
 
 def write_rows(file: Output, rows: Iterable[Iterable[Any]]) -> None:

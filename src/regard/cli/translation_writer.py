@@ -1,7 +1,6 @@
 """The output files of `regard translate`: translations, links, tokens and attention."""
 
 import html
-import json
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 from regard.cli.command import Writes
 from regard.cli.options import LinksOutputOption, OutputOption
 from regard.cli.output import Output, open_output, write_rows
+from regard.data.files import format_json
 
 if TYPE_CHECKING:
     from regard.api.translation import AttentionDetail
@@ -126,7 +126,7 @@ class TranslationWriter:
         for output, detail in outputs:
             if output is not None:
                 content = {"line": result.line.number, **translation.to_dict(detail)}
-                output.write(json.dumps(content, ensure_ascii=False) + "\n")
+                output.write(format_json(content) + "\n")
 
     def _write_text(self, result: "LineResult") -> None:
         """Write the translation, a row with its score and links, or the n-best list."""

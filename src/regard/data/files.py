@@ -12,6 +12,7 @@ process, on this machine or another one. The next process that writes NAME remov
 import errno
 import fcntl
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -19,7 +20,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from regard.data.compression import compress
 from regard.errors import DataError
@@ -27,6 +28,7 @@ from regard.errors import DataError
 __all__ = [
     "MAX_NAME_BYTES",
     "atomic_file",
+    "format_json",
     "is_partial",
     "is_special_file",
     "open_atomic",
@@ -91,6 +93,21 @@ def write_atomic(path: Path, content: bytes) -> None:
     """
     with open_atomic(path) as file:
         file.write(content)
+
+
+def format_json(content: Any, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
+    """Return JSON text; see `json.dumps`.
+
+    Raises:
+        DataError: if the content has NaN or infinity, which JSON does not have.
+    """
+    try:
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    except ValueError:
+        raise DataError(
+            "a number of the result is NaN or infinite, which JSON cannot represent: the model or the input "
+            "is damaged"
+        ) from None
 
 
 def is_special_file(path: Path) -> bool:

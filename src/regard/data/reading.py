@@ -15,7 +15,8 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
@@ -29,10 +30,12 @@ from regard.errors import DataError
 __all__ = [
     "MAX_COUNT",
     "MAX_JSON_BYTES",
+    "ArrayForm",
     "Checksums",
     "InvalidJsonError",
     "JsonNumber",
     "check_array",
+    "check_arrays",
     "check_link",
     "check_offsets",
     "check_range",
@@ -40,7 +43,9 @@ __all__ = [
     "checked_file",
     "compute_checksums",
     "file_digest",
+    "load_arrays",
     "open_regular_file",
+    "open_safetensors",
     "parse_json",
     "read_bytes",
     "read_json",
@@ -298,8 +303,43 @@ def verify_checksums(
             )
 
 
+@contextmanager
+def open_safetensors(path: Path, framework: str) -> Iterator[Any]:
+    """Open a safetensors file; see `safetensors.safe_open`. Errors in the block are those of the library.
+
+    Raises:
+        DataError: if the file is missing, truncated or not of this format.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework=framework) as file:
+            yield file
+    except (OSError, SafetensorError, ValueError, TypeError, RuntimeError) as error:
+        raise DataError(f"{path}: truncated or not a safetensors file: {error}") from None
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a safetensors file by name.
+
+    Raises:
+        DataError: if the file cannot be read, or NumPy lacks the dtype of an array (bfloat16).
+    """
+    arrays = {}
+    with open_safetensors(path, "numpy") as file:
+        for name in file.keys():
+            try:
+                arrays[name] = file.get_tensor(name)
+            except (AttributeError, TypeError):
+                raise DataError(f"{path}: {name}: dtype {file.get_slice(name).get_dtype()}") from None
+    return arrays
+
+
 MAX_COUNT = 1e30
 """Upper limit for counts in files: finite, but higher than any real count."""
+
+ArrayForm = tuple[Any, ...]
+"""The dtype of an array, the range of its values, and its shape; see `check_array` and `check_range`."""
 
 
 def check_array(name: str, array: np.ndarray, expected_dtype: str, *shape: int | None) -> None:
@@ -353,3 +393,21 @@ def check_offsets(name: str, array: np.ndarray, num_rows: int, end: int, start: 
     check_array(name, array, "int64", num_rows + 1)
     if array[0] != start or array[-1] != end or (np.diff(array) < 0).any():
         raise DataError(f"{name}: the offsets are not sorted from {start} to {end}")
+
+
+def check_arrays(arrays: Mapping[str, np.ndarray], expected: Mapping[str, ArrayForm]) -> None:
+    """Check the names, forms and values of the arrays of a file.
+
+    Args:
+        arrays: The arrays by name.
+        expected: The form of each array.
+
+    Raises:
+        DataError: if an array is missing or unknown, or has another form or a value out of range. The message
+            names it.
+    """
+    for name in sorted(arrays.keys() ^ expected.keys()):
+        raise DataError(f"{name}: {'missing' if name in expected else 'unknown'}")
+    for name, (dtype, low, high, *shape) in expected.items():
+        check_array(name, arrays[name], dtype, *shape)
+        check_range(name, arrays[name], low, high)

@@ -6,8 +6,6 @@ demand. It makes no network requests, and inserts all data as text, never as mar
 
 import base64
 import hashlib
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -16,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from regard.analysis.coverage.notes import NOTES
+from regard.data.files import format_json
 from regard.data.links import GoldLinks, Links
 from regard.errors import UsageError
 from regard.metrics.attention import AttentionStatistics
@@ -25,6 +24,7 @@ from regard.reporting.sentence_statistics import rounded, sentence_statistics
 from regard.reporting.systems import SentenceResult, SystemResults, system_maps
 from regard.reporting.training_curves import Curves
 from regard.reporting.word_maps import MapKind, MapPacker, WordMaps
+from regard.results import finite
 
 __all__ = ["PageCheck", "Report", "render", "script_json"]
 
@@ -150,7 +150,7 @@ def script_json(data: Any) -> str:
 
     Non-finite numbers become null.
     """
-    text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = format_json(finite(data), separators=(",", ":"))
     # U+2028 and U+2029 are line breaks in older versions of JavaScript, but not in JSON.
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -165,15 +165,6 @@ def _digest(text: str) -> str:
 
 def _asset(name: str) -> str:
     return files("regard.reporting").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _finite(value: Any) -> Any:
-    # JSON has no NaN and no infinity, and `JSON.parse` rejects them.
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 # Systems and their scores

@@ -8,7 +8,6 @@ train in a directory that a second run of the parent uses.
 """
 
 import dataclasses
-import json
 import logging
 import platform
 import sys
@@ -22,7 +21,7 @@ import torch
 from regard import __version__
 from regard.child_processes import exit_with_parent
 from regard.config import from_dict
-from regard.data.files import write_atomic
+from regard.data.files import format_json, write_atomic
 from regard.errors import RegardError
 from regard.experiment import LoadedModel, load_model
 from regard.experiment import run_training as train
@@ -115,7 +114,7 @@ def _score(
         "num_threads": torch.get_num_threads(),
         "versions": {"regard": __version__, "torch": torch.__version__, "python": platform.python_version()},
     }
-    write_atomic(row.path("json"), (json.dumps(figures, indent=2) + "\n").encode())
+    write_atomic(row.path("json"), (format_json(figures, indent=2) + "\n").encode())
 
 
 def _tune_penalties(

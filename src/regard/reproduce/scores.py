@@ -12,10 +12,11 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import load_file, save
+from safetensors.numpy import save
 
 from regard.alignment import Corpus, WordAligner
 from regard.data.links import check_links, read_gold_links
+from regard.data.reading import load_arrays
 from regard.data.whitespace import split_whitespace
 from regard.errors import UsageError
 from regard.experiment import LoadedModel
@@ -236,4 +237,4 @@ def serialize_statistics(counts: dict[str, np.ndarray]) -> bytes:
 
 def read_statistics(path: Path) -> dict[str, np.ndarray]:
     """Read the sentence statistics of each metric."""
-    return load_file(path)
+    return load_arrays(path)

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from regard import __version__
 from regard.api.translation import Translation
 from regard.api.translations import Scores, Translations
+from regard.data.files import format_json
 from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.errors import RegardError
 from regard.results import SCHEMA_VERSION, Result
@@ -345,8 +346,7 @@ def _json(content: Any) -> JSONResponse:
 
 
 def _line(content: Any) -> str:
-    # NaN is not valid JSON: it is an error here instead of in the client.
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+    return format_json(content, separators=(",", ":")) + "\n"
 
 
 # Package, file name and content type of each path.

@@ -9,7 +9,6 @@ TOUR/models/SYSTEM.json the costs of each system
 TOUR/aligners/KIND/     word aligners
 """
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,7 +22,7 @@ from regard.api.loading import load_translator
 from regard.config import read_config
 from regard.data.corpus import CorpusConfig, read_lines
 from regard.data.directories import recipes_dir
-from regard.data.files import remove_leftovers, write_atomic
+from regard.data.files import format_json, remove_leftovers, write_atomic
 from regard.data.pretokenization import ProgressCallback
 from regard.data.reading import InvalidJsonError, read_json
 from regard.errors import DataError
@@ -232,7 +231,7 @@ class Tour:
             weights = directory / MODELS.part_of(config.model).weights_name
             lines = list(read_lines(self.corpus_path("test", "de")))
             costs = _measure(directory, weights, result, self.translator(system), lines)
-            write_atomic(costs_file, (json.dumps(asdict(costs), indent=2) + "\n").encode())
+            write_atomic(costs_file, (format_json(asdict(costs), indent=2) + "\n").encode())
         try:
             return read_json(costs_file, Costs)
         except InvalidJsonError as error:

@@ -4,19 +4,19 @@ A line of kind `train` contains the means since the previous line: `loss` (the m
 token, `perplexity` (without label smoothing), `grad_norm` and `tokens_per_second`. It also contains the
 `learning_rate` and the totals of `tokens`, `flops` and `seconds` since the start of the run. A line of kind
 `validation` contains `loss`, `perplexity`, `bleu` or `accuracy` if that is the metric, and whether the score
-is the `best` so far.
+is the `best` so far. A value that is not finite, such as a perplexity above e^700, is null.
 """
 
-import json
 import logging
 import os
 from pathlib import Path
 from typing import IO, Any
 
-from regard.data.files import write_atomic
+from regard.data.files import format_json, write_atomic
 from regard.data.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_limited
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.installation import install_command
+from regard.results import finite
 
 __all__ = ["METRICS_FILE", "MetricsLogger", "read_metrics"]
 
@@ -105,7 +105,7 @@ def read_metrics(output_dir: Path | str) -> list[dict[str, Any]]:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    return json.dumps(entry) + "\n"
+    return format_json(finite(entry)) + "\n"
 
 
 def _open_board(directory: Path, step: int) -> Any:

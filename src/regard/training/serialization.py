@@ -7,19 +7,20 @@ atomically. A file is written to a temporary directory, flushed to disk and rena
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from regard.config import configclass, option
 from regard.data.files import atomic_file
-from regard.data.reading import InvalidJsonError, check_array, checked_file, parse_json
-from regard.errors import CheckpointError, DataError
+from regard.data.reading import InvalidJsonError, check_array, checked_file, open_safetensors, parse_json
+from regard.errors import CheckpointError, DataError, RegardError
 from regard.types import Tensor
 
 __all__ = ["read_array", "read_metadata", "read_shapes", "read_tensors", "write_array", "write_tensors"]
@@ -129,8 +130,9 @@ def read_array(path: Path, dtype: str, *shape: int | None) -> np.ndarray:
         found = read_tensors(path)[0][ARRAY_KEY].numpy()
         check_array(str(path), found, dtype, *shape)
         return found
-    except (CheckpointError, KeyError, DataError) as error:
-        reason = "not an array of prepared text" if isinstance(error, KeyError) else error
+    except (CheckpointError, KeyError, TypeError, DataError) as error:
+        # NumPy has fewer dtypes than PyTorch.
+        reason = error if isinstance(error, RegardError) else f"{path}: not an array of prepared text"
         raise DataError(f"{reason}; remove {path} and run the command again to recompute it") from None
 
 
@@ -140,31 +142,25 @@ def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     Raises:
         CheckpointError: if the file is missing or truncated; the message names it.
     """
-    _check_file(path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
-    except (OSError, SafetensorError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{path}: truncated or not a weight file: {error}") from None
+    with _open(path) as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
 
 
 def _read(path: Path, with_tensors: bool) -> tuple[dict[str, Tensor], dict[str, str]]:
-    _check_file(path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            names = file.keys() if with_tensors else ()
-            return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
-    except (OSError, SafetensorError, ValueError, TypeError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: truncated or not a weight file: {error}") from None
+    with _open(path) as file:
+        names = file.keys() if with_tensors else ()
+        return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
 
 
-def _check_file(path: Path) -> None:
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
     try:
-        checked_file(path.parent, path.name)
+        if not checked_file(path.parent, path.name).exists():
+            raise CheckpointError(f"{path}: no such file")
+        with open_safetensors(path, "pt") as file:
+            yield file
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    if not path.exists():
-        raise CheckpointError(f"{path}: no such file")
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.metrics.base import METRICS
 from regard.models.base import TranslationModel
-from regard.results import Result
+from regard.results import Result, finite
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.display import ProgressDisplay, banner
@@ -73,7 +73,7 @@ class TrainingResult(Result):
             "tokens": progress.tokens,
             "flops": progress.flops,
             "metric": self.metric,
-            "best": _finite(progress.best_score),
+            "best": finite(progress.best_score),
             "best_step": progress.best_step,
             "validations": self.rows(),
         }
@@ -82,7 +82,7 @@ class TrainingResult(Result):
         """Return the validations of the run in order: step, epoch, loss, perplexity, metric and seconds."""
         log = [] if self.output_dir is None else read_metrics(self.output_dir)
         return [
-            {key: _finite(value) for key, value in entry.items() if key != "kind"}
+            {key: value for key, value in entry.items() if key != "kind"}
             for entry in log
             if entry.get("kind") == "validation"
         ]
@@ -92,11 +92,6 @@ class TrainingResult(Result):
         progress = self.progress
         best = "" if progress.best_score is None else f", best {self.metric} {progress.best_score:.4g}"
         return f"TrainingResult(stopped after {self.reason}, step {progress.step}{best})"
-
-
-def _finite(value: Any) -> Any:
-    """Return a value of the metrics log as JSON allows it: None for NaN and infinity."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Trainer:

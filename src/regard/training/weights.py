@@ -54,7 +54,7 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def copy_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
-    """Copy weights into a model; if a name or shape does not match, the model is not modified.
+    """Copy weights into a model; if a name, shape or dtype does not match, the model is not modified.
 
     Args:
         model: The model.
@@ -62,10 +62,17 @@ def copy_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -
         source: The source of the weights, for messages.
 
     Raises:
-        CheckpointError: if a name is missing or unknown, or a shape differs; the message names the parameter.
+        CheckpointError: if a name is missing or unknown, or a shape or dtype differs; the message names the
+            parameter.
     """
     check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, source)
-    for name, tensor in named_weights(model).items():
+    own = named_weights(model)
+    for name, tensor in own.items():
+        if tensor.dtype != weights[name].dtype:
+            raise CheckpointError(
+                f"{source}: {name!r} has dtype {weights[name].dtype}, but the model expects {tensor.dtype}"
+            )
+    for name, tensor in own.items():
         tensor.copy_(weights[name])
 
 
@@ -168,7 +175,8 @@ def load_weights(path: Path | str) -> dict[str, Tensor]:
         if not name.startswith(OPTIMIZER_PREFIX)
     }
     for name, tensor in weights.items():
-        if not tensor.isfinite().all():
+        # PyTorch cannot compare values of float8.
+        if not (tensor if tensor.itemsize > 1 else tensor.float()).isfinite().all():
             raise CheckpointError(
                 f"{file}: {name!r} has values that are not finite: training diverged; use the weights of an "
                 "earlier step, or train again with a lower training.optimizer.learning_rate"

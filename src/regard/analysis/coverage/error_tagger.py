@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from regard.data.reading import MAX_COUNT, ArrayForm
 from regard.types import Float, Int
 
 __all__ = ["ErrorTagger"]
@@ -30,6 +31,8 @@ _MAX_GRADIENT = 1.0
 _SENTENCE_WEIGHT = 0.3  # weight of the loss of sentences; that of words is 1
 _LENGTH_NOISE = 4.0  # words by which the lengths of the sentences of a batch may differ through shuffling
 _MAX_LOGIT = 30.0
+_MIN_SCALE = 1e-6  # added to the standard deviation of a feature, which may be constant
+_MAX_WEIGHT = 1e3  # of a weight in a file: with larger ones, sums in the network could overflow
 _BLOCK = 1 << 14  # words that are standardized together
 _MAX_FEATURE = 8.0  # standard deviations, so that text of another domain does not leave the known range
 
@@ -66,7 +69,7 @@ class ErrorTagger:
         """
         center = features.mean(axis=0, dtype=np.float64)
         # One column at a time, because the table of all may be as large as the memory allows.
-        scale = np.array([column.std(dtype=np.float64) for column in features.T]) + 1e-6
+        scale = np.array([column.std(dtype=np.float64) for column in features.T]) + _MIN_SCALE
         inputs = _standardize(features, center, scale)
         words, sentences = (torch.from_numpy(one.astype(np.float32)) for one in labels)
         generator = np.random.default_rng(seed)
@@ -115,13 +118,19 @@ class ErrorTagger:
         found = {"center": self.center, "scale": self.scale}
         return found | {name: value.numpy() for name, value in self.network.state_dict().items()}
 
+    @staticmethod
+    def array_forms(num_features: int) -> dict[str, ArrayForm]:
+        """Return the forms of `arrays`."""
+        parameters = _Network(num_features).state_dict()
+        return {
+            "center": ("float64", -MAX_COUNT, MAX_COUNT, num_features),
+            "scale": ("float64", _MIN_SCALE, MAX_COUNT, num_features),
+            **{name: ("float32", -_MAX_WEIGHT, _MAX_WEIGHT, *one.shape) for name, one in parameters.items()},
+        }
+
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the tagger with parameters from `arrays`.
-
-        Raises:
-            KeyError, ValueError, RuntimeError: if parameters are missing or have other shapes.
-        """
+        """Return the tagger with parameters from `arrays`, which have the forms of `array_forms`."""
         center, scale = arrays["center"], arrays["scale"]
         network = _Network(len(center))
         weights = {name: torch.from_numpy(value) for name, value in arrays.items() if "." in name}

@@ -74,10 +74,7 @@ class CoverageEvaluation(Result):
 
     def to_data(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        rows = [
-            {key: finite(value) if isinstance(value, float) else value for key, value in row.items()}
-            for row in self.rows()
-        ]
+        rows = [finite(row) for row in self.rows()]
         return {"detector": self.detector, "threshold": self.threshold, "scores": rows}
 
     def rows(self) -> list[dict[str, Any]]:

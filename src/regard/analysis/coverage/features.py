@@ -14,6 +14,7 @@ from regard.data.words import is_reduplication, is_word, normalize_word, word_sh
 from regard.types import Float, Int
 
 __all__ = [
+    "MIN_DEVIATION",
     "NUM_REPETITION_FEATURES",
     "NUM_WORD_FEATURES",
     "LengthModel",
@@ -25,6 +26,8 @@ __all__ = [
     "word_features",
 ]
 
+MIN_DEVIATION = 0.05
+"""Minimum standard deviation of the logarithm of the length."""
 _MAX_NGRAM = 4
 NUM_REPETITION_FEATURES = 10
 _CONTEXT = (-3, -2, -1, 1, 2, 3)
@@ -56,7 +59,7 @@ class LengthModel:
         covariance = float(((source - source.mean()) * (target - target.mean())).mean())
         slope = covariance / variance if variance > 1e-9 else 1.0
         intercept = float(target.mean() - slope * source.mean())
-        return cls(slope, intercept, max(float((target - slope * source - intercept).std()), 0.05))
+        return cls(slope, intercept, max(float((target - slope * source - intercept).std()), MIN_DEVIATION))
 
     def excess(self, pairs: Sequence[WordPair]) -> Float[np.ndarray, "P"]:
         """Return the excess length of each translation over the expected one, in standard deviations."""

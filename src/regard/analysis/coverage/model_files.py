@@ -4,19 +4,20 @@ The directory contains `checker.json`, `checker.safetensors` with its checksum, 
 of stems in the directories `words` and `stems`. No file is unpickled.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from regard.alignment import WordAligner
 from regard.analysis.coverage.base import ERRORS, CoverageError
 from regard.analysis.coverage.error_tagger import ErrorTagger
 from regard.analysis.coverage.evidence import STATISTICS, WordNorms
-from regard.analysis.coverage.features import LengthModel
+from regard.analysis.coverage.features import MIN_DEVIATION, NUM_WORD_FEATURES, LengthModel
 from regard.analysis.coverage.link_model import LinkModel
 from regard.analysis.coverage.logistic import LogisticRegression
 from regard.analysis.coverage.model import TAGGED, CoverageModelConfig, ErrorModel
@@ -24,12 +25,18 @@ from regard.analysis.coverage.posteriors import LinkCounts
 from regard.analysis.coverage.text import WordPair
 from regard.config import configclass, option
 from regard.data.directories import atomic_directory, check_replaceable
+from regard.data.files import format_json
 from regard.data.reading import (
+    MAX_COUNT,
+    ArrayForm,
     Checksums,
     InvalidJsonError,
+    check_arrays,
+    check_range,
     checked_directory,
     checked_file,
     compute_checksums,
+    load_arrays,
     read_json,
     verify_checksums,
 )
@@ -75,7 +82,7 @@ def save_coverage_model(model: ErrorModel, directory: Path | str) -> None:
                 "unrelated": model.unrelated.to_data(),
                 "sha256": compute_checksums(temp_dir, [_ARRAYS_FILE]),
             }
-            text = json.dumps(description, indent=2) + "\n"
+            text = format_json(description, indent=2) + "\n"
             (temp_dir / _MODEL_FILE).write_text(text, encoding="utf-8")
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -99,22 +106,28 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
     # The checksum comes first: a damaged file would fail with an error that does not name it.
     verify_checksums(directory, found.sha256, [_ARRAYS_FILE], _MODEL_FILE)
     aligners = {name: WordAligner.load(checked_directory(directory, name)) for name in _LINKS}
-    arrays = load_file(directory / _ARRAYS_FILE)
-    # Arrays of the wrong size would fail only when a text is checked.
+    arrays = load_arrays(directory / _ARRAYS_FILE)
     try:
-        model = ErrorModel(
-            found.config,
-            _link_model("words", aligners["words"], arrays, None),
-            _link_model("stems", aligners["stems"], arrays, found.config.stem_length),
-            LengthModel(**vars(found.length)),
-            {error: ErrorTagger.from_arrays(_group(arrays, f"tagger.{error}")) for error in TAGGED},
-            LogisticRegression.from_data(**vars(found.repeated_words)),
-            _regressions(found.sentences),
-            LogisticRegression.from_data(**vars(found.unrelated)),
-        )
+        check_arrays(arrays, _array_forms(aligners))
+        words = _link_model("words", aligners["words"], arrays, None)
+        stems = _link_model("stems", aligners["stems"], arrays, found.config.stem_length)
+    except DataError as error:
+        raise DataError(f"{directory / _ARRAYS_FILE}: {error}") from None
+    model = ErrorModel(
+        found.config,
+        words,
+        stems,
+        LengthModel(**vars(found.length)),
+        {error: ErrorTagger.from_arrays(_group(arrays, f"tagger.{error}")) for error in TAGGED},
+        LogisticRegression.from_data(**vars(found.repeated_words)),
+        _regressions(found.sentences),
+        LogisticRegression.from_data(**vars(found.unrelated)),
+    )
+    try:
+        # A regression with the wrong number of weights would fail only when a text is checked.
         model.scores(model.collect([WordPair(("a",), ("a",))], 1))
-    except (KeyError, ValueError, IndexError, RuntimeError):
-        raise DataError(f"{directory}: the classifiers do not fit the aligner or the features") from None
+    except ValueError:
+        raise DataError(f"{path}: the number of weights of a regression is wrong") from None
     return model
 
 
@@ -145,27 +158,40 @@ def _group(arrays: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
+def _array_forms(aligners: Mapping[str, WordAligner]) -> dict[str, ArrayForm]:
+    """Return the forms of the arrays in the file."""
+    columns = len(STATISTICS)
+    forms: dict[str, ArrayForm] = {}
+    for name, aligner in aligners.items():
+        sizes = [len(words) for words in aligner.words]
+        forms[f"{name}.links/keys"] = ("int64", 0, sizes[0] * sizes[1] - 1, None)
+        forms[f"{name}.links/counts"] = ("float64", 0, MAX_COUNT, None)
+        for side, size in zip(_SIDES, sizes, strict=True):
+            forms[f"{name}.{side}/occurrences"] = ("float64", 0, MAX_COUNT, size)
+            forms[f"{name}.{side}/means"] = ("float64", -MAX_COUNT, MAX_COUNT, size, columns)
+            forms[f"{name}.{side}/deviations"] = ("float64", 0, MAX_COUNT, size, columns)
+            forms[f"{name}.{side}/unknown"] = ("float64", -MAX_COUNT, MAX_COUNT, 2, columns)
+    tagger = ErrorTagger.array_forms(2 * NUM_WORD_FEATURES)  # of words and of stems
+    return forms | {f"tagger.{error}/{name}": form for error in TAGGED for name, form in tagger.items()}
+
+
 def _link_model(
     name: str, aligner: WordAligner, arrays: Mapping[str, np.ndarray], stem_length: int | None
 ) -> LinkModel:
     """Return the model of links with a name in the directory.
 
     Raises:
-        KeyError, ValueError: if an array is missing or does not fit the vocabularies.
+        DataError: if the values of an array are not valid together.
     """
-    norms = []
-    for side, words in zip(_SIDES, aligner.words, strict=True):
-        own = _group(arrays, f"{name}.{side}")
-        size, columns = len(words), len(STATISTICS)
-        shapes = {"occurrences": (size,), "means": (size, columns), "deviations": (size, columns)}
-        if any(own[key].shape != shape for key, shape in {**shapes, "unknown": (2, columns)}.items()):
-            raise ValueError(name)
-        norms.append(WordNorms(**own))
+    source, target = (WordNorms(**_group(arrays, f"{name}.{side}")) for side in _SIDES)
+    for side, norms in zip(_SIDES, (source, target), strict=True):
+        # The second row contains deviations.
+        check_range(f"{name}.{side}/unknown", norms.unknown[1], 0, MAX_COUNT)
     links = _group(arrays, f"{name}.links")
-    if links["keys"].shape != links["counts"].shape:
-        raise ValueError("links")
-    counts = LinkCounts(links["keys"], links["counts"], (norms[0].occurrences, norms[1].occurrences))
-    return LinkModel(aligner, counts, (norms[0], norms[1]), stem_length)
+    if len(links["keys"]) != len(links["counts"]) or (np.diff(links["keys"]) <= 0).any():
+        raise DataError(f"{name}.links/keys: not in ascending order, or as many as counts")
+    counts = LinkCounts(**links, occurrences=(source.occurrences, target.occurrences))
+    return LinkModel(aligner, counts, (source, target), stem_length)
 
 
 def _regressions(found: "_Regressions") -> dict[CoverageError, LogisticRegression]:
@@ -173,12 +199,15 @@ def _regressions(found: "_Regressions") -> dict[CoverageError, LogisticRegressio
     return {error: LogisticRegression.from_data(**vars(getattr(found, error))) for error in ERRORS}
 
 
+_Weight = Annotated[float, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
+
+
 @configclass
 class _Regression:
     """A logistic regression in `checker.json`."""
 
-    weights: list[float] = option(help="Weights.")
-    bias: float = option(help="Intercept.")
+    weights: list[_Weight] = option(help="Weights.")
+    bias: _Weight = option(help="Intercept.")
 
 
 @configclass
@@ -194,9 +223,9 @@ class _Regressions:
 class _Length:
     """The length model in `checker.json`."""
 
-    slope: float = option(help="Slope.")
-    intercept: float = option(help="Intercept.")
-    deviation: float = option(help="Standard deviation.", gt=0)
+    slope: _Weight = option(help="Slope.")
+    intercept: _Weight = option(help="Intercept.")
+    deviation: _Weight = option(help="Standard deviation.", ge=MIN_DEVIATION)
 
 
 @configclass

@@ -22,7 +22,7 @@ from regard.data.words import word_spans
 from regard.errors import DataError, UsageError
 from regard.plotting.analyses import check_chart, plot_sentence_probabilities
 from regard.plotting.figure import Figure
-from regard.results import Result, finite
+from regard.results import Result
 from regard.types import Float
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class CheckedSentence:
             "translation": self.translation,
             "source_words": [list(span) for span in self.source_words],
             "target_words": [list(span) for span in self.target_words],
-            "probabilities": {error: finite(value) for error, value in self.probabilities.items()},
+            "probabilities": dict(self.probabilities),
             **{name: np.round(getattr(self, name), 4).tolist() for name in WORD_KEYS.values()},
             "note": self.note,
         }

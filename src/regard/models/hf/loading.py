@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from regard.data.hf import (
@@ -18,7 +17,7 @@ from regard.data.hf import (
     read_hf_config,
     weight_files,
 )
-from regard.data.reading import checked_file
+from regard.data.reading import checked_file, open_safetensors
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError
@@ -224,10 +223,8 @@ def _check_sizes(transformers: Any, kind: str, config: Any, directory: Path, fil
 def _shapes(file: Path) -> list[tuple[int, ...]]:
     """Return the shapes of the tensors in a weight file, read from its header."""
     try:
-        with safe_open(checked_file(file.parent, file.name), framework="pt") as opened:
+        with open_safetensors(checked_file(file.parent, file.name), "pt") as opened:
             return [tuple(opened.get_slice(name).get_shape()) for name in opened.keys()]
-    except (OSError, SafetensorError, ValueError, TypeError) as error:
-        raise CheckpointError(f"{file}: truncated or not a safetensors file: {error}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
 
