@@ -5,10 +5,11 @@ data of frequent words is close together in memory. When a trained aligner is ap
 occur in training are `UNKNOWN`.
 """
 
+import logging
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from regard.data.dataset import PreparedData
 
 __all__ = ["UNKNOWN", "Corpus", "Text", "TextLayout", "WordList", "split_joined"]
+
+_log = logging.getLogger(__name__)
 
 UNKNOWN = -1
 """The number that stands for all words that do not occur in the training text."""
@@ -167,6 +170,29 @@ class Corpus:
         """Return the selected pairs in the given order, without copying tokens."""
         sides = self.source, self.target
         return Corpus(*(Text(t.words, t.tokens, t.starts[chosen], t.lengths[chosen]) for t in sides))
+
+    def without_long_pairs(self, max_length: int) -> "Corpus":
+        """Return the corpus with empty pairs instead of those with a side of more than `max_length` words.
+
+        The time and memory of aligners grow faster than the length. The first call logs a warning with the
+        number of these pairs; further calls return the same object, as `swapped` does.
+        """
+        if max_length not in self._shortened:
+            sides = self.source, self.target
+            short = np.maximum(*(side.lengths for side in sides)) <= max_length
+            texts = (replace(side, lengths=np.where(short, side.lengths, np.int32(0))) for side in sides)
+            self._shortened[max_length] = self if short.all() else Corpus(*texts)
+            if not short.all():
+                _log.warning(
+                    "%d of %d pairs have a side of more than %d words; they are not aligned and get no links. "
+                    "Split them into sentences.",
+                    *(len(short) - int(short.sum()), len(short), max_length),
+                )
+        return self._shortened[max_length]
+
+    @cached_property
+    def _shortened(self) -> dict[int, "Corpus"]:
+        return {}
 
     @classmethod
     def from_tokens(

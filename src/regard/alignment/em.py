@@ -346,7 +346,7 @@ class EMTrainer:
         """
         for number in range(1, iterations + 1):
             sums = self._step(expect or self._model.expect, alpha)
-            metrics = {"null": sums[1] / self._words, **self._model.metrics()}
+            metrics = {"null": sums[1] / max(1, self._words), **self._model.metrics()}
             stats = IterationStats(stage, number, iterations, float(sums[0]), self._words, metrics)
             self._setting.report(stats)
             yield number, sums

@@ -15,6 +15,7 @@ from regard.alignment.word_aligner import (
     DEFAULT_ALIGNER,
     AlignerConfig,
     default_config,
+    max_length,
     train_direction,
 )
 
@@ -75,11 +76,17 @@ def align_fertilities(
         config: The aligner. Default: None, the default aligner.
 
     Returns:
-        The result of `count_fertilities` for each text.
+        The result of `count_fertilities` for each text, 0 in pairs that are too long; see `max_length`.
     """
     chosen = default_config(DEFAULT_ALIGNER) if config is None else config
     aligner = train_direction(corpora[0], chosen, setting)
-    return [count_fertilities(corpus, aligner.align(corpus, setting.num_threads)) for corpus in corpora]
+    counts = []
+    for corpus in corpora:
+        short = corpus.without_long_pairs(max_length(chosen.kind))
+        aligned = np.repeat(short.source.lengths == corpus.source.lengths, corpus.source.lengths)
+        counts.append(np.zeros(len(aligned), dtype=np.int64))
+        counts[-1][aligned] = count_fertilities(short, aligner.align(short, setting.num_threads))
+    return counts
 
 
 def guided_fertilities(

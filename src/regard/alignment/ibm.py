@@ -173,7 +173,8 @@ def fit_tension(
         null: The sum of the posteriors of the null word; these words have no distance.
         sizes: The result of `length_counts` for the whole text.
     """
-    words = float((sizes[1] * sizes[2]).sum())
+    # A text of empty pairs has no words.
+    words = max(1.0, float((sizes[1] * sizes[2]).sum()))
     linked = 1 - null / words
     for _ in range(TENSION_STEPS):
         gradient = feature / words - linked * expected_distance(*sizes, tension) / words

@@ -42,11 +42,13 @@ __all__ = [
     "ALIGNER_CLASSES",
     "DEFAULT_ALIGNER",
     "DIRECTIONS",
+    "MAX_LENGTH",
     "TRAINERS",
     "AlignerConfig",
     "WordAligner",
     "aligner_kinds",
     "default_config",
+    "max_length",
     "train_both",
     "train_direction",
 ]
@@ -77,6 +79,17 @@ ALIGNER_CLASSES: dict[str, type[DirectionAligner]] = {
 """The aligner classes by their names in files."""
 
 
+MAX_LENGTH = 1_000
+"""Maximum number of words of a side of a pair; longer pairs are not aligned."""
+_MAX_LENGTHS = {"ibm3": 500, "ibm4": 200}
+"""The same for models whose hill climbing compares O(n^2) alignments in each step, Model 4 in time O(n)."""
+
+
+def max_length(kind: str) -> int:
+    """Return the maximum number of words of a side of a pair that a kind of aligner aligns."""
+    return _MAX_LENGTHS.get(kind, MAX_LENGTH)
+
+
 def aligner_kinds() -> tuple[str, ...]:
     """Return the values of `kind` in a configuration."""
     # `kind` is a literal type with a single value.
@@ -93,8 +106,11 @@ def default_config(kind: str) -> AlignerConfig:
 
 
 def train_direction(corpus: Corpus, config: AlignerConfig, setting: TrainingSetup) -> DirectionAligner:
-    """Train an aligner that links the target words of a corpus to its source words."""
-    return TRAINERS[type(config)](corpus, config, setting)
+    """Train an aligner that links the target words of a corpus to its source words.
+
+    It is not trained on pairs with more words than `max_length`.
+    """
+    return TRAINERS[type(config)](corpus.without_long_pairs(max_length(config.kind)), config, setting)
 
 
 @dataclass(frozen=True)
@@ -113,17 +129,23 @@ class WordAligner:
     backward: DirectionAligner | None
     lowercase: bool = False
 
+    def alignable(self, corpus: Corpus) -> Corpus:
+        """Return the corpus with empty pairs instead of those that are too long; see `max_length`."""
+        kinds = (aligner.kind for aligner in (self.forward, self.backward) if aligner is not None)
+        return corpus.without_long_pairs(min(map(max_length, kinds)))
+
     def align(self, corpus: Corpus, method: Method = "grow-diag-final-and", threads: int = 0) -> LinkTable:
         """Align the pairs of a corpus.
 
         Args:
-            corpus: Pairs, numbered by `words`.
+            corpus: Pairs, numbered by `words`. A pair with more words than `max_length` gets no links.
             method: The symmetrization method.
             threads: Number of threads; 0 means all processors. It does not affect the links.
 
         Raises:
             DataError: if the method needs a direction that was not trained.
         """
+        corpus = self.alignable(corpus)
         directions = []
         for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
             if method in DIRECTIONS and method != name:
@@ -144,11 +166,17 @@ class WordAligner:
             threads: Number of threads.
 
         Yields:
-            For each pair, float32 [T, S].
+            For each pair, float32 [T, S]: zeros if it has more words than `max_length`.
 
         Raises:
             DataError: if the method needs a direction that was not trained.
         """
+        shapes = zip(corpus.target.lengths.tolist(), corpus.source.lengths.tolist(), strict=True)
+        short = self.alignable(corpus)
+        for shape, links in zip(shapes, self._posteriors(short, method, threads), strict=True):
+            yield links if links.shape == shape else np.zeros(shape, dtype=np.float32)
+
+    def _posteriors(self, corpus: Corpus, method: Method, threads: int) -> Iterator[np.ndarray]:
         if method == "backward":
             yield from (
                 links.T for links in self._direction("backward").posteriors(corpus.swapped(), threads)
@@ -350,13 +378,14 @@ def train_both(
     """Train an aligner in one or both directions.
 
     Args:
-        corpus: The pairs.
+        corpus: The pairs. Those with more words than `max_length` are left out.
         config: The configuration of the aligner.
         setting: Threads, seed and processes.
         lowercase: Whether the words of the corpus are lowercased; saved with the aligner.
         directions: The directions to train.
         report: Function called with the direction and the results of each pass, instead of `setting.report`.
     """
+    corpus = corpus.without_long_pairs(max_length(config.kind))
     aligners: dict[str, DirectionAligner | None] = dict.fromkeys(DIRECTIONS)
     for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
         if name in directions:

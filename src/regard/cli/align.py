@@ -167,7 +167,8 @@ class LinkOutput:
     def write(self, file: Output, aligner: "WordAligner", corpus: "Corpus", num_threads: int) -> None:
         """Align a text and write one line of links or of posterior probabilities per pair."""
         if self.posteriors:
-            for links in aligner.posteriors(corpus, self.method(), num_threads):
+            # A pair that is too long is empty here, which avoids a large matrix of zeros.
+            for links in aligner.posteriors(aligner.alignable(corpus), self.method(), num_threads):
                 _write_posteriors(file, links, self.min_posterior)
         else:
             for line in aligner.align(corpus, self.method(), num_threads).lines():

@@ -1,0 +1,93 @@
+"""Pairs above the maximum length are not aligned, with one warning."""
+
+import logging
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import regard
+from regard.alignment import Corpus, TrainingSetup, train_both
+from regard.alignment.fertility import align_fertilities
+from regard.alignment.word_aligner import MAX_LENGTH, aligner_kinds, default_config, max_length
+from regard.cli.main import app
+
+PAIRS = [(["a", "b"], ["x", "y"]), (["b", "a"], ["y", "x"]), (["a"], ["x"]), (["b"], ["y"])] * 5
+SETUP = TrainingSetup(num_threads=1)
+
+
+def with_long_pairs(length: int) -> Corpus:
+    """Return a text with three pairs of which a side is too long: both, the source, the target."""
+    pairs = [*PAIRS[:3], (["a"] * length, ["x"] * length), *PAIRS[3:], (["a"] * length, ["x"])]
+    return Corpus.from_tokens([*pairs, (["a"], ["x"] * length)])
+
+
+@pytest.mark.parametrize("kind", aligner_kinds())
+def test_long_pairs_get_no_links_and_others_those_of_the_text_without_them(kind, caplog):
+    corpus, plain = with_long_pairs(max_length(kind) + 1), Corpus.from_tokens(PAIRS)
+    config = default_config(kind)
+    with caplog.at_level(logging.WARNING):
+        aligner = train_both(corpus, config, SETUP)
+        links = list(aligner.align(corpus, threads=1))
+        posteriors = list(aligner.posteriors(corpus, threads=1))
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"3 of 23 pairs have a side of more than {max_length(kind)} words")
+    long = [3, 21, 22]
+    assert all(links[row] == frozenset() for row in long)
+    assert [posteriors[row].shape for row in long] == [
+        (int(corpus.target.lengths[row]), int(corpus.source.lengths[row])) for row in long
+    ]
+    assert not any(posteriors[row].any() for row in long)
+    others = [row for row in range(23) if row not in long]
+    if kind != "bayes":  # its samples depend on the number of pairs
+        reference = train_both(plain, config, SETUP)
+        assert [links[row] for row in others] == list(reference.align(plain, threads=1))
+        for row, expected in zip(others, reference.posteriors(plain, threads=1), strict=True):
+            np.testing.assert_allclose(posteriors[row], expected, atol=1e-6)
+    assert links[0] == {(0, 0), (1, 1)}
+
+
+def test_pairs_of_the_maximum_length_are_aligned(caplog):
+    words = [f"w{i}" for i in range(MAX_LENGTH)]
+    corpus = Corpus.from_tokens([(words, words), *(([word], [word]) for word in words)])
+    links = list(train_both(corpus, default_config("ibm1"), SETUP).align(corpus, threads=1))
+    assert links[0] == {(i, i) for i in range(MAX_LENGTH)}
+    assert not caplog.records
+
+
+def test_fertilities_of_long_pairs_are_zero(caplog):
+    corpus = with_long_pairs(MAX_LENGTH + 1)
+    (counts,) = align_fertilities([corpus], SETUP, default_config("hmm"))
+    by_pair = np.split(counts, corpus.source.offsets[1:-1])
+    assert by_pair[0].tolist() == [1, 1]
+    assert not any(by_pair[row].any() for row in (3, 21, 22))
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("option", [[], ["--posteriors"], ["--model", "ibm4"], ["--symmetrize", "forward"]])
+def test_command_writes_an_empty_line_for_a_long_pair(tmp_path, option):
+    source, target, out = (tmp_path / name for name in ("source", "target", "links"))
+    source.write_text("a b\n" * 20 + "a " * 50_000 + "\na b\n")
+    target.write_text("x y\n" * 20 + "x " * 50_000 + "\nx y\n")
+    run = CliRunner().invoke(app, ["align", str(source), str(target), "-o", str(out), *option])
+    assert run.exit_code == 0
+    lines = out.read_text().split("\n")
+    assert lines[20] == "" and lines[0] == lines[21] != ""
+
+
+def test_text_of_long_pairs_only_has_no_links(tmp_path):
+    for kind in aligner_kinds():
+        corpus = Corpus.from_tokens([(["a"] * 2500, ["x"] * 2500)])
+        assert list(train_both(corpus, default_config(kind), SETUP).align(corpus)) == [frozenset()]
+
+
+def test_python_interface_aligns_the_other_pairs():
+    sources, targets = (
+        [" ".join(pair[side]) for pair in PAIRS] + [f"{word} " * 3000] for side, word in enumerate("ax")
+    )
+    aligner = regard.Aligner.train(sources, targets)
+    links = aligner.align(sources, targets)
+    assert links[-1].shape == (0, 2) and links[0].tolist() == [[0, 0], [1, 1]]
+    posteriors = aligner.posteriors(sources[-2:], targets[-2:])
+    assert posteriors[0].any()
+    assert posteriors[1].shape == (3000, 3000) and not posteriors[1].any()
