@@ -141,10 +141,42 @@ def test_wrong_texts_are_refused(tmp_path, model) -> None:
         regard.check(["a"], ["a"], training=(["a", "b"], ["a", "b"]))
     with pytest.raises(UsageError, match="either checker or training, not both"):
         regard.check(["a"], ["a"], checker=model, training=(["a"], ["b"]))
-    with pytest.raises(DataError, match=r"line 2 has 2,001 words, more than the maximum of 2,000"):
-        regard.check(["a", "a " * 2001], ["a", "a"], "length")
     with pytest.raises(DataError, match=r"checker\.json"):
         regard.check(["a"], ["a"], checker=tmp_path)
+
+
+@pytest.mark.parametrize("detector", ["combined", "alignment", "length", "repetition"])
+def test_long_pairs_are_not_checked_and_have_a_note(model, damaged, detector) -> None:
+    sources, translations = damaged.sources[:30], damaged.translations[:30]
+    expected = regard.check(sources, translations, detector, checker=model, num_threads=1)
+    long = "ein Hund " * 600
+    found = regard.check(
+        [sources[0], long, *sources[1:], long, sources[0]],
+        [translations[0], long, *translations[1:], translations[0], long],
+        detector,
+        checker=model,
+        num_threads=1,
+    )
+    others = [one for one in found.sentences if one.note != "too_long"]
+    assert [one.line for one in found.sentences if one.note == "too_long"] == [2, 32, 33]
+    for one, other in zip(others, expected.sentences, strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+    for one in (found.sentences[i] for i in (1, 31, 32)):
+        assert set(one.probabilities.values()) == {0.0}
+        for words, spans in ((one.omitted, one.source_words), (one.added, one.target_words)):
+            assert not words.any() and len(words) in (0, len(spans))
+    assert found.notes[0].startswith("lines 2, 32, 33: a side has more than 1,000 words")
+
+
+def test_long_training_pairs_are_ignored_with_one_warning(caplog, monkeypatch) -> None:
+    train_quickly(monkeypatch, 300)
+    sources, translations = ([*side, "ein Hund " * 600, "ein Hund " * 600] for side in phrases(120, 1))
+    config = CoverageModelConfig(aligner="ibm1", num_splits=1)
+    with caplog.at_level("WARNING"):
+        trained = regard.CoverageModel.train(sources, translations, config, num_threads=1)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("2 of 122 training pairs have a side of more than 1000 words")
+    assert regard.check(sources[-1:], translations[-1:], checker=trained).sentences[0].note == "too_long"
 
 
 def test_result_is_a_table_and_json(model, damaged) -> None:

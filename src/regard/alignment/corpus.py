@@ -184,8 +184,8 @@ class Corpus:
             self._shortened[max_length] = self if short.all() else Corpus(*texts)
             if not short.all():
                 _log.warning(
-                    "%d of %d pairs have a side of more than %d words; they are not aligned and get no links. "
-                    "Split them into sentences.",
+                    "%d of %d pairs have a side of more than %d words; they are not aligned and get no "
+                    "links. Split them into sentences.",
                     *(len(short) - int(short.sum()), len(short), max_length),
                 )
         return self._shortened[max_length]

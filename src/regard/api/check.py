@@ -5,7 +5,6 @@ print(check.summary())
 check.worst(3)  # the sentences with the highest probabilities
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
@@ -18,7 +17,7 @@ from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
 from regard.analysis.coverage.text import WordPair, split_pairs
 from regard.api.arguments import TextSource, read_parallel
 from regard.api.loading import load_translator
-from regard.errors import DataError, UsageError
+from regard.errors import UsageError
 from regard.generation.base import BaseTranslator
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ __all__ = ["CoverageModel", "check"]
 
 TranslatorSource: TypeAlias = "BaseTranslator | Model | Path | str"
 """A translator, a model, or a model directory."""
-_MAX_WORDS = 2_000
-"""Maximum number of words of a sentence: evidence needs memory for each pair of words."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class CoverageModel:
                 sentence pairs.
         """
         names = "training sources", "training translations"
-        pairs = _split(*read_parallel(sources, translations, names))
+        pairs = split_pairs(*read_parallel(sources, translations, names))
         return cls(ErrorModel.train(pairs, config, num_threads), num_threads)
 
     @classmethod
@@ -102,7 +99,8 @@ def check(
 
     Args:
         sources: The source lines, or a file.
-        translations: Their translations, or a file.
+        translations: Their translations, or a file. A pair with a side of more than 1,000 words is not
+            checked, and has a note.
         detector: Name of the detector. `length` and `repetition` need no model.
         checker: A coverage model, or its directory.
         training: Sources and translations of good text on which a coverage model is trained, if `checker` is
@@ -113,12 +111,11 @@ def check(
         num_threads: Number of threads of the word aligner. 0 uses all processors.
 
     Raises:
-        DataError: if a file cannot be read, the numbers of lines differ, or a sentence has more than 2,000
-            words.
+        DataError: if a file cannot be read, or the numbers of lines differ.
         UsageError: if there is no such detector, or an input that it needs is missing; names the remedy.
     """
     lines = read_parallel(sources, translations, ("sources", "translations"))
-    pairs = _split(*lines)
+    pairs = split_pairs(*lines)
     if checker is not None and training is not None:
         raise UsageError("give either checker or training, not both")
     inputs = DetectionInput(
@@ -134,7 +131,8 @@ def check(
     elif training is not None:
         checker = CoverageModel.train(*training, num_threads=num_threads)
     trained = None if checker is None else checker.model
-    scores = build_detector(detector, replace(inputs, model=trained)).detect(pairs)
+    usable = [WordPair((), ()) if pair.is_too_long else pair for pair in pairs]
+    scores = build_detector(detector, replace(inputs, model=trained)).detect(usable)
     sentences = []
     for line, (pair, source, translation, own) in enumerate(zip(pairs, *lines, scores, strict=True), 1):
         note = find_note(pair, trained)
@@ -148,20 +146,3 @@ def _load_translator(given: "TranslatorSource | None") -> BaseTranslator | None:
     if isinstance(given, Path | str):
         return load_translator([Path(given)])
     return given if given is None or isinstance(given, BaseTranslator) else given.translator
-
-
-def _split(sources: Sequence[str], translations: Sequence[str]) -> list[WordPair]:
-    """Return the words of each pair of lines.
-
-    Raises:
-        DataError: if a sentence has too many words; names the line.
-    """
-    pairs = split_pairs(sources, translations)
-    for line, pair in enumerate(pairs, 1):
-        longest = max(len(pair.source), len(pair.target))
-        if longest > _MAX_WORDS:
-            raise DataError(
-                f"line {line} has {longest:,} words, more than the maximum of {_MAX_WORDS:,}: split it into "
-                "sentences"
-            )
-    return pairs

@@ -44,7 +44,7 @@ from regard.analysis.coverage.features import (
 )
 from regard.analysis.coverage.link_model import Evidence, LinkModel
 from regard.analysis.coverage.logistic import LogisticRegression
-from regard.analysis.coverage.text import WordPair
+from regard.analysis.coverage.text import WordPair, training_pairs
 from regard.config import configclass, option
 from regard.data.links import Links
 from regard.errors import DataError
@@ -157,7 +157,7 @@ class ErrorModel:
         """Train a model on good translations.
 
         Args:
-            pairs: The translations. Pairs with an empty side are ignored.
+            pairs: The translations. Pairs with an empty side, and those that are too long, are ignored.
             config: The settings.
             num_threads: Number of threads of the aligner; 0 uses all processors. It has no effect on the
                 result.
@@ -166,7 +166,7 @@ class ErrorModel:
             DataError: if there are fewer than 100 pairs.
         """
         config = config or CoverageModelConfig()
-        usable = [pair for pair in pairs if pair.source and pair.target]
+        usable = training_pairs(pairs)
         if len(usable) < _MIN_PAIRS:
             raise DataError(
                 f"the training text has {len(usable)} sentence pairs; at least {_MIN_PAIRS} are needed, and "

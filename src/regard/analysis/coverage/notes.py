@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from regard.alignment.corpus import UNKNOWN, WordList
+from regard.alignment.word_aligner import MAX_LENGTH
 from regard.analysis.coverage.base import CoverageError, PairScores, SentenceError
 from regard.analysis.coverage.text import WordPair
 from regard.data.words import is_alphabetic, normalize_word
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTES", "Note", "apply_note", "find_note"]
 
-Note = Literal["empty_source", "empty_translation", "copied", "unknown_source", "unknown_translation"]
+Note = Literal[
+    "too_long", "empty_source", "empty_translation", "copied", "unknown_source", "unknown_translation"
+]
 NOTES: Mapping[Note, str] = {
+    "too_long": f"a side has more than {MAX_LENGTH:,} words, so the pair is not checked: split it into "
+    "sentences",
     "empty_source": "the source is empty",
     "empty_translation": "the translation is empty",
     "copied": "the translation is a copy of the source, probably untranslated",
@@ -48,6 +53,8 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
         pair: The words.
         model: The model of good translations, whose vocabulary shows words of another language.
     """
+    if pair.is_too_long:
+        return "too_long"
     if not pair.target:
         return "empty_translation" if pair.source else None
     if not pair.source:
@@ -81,8 +88,13 @@ def apply_note(note: Note | None, pair: WordPair, scores: PairScores) -> PairSco
     """Return the scores of a pair with the probabilities that its note implies.
 
     An empty translation omits everything, a copied source is untranslated, and a sentence in another language
-    is unrelated to the other sentence.
+    is unrelated to the other sentence. A pair that is too long has no probable error.
     """
+    if note == "too_long":
+        sizes = {error: len(pair.source if error == "omission" else pair.target) for error in scores.words}
+        return PairScores(
+            dict.fromkeys(scores.sentence, 0.0), {error: np.zeros(size) for error, size in sizes.items()}
+        )
     least: dict[SentenceError, float] = {}
     if note == "empty_translation":
         least = {"omission": 1.0}

@@ -1,13 +1,17 @@
 """Sentence pairs as words, which every detector of coverage errors reads."""
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
+from regard.alignment.word_aligner import MAX_LENGTH
 from regard.data.words import fold_word, is_unspaced, is_word, split_line, word_spans
 
-__all__ = ["SideText", "WordPair", "blocks", "split_pairs"]
+__all__ = ["SideText", "WordPair", "blocks", "split_pairs", "training_pairs"]
+
+_log = logging.getLogger(__name__)
 
 _CLOSING = frozenset(".,;:!?)]}»”…%。、，；：！？）」』।॥؟،؛۔")
 _OPENING = frozenset("([{«„“¿¡（「『")
@@ -35,6 +39,11 @@ class WordPair:
     def folded(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The words of both sides without differences of case and encoding, which alignment ignores."""
         return tuple(map(fold_word, self.source)), tuple(map(fold_word, self.target))
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether a side has more words than an aligner aligns: evidence needs memory for each cell."""
+        return max(len(self.source), len(self.target)) > MAX_LENGTH
 
     def swapped(self) -> "WordPair":
         """Return the pair in the other direction."""
@@ -130,6 +139,17 @@ class SideText:
 def split_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[WordPair]:
     """Return the words of each pair of lines."""
     return [WordPair(split_line(s), split_line(t), (s, t)) for s, t in zip(sources, targets, strict=True)]
+
+
+def training_pairs(pairs: Sequence[WordPair]) -> list[WordPair]:
+    """Return the pairs with words on both sides, without those that are too long, which a warning counts."""
+    if num_long := sum(pair.is_too_long for pair in pairs):
+        _log.warning(
+            "%d of %d training pairs have a side of more than %d words; they are ignored. Split them into "
+            "sentences.",
+            *(num_long, len(pairs), MAX_LENGTH),
+        )
+    return [pair for pair in pairs if pair.source and pair.target and not pair.is_too_long]
 
 
 def blocks(pairs: Sequence[WordPair]) -> Iterator[Sequence[WordPair]]:
