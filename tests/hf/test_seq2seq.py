@@ -21,7 +21,7 @@ from regard.data.batch import Batch
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
-from regard.data.vocabulary import BOS, EOS, PAD
+from regard.data.vocabulary import BOS, EOS, PAD, UNK
 from regard.errors import ConfigError, UsageError
 from regard.experiment import LoadedModel, load_model
 from regard.generation.beam import beam_search
@@ -319,6 +319,17 @@ def test_decoded_text_equals_transformers(name: str, model_dir: ModelDir) -> Non
         words = [i for i in ids if i not in special or i == tokenizer.unk_token_id]
         assert side.tokenizer.decode(side.tokenize(line)) == tokenizer.decode(words).strip()
         assert [side.tokenizer.library_ids[i] for i in side.encode(line)] == words
+
+
+@whole
+def test_special_symbols_in_text_are_text_or_unknown(name: str, model_dir: ModelDir) -> None:
+    text = loaded(model_dir(name)).text
+    for side in (text.source, text.target):
+        hf = side.tokenizer._hf
+        for symbol in {*hf.all_special_tokens, *getattr(hf, "lang_code_to_token", {}).values()}:
+            ids = side.encode(f"die {symbol} Katze")
+            assert not {PAD, BOS, EOS}.intersection(ids)
+            assert symbol in side.decode(ids) or UNK in ids
 
 
 @pytest.mark.parametrize(("name", "german"), [("mbart", "de_DE"), ("nllb", "deu_Latn"), ("m2m100", "de")])

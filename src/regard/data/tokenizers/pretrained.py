@@ -16,7 +16,7 @@ from regard.config import configclass, option
 from regard.data.hf import load_hf_tokenizer, pack_tokenizer, tokenizer_files, unpack_tokenizer
 from regard.data.reading import read_bytes
 from regard.data.tokenizers.base import Tokenizer, register_tokenizer
-from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
+from regard.data.vocabulary import EOS, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.data.whitespace import ASCII_WHITESPACE, normalize_whitespace
 from regard.errors import DataError, UsageError
 
@@ -174,10 +174,10 @@ class PretrainedTokenizer(Tokenizer):
         """Return the ids of language codes that are not in the library's vocabulary (M2M-100)."""
         return dict(getattr(self._hf, "lang_token_to_id", {}))
 
-    def _encoded(self, text: str, specials: bool) -> list[int]:
-        if self.side == "source":
-            return list(self._hf(text, add_special_tokens=specials, verbose=False)["input_ids"])
-        return list(self._hf(text_target=text, add_special_tokens=specials, verbose=False)["input_ids"])
+    def _encoded(self, text: str, specials: bool, split_specials: bool = False) -> list[int]:
+        options = {"add_special_tokens": specials, "split_special_tokens": split_specials, "verbose": False}
+        name = "text" if self.side == "source" else "text_target"
+        return list(self._hf(**{name: text}, **options)["input_ids"])
 
     def _special_ids_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ids before and after a line, including those of the prefix."""
@@ -212,7 +212,9 @@ class PretrainedTokenizer(Tokenizer):
         line = normalize_whitespace(line)
         if self._has_target_vocabulary:
             return list(self._hf.tokenize(line)) if line else []
-        return [self._names[number] for number in self._encoded(line, False)] if line else []
+        tokens = [self._names[number] for number in self._encoded(line, False, True)] if line else []
+        # `</s>` in text is no end symbol. Unigram models have a token for it also when it is split.
+        return [SPECIAL_TOKENS[UNK] if token in self._specials else token for token in tokens]
 
     def encode_inside(self, words: str) -> list[str] | None:
         """Return the tokens of words after other words: byte-level BPE marks the space before a word."""
