@@ -8,6 +8,7 @@ from typing import Any
 from regard.config import to_dict
 from regard.data.directories import atomic_directory, is_empty
 from regard.data.hf import HF_CONFIG, read_hf_config
+from regard.data.paths import check_name
 from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, UsageError
 from regard.experiment import find_model_dir
@@ -41,6 +42,7 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
             configuration, other than dropout, or in their vocabularies and text processing.
     """
     output_dir = Path(output_dir)
+    check_name(output_dir)
     if output_dir.exists() and (not output_dir.is_dir() or not is_empty(output_dir)):
         raise UsageError(f"{output_dir}: the output directory is not empty; choose a new directory")
     files = [file for path in paths for file in _files_to_average(Path(path), last_epochs)]

@@ -197,9 +197,13 @@ def from_dict(cls: type[C], data: Mapping[str, Any], origin: str = "config") -> 
     """
     try:
         # JSON mode of pydantic accepts a list for a tuple even in strict mode, as TOML has lists only.
-        text = json.dumps(data, default=str)
+        text = json.dumps(data, default=str, ensure_ascii=False)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{origin}: {_parse_failure(error)}") from None
+    # A file name that is not valid UTF-8, which TOML cannot contain, has lone surrogates in Python.
+    if invalid := re.search("[\ud800-\udfff]", text):
+        value = text[text.rfind('"', 0, invalid.start()) + 1 : text.find('"', invalid.start())]
+        raise ConfigError(f"{origin}: {value}: not valid UTF-8, as a configuration must be; rename the file")
     try:
         return TypeAdapter(cls).validate_json(text)
     except ValidationError as error:

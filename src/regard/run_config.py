@@ -23,6 +23,7 @@ from regard.config import (
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.files import write_atomic
 from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
+from regard.data.paths import check_name
 from regard.data.reading import checked_file, read_bytes
 from regard.data.text import TextProcessor, TextSide
 from regard.data.tokenizers.base import TOKENIZERS
@@ -165,8 +166,11 @@ def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfi
     # Plugins are imported before validation, which needs the parts that they register.
     load_plugins(listed_plugins(data))
     config = from_dict(RunConfig, data, origin=str(path))
-    prepared = dataclasses.replace(config.data, cache_dir=config.data.cache_dir or f"prepared/{name}")
-    return dataclasses.replace(config, output_dir=config.output_dir or f"runs/{name}", data=prepared)
+    output_dir, cache_dir = config.output_dir or f"runs/{name}", config.data.cache_dir or f"prepared/{name}"
+    for directory in (output_dir, cache_dir):
+        check_name(directory)
+    data_config = dataclasses.replace(config.data, cache_dir=cache_dir)
+    return dataclasses.replace(config, output_dir=output_dir, data=data_config)
 
 
 def listed_plugins(data: Mapping[str, Any]) -> list[str]:
@@ -190,6 +194,7 @@ def load_config(model_dir: Path | str) -> RunConfig:
         CheckpointError: if the directory or its config is missing or unreadable; names the file.
     """
     model_dir = Path(model_dir)
+    check_name(model_dir)
     if not model_dir.is_dir():
         raise CheckpointError(missing_directory_message(model_dir))
     if is_hf_directory(model_dir):

@@ -43,7 +43,7 @@ def flag(command, name: str, value: Path) -> list[str]:
 
 
 def arguments(command, values: dict[str, Path]) -> list[str]:
-    """Return the arguments of a command with these paths, and with any value for what it requires as well."""
+    """Return the arguments of a command with these paths, and with any value for the other required ones."""
     line = []
     for parameter in command.params:
         if parameter.name in values:

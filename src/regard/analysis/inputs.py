@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
-from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, read_pairs
+from regard.data.paths import readable
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
 
@@ -85,8 +85,7 @@ class ParallelText:
         Raises:
             DataError: if a file cannot be read or contains no text, or the numbers of lines differ.
         """
-        files = {"source": str(source), "target": str(reference)}
-        pairs = list(read_pairs(from_dict(CorpusConfig, files)))
+        pairs = list(read_pairs(CorpusConfig(source=str(source), target=str(reference))))
         sources, references = (tuple(pair[side] for pair in pairs) for side in (0, 1))
         return cls(sources, references, str(source), str(reference))
 
@@ -140,7 +139,7 @@ def check_names(names: Sequence[str] | None, defaults: Sequence[str], kind: str 
         UsageError: if the number of names differs from the number of systems, or a name is empty or occurs
             twice.
     """
-    chosen = list(defaults if names is None else names)
+    chosen = [readable(name) for name in (defaults if names is None else names)]
     if len(chosen) != len(defaults):
         raise UsageError(
             f"--names has {len(chosen)} names but there are {len(defaults)} {kind}: "

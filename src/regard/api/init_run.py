@@ -2,9 +2,10 @@
 
 import filecmp
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -144,6 +145,7 @@ def init_run(
         raise UsageError("give either files for validation (--valid) or a number of lines (--num-valid)")
     corpus, files = _check_files(source, target, valid)
     validation = None if valid is None else CorpusConfig(source=str(valid[0]), target=str(valid[1]))
+    model_dir = f"runs/{path.stem}" if output_dir is None else str(output_dir)
     # Without files for validation, the text is split into two new ones.
     _check_output(path, files, split=validation is None)
     text = _text_files(path, corpus) if validation is None else {"train": corpus, "valid": validation}
@@ -156,19 +158,11 @@ def init_run(
         shared = survey.count_shared(num_train)
     _check_size(survey, num_train, held_out, corpus)
     plan, findings = plan_run(survey, num_train), _describe(survey, num_train, held_out)
-    model_dir = f"runs/{path.stem}" if output_dir is None else str(output_dir)
     directories = model_dir, f"prepared/{path.stem}"
-    for name in (*files, path, model_dir):
-        check_name(name)
     content = render_run(plan, _names(text["train"]), _names(text["valid"]), directories, findings)
     from_dict(RunConfig, tomllib.loads(content), origin=str(path))
-    # The same file was written by an earlier call, which may have been killed before it wrote the text.
-    if not overwrite and path.is_file() and path.read_bytes() != content.encode():
-        raise _exists_error(path)
-    if validation is None:
-        _write_split(corpus, text, num_train, (path, content), overwrite)
-    else:
-        write_atomic(path, content.encode())
+    write_text = partial(_write_split, corpus, text, num_train) if validation is None else None
+    _write_run(path, content, write_text, overwrite)
     warnings = _warnings(survey, num_train, held_out, shared, corpus)
     return InitializedRun(path, model_dir, num_train, held_out, survey, plan, findings, warnings)
 
@@ -199,6 +193,7 @@ def _check_files(
     """
     files = [Path(source), Path(target), *map(Path, valid or ())]
     for path in files:
+        check_name(path)
         with open_regular_file(path) as file:
             start = file.read(1 << 13)
         # UTF-16 text without a byte order mark can be valid UTF-8 with zero bytes.
@@ -230,6 +225,7 @@ def _text_dir(path: Path) -> Path:
 
 def _check_output(path: Path, inputs: list[Path], split: bool) -> None:
     """Raise UsageError if the output is an input, a directory, or a device next to which text is written."""
+    check_name(path)
     if path.is_dir():
         raise UsageError(f"{path}: Is a directory; give the name of a file, such as {path / 'run.toml'}")
     if split and is_special_file(path):
@@ -245,36 +241,47 @@ def _default_valid(pairs: int) -> int:
     return min(MAX_VALID_PAIRS, max(MIN_VALID_PAIRS, pairs // VALID_SHARE))
 
 
-def _write_split(
-    corpus: CorpusConfig,
-    text: dict[str, CorpusConfig],
-    num_train: int,
-    output: tuple[Path, str],
-    overwrite: bool,
-) -> None:
-    """Write the first pairs as the training text and the others as the validation text, and the TOML file.
+def _write_run(path: Path, content: str, write_text: Callable[[Path], None] | None, overwrite: bool) -> None:
+    """Write the TOML file and its text, both of which are complete before one replaces an old one.
 
-    Both are complete on the disk before the first one is put in its place.
+    Args:
+        path: The TOML file.
+        content: Its content.
+        write_text: Writes the text into a directory. None if the run has its own files.
+        overwrite: Whether existing files may be replaced.
 
     Raises:
-        UsageError: if the directory of the text exists; see `_check_old_text`.
+        UsageError: if the file exists with another content, or the text exists; see `_check_old_text`.
         DataError: if a file cannot be written. The old ones are then unchanged.
     """
-    pairs: Iterator[tuple[str, str]] = iter(read_pairs(corpus))
-    directory, (path, content) = _text_dir(output[0]), output
+    # The same file was written by an earlier call, which may have been killed before it wrote the text.
+    if not overwrite and path.is_file() and path.read_bytes() != content.encode():
+        raise _exists_error(path)
+    if write_text is None:
+        write_atomic(path, content.encode())
+        return
+    directory = _text_dir(path)
     try:
         with atomic_directory(directory) as new_directory:
-            for split, number in (("train", num_train), ("valid", None)):
-                with ExitStack() as stack:
-                    names = [new_directory / Path(name).name for name in _names(text[split])]
-                    files = [stack.enter_context(open(name, "wb")) for name in names]
-                    for pair in islice(pairs, number):
-                        for file, line in zip(files, pair, strict=True):
-                            file.write(f"{line}\n".encode())
+            write_text(new_directory)
             _check_old_text(directory, new_directory, path.is_file(), overwrite)
             write_atomic(path, content.encode())
     except OSError as error:
         raise DataError(f"{directory}: cannot be written: {error.strerror or error}") from None
+
+
+def _write_split(
+    corpus: CorpusConfig, text: dict[str, CorpusConfig], num_train: int, directory: Path
+) -> None:
+    """Write the first pairs as the training text and the others as the validation text."""
+    pairs: Iterator[tuple[str, str]] = iter(read_pairs(corpus))
+    for split, number in (("train", num_train), ("valid", None)):
+        with ExitStack() as stack:
+            names = [directory / Path(name).name for name in _names(text[split])]
+            files = [stack.enter_context(open(name, "wb")) for name in names]
+            for pair in islice(pairs, number):
+                for file, line in zip(files, pair, strict=True):
+                    file.write(f"{line}\n".encode())
 
 
 def _check_old_text(old: Path, new: Path, continues: bool, overwrite: bool) -> None:

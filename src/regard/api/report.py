@@ -1,5 +1,6 @@
 """The HTML report of one or more systems, `regard.report`, and the page of a check, `check_report`."""
 
+import itertools
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -170,8 +171,9 @@ def report(
             "configuration of the first model"
         )
     whole = _config_text(next(iter(named.values()))) if test == "config" else parallel_text(*test)
-    inputs = [name for model in named.values() for name in getattr(model, "directories", model)]
-    check_outputs([*inputs, *filter(None, (whole.source_path, whole.reference_path))], [path])
+    systems_read = [one if isinstance(one, list) else one.directories for one in named.values()]
+    texts_read = filter(None, (whole.source_path, whole.reference_path))
+    check_outputs([*itertools.chain(*systems_read), *texts_read], [path])
     # The number of gold links is compared with the whole text, before both are cut.
     gold = None if options.gold_links is None else read_gold(options.gold_links, whole)[: options.max_lines]
     pairs = whole.pairs[: options.max_lines]

@@ -41,6 +41,8 @@ def actions(
 
     Example: regard actions train.tsv dev.tsv --output-dir actions
     """
+    from dataclasses import replace
+
     from regard.alignment.base import TrainingSetup
     from regard.alignment.pointer_actions import write_action_tables
     from regard.config import from_dict
@@ -49,10 +51,8 @@ def actions(
     from regard.data.paths import check_outputs
 
     chosen = list(column_numbers(columns))
-    corpora = [
-        from_dict(CorpusConfig, {"tsv": str(table), "columns": chosen}, origin="--columns")
-        for table in tables
-    ]
+    settings = from_dict(CorpusConfig, {"tsv": "table", "columns": chosen}, origin="--columns")
+    corpora = [replace(settings, tsv=str(table)) for table in tables]
     # The new tables are plain text, also those of compressed tables.
     paths = [output_dir / remove_suffix(path.name) for path in tables]
     # All names are checked before the aligner is trained.

@@ -35,6 +35,7 @@ from regard.cli.translate import translate
 from regard.cli.tune import tune_command
 from regard.cli.weights import convert_command, download_command
 from regard.cpu_threads import configure_threads
+from regard.data.paths import readable
 from regard.errors import RegardError
 from regard.plugins import load_plugins
 from regard.version import __version__
@@ -115,6 +116,8 @@ for panel, commands in COMMANDS.items():
 def main() -> None:
     """Run the command line interface. A user error ends with one message and without a traceback."""
     _open_missing_streams()
+    # The encoding of the terminal may lack letters of the text.
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     configure_threads()  # torch reads the environment variables for threads only when it is imported
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     try:
@@ -122,7 +125,7 @@ def main() -> None:
     except RegardError as error:
         # Results from before the error must appear before its message.
         sys.stdout.flush()
-        print(f"regard: {error}", file=sys.stderr)
+        _report(str(error))
         sys.exit(error.exit_status)
     except BrokenPipeError:
         # The reader of the pipe has exited (`| head`). This is not an error, so print no message.
@@ -131,11 +134,20 @@ def main() -> None:
     except OSError as error:
         # An error without a file name comes from printing, for example when stdout is on a full disk.
         _discard_output()
-        print(f"regard: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
+        _report(f"{error.filename or 'standard output'}: {error.strerror or error}")
         sys.exit(1)
     except KeyboardInterrupt:
         # Shells report a process that SIGINT (2) ended with status 128 + 2.
         sys.exit(130)
+
+
+def _report(message: str) -> None:
+    """Print the message of an error to stderr."""
+    for argument in sys.argv:
+        # A line feed in a file name would look like the end of the message.
+        name = argument.partition("=")[2] if argument.startswith("--") and "=" in argument else argument
+        message = message.replace(name, name.replace("\n", r"\n")) if "\n" in name else message
+    print(readable(f"regard: {message}"), file=sys.stderr)
 
 
 def _discard_output() -> None:

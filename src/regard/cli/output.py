@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from regard.data.files import format_json, open_atomic, write_atomic
+from regard.data.paths import readable
 from regard.errors import DataError
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def print_message(message: str) -> None:
     from rich.console import Console
 
     # A message must not change: rich would wrap it, color its numbers and interpret its brackets.
-    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(message)
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(readable(message))
 
 
 def open_page(path: Path) -> None:

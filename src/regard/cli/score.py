@@ -97,7 +97,6 @@ def score(
     """
     from regard.api.loading import load_translator
     from regard.api.translations import Scores
-    from regard.config import from_dict
     from regard.data.corpus import CorpusConfig, read_pairs
     from regard.results import SCHEMA_VERSION
     from regard.training.device import set_num_threads
@@ -111,7 +110,7 @@ def score(
     )
     if options.tokenized:
         translator = translator.pretokenized()
-    pairs = read_pairs(from_dict(CorpusConfig, {"source": str(source), "target": str(target)}))
+    pairs = read_pairs(CorpusConfig(source=str(source), target=str(target)))
     totals, sentences = _score(translator, pairs, options)
     shown = f"perplexity {totals.perplexity:.4f}" if totals.num_tokens else "no perplexity"
     num_scored = totals.num_sentences - totals.num_skipped

@@ -24,6 +24,7 @@ from regard.data.files import (
     sync_directory,
     sync_file,
 )
+from regard.data.paths import check_name
 from regard.data.reading import check_link
 from regard.errors import CheckpointError, DataError, UsageError
 
@@ -52,7 +53,9 @@ def directory_lock(directory: Path) -> Iterator[None]:
     Raises:
         CheckpointError: if another process holds the lock, the directory cannot be created, or a link in it
             leads out of it: files would be read and written there.
+        UsageError: if its name is not valid UTF-8.
     """
+    check_name(directory)
     made = [path for path in (directory, *directory.parents) if not path.exists()]
     try:
         descriptor = _lock(directory)

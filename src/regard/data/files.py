@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from regard.data.compression import compress
+from regard.data.paths import readable_json
 from regard.errors import DataError
 
 __all__ = [
@@ -102,12 +103,13 @@ def format_json(content: Any, indent: int | None = None, separators: tuple[str, 
         DataError: if the content has NaN or infinity, which JSON does not have.
     """
     try:
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
     except ValueError:
         raise DataError(
             "a number of the result is NaN or infinite, which JSON cannot represent: the model or the input "
             "is damaged"
         ) from None
+    return readable_json(text)
 
 
 def is_special_file(path: Path) -> bool:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 
 from regard.config import to_dict
 from regard.data.corpus import CorpusConfig, DataConfig
+from regard.data.paths import readable
 from regard.data.reading import InvalidJsonError, checked_file, file_digest, parse_json, read_json
 from regard.data.tokenizers.base import TOKENIZERS
 from regard.errors import DataError
@@ -97,7 +98,7 @@ def describe_inputs(config: DataConfig, previous: dict[str, Any] | None = None) 
         settled = time.time_ns() - state.st_mtime_ns > TIMESTAMP_MARGIN_NS
         found = {
             # Absolute, so that the same file is recognized from another working directory.
-            "path": os.path.abspath(path),
+            "path": readable(os.path.abspath(path)),
             "size": state.st_size,
             "mtime_ns": state.st_mtime_ns if settled else None,
         }

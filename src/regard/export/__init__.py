@@ -16,7 +16,7 @@ from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.data.directories import atomic_directory
-from regard.data.paths import check_outputs
+from regard.data.paths import check_name, check_outputs
 from regard.data.reading import (
     Checksums,
     InvalidJsonError,
@@ -109,6 +109,7 @@ def export_ctranslate2(
             f"--quantization {quantization!r}: unknown quantization; expected one of "
             f"{', '.join(QUANTIZATIONS)}"
         )
+    check_name(output_dir)
     _check_output_dir(output_dir, force)
     check_outputs([model_dir], directories=[output_dir])
     import_ctranslate2()

@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 
 from regard.config import configclass, option
 from regard.data.files import atomic_file
+from regard.data.paths import check_name
 from regard.data.reading import InvalidJsonError, check_array, checked_file, open_safetensors, parse_json
 from regard.errors import CheckpointError, DataError, RegardError
 from regard.types import Tensor
@@ -154,6 +155,7 @@ def _read(path: Path, with_tensors: bool) -> tuple[dict[str, Tensor], dict[str, 
 
 @contextmanager
 def _open(path: Path) -> Iterator[Any]:
+    check_name(path)
     try:
         if not checked_file(path.parent, path.name).exists():
             raise CheckpointError(f"{path}: no such file")
