@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from regard.analysis.coverage.notes import NOTES
 from regard.data.files import format_json
 from regard.data.links import GoldLinks, Links
-from regard.data.paths import readable, readable_json
+from regard.data.paths import readable
 from regard.errors import UsageError
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores, SystemScore
@@ -155,7 +155,6 @@ def script_json(data: Any) -> str:
     # U+2028 and U+2029 are line breaks in older versions of JavaScript, but not in JSON.
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    text = readable_json(text)
     # Another lone surrogate, from text that was cut within a character, cannot be encoded as UTF-8.
     return text.encode("utf-8", "replace").decode("utf-8")
 

@@ -256,7 +256,8 @@ def differing_options(first: Mapping[str, Any], second: Mapping[str, Any]) -> It
     old, new = dict(_leaves(first, "")), dict(_leaves(second, ""))
     for key in old | new:
         if old.get(key) != new.get(key):
-            yield key, *(repr(leaves[key]) if key in leaves else "absent" for leaves in (old, new))
+            values = [repr(leaves[key]) if key in leaves else "absent" for leaves in (old, new)]
+            yield key, values[0], values[1]
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -91,10 +91,11 @@ def apply_note(note: Note | None, pair: WordPair, scores: PairScores) -> PairSco
     is unrelated to the other sentence. A pair that is too long has no probable error.
     """
     if note == "too_long":
-        sizes = {error: len(pair.source if error == "omission" else pair.target) for error in scores.words}
-        return PairScores(
-            dict.fromkeys(scores.sentence, 0.0), {error: np.zeros(size) for error, size in sizes.items()}
-        )
+        zeros: dict[CoverageError, np.ndarray] = {
+            error: np.zeros(len(pair.source if error == "omission" else pair.target))
+            for error in scores.words
+        }
+        return PairScores(dict.fromkeys(scores.sentence, 0.0), zeros)
     least: dict[SentenceError, float] = {}
     if note == "empty_translation":
         least = {"omission": 1.0}
