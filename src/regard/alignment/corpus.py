@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from regard.data.array_files import check_range
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
-from regard.data.reading import check_range
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 

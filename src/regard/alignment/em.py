@@ -30,7 +30,7 @@ from regard.alignment.em_kernels import (
 )
 from regard.config import option
 from regard.cpu_threads import num_available_cpus
-from regard.data.reading import check_array, check_offsets, check_range
+from regard.data.array_files import check_array, check_offsets, check_range
 from regard.errors import DataError
 
 __all__ = [

@@ -25,13 +25,13 @@ from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
 from regard.alignment.ibm4 import IBM4Aligner, IBM4Config, train_ibm4
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
 from regard.config import TaggedUnion, configclass, option
+from regard.data.array_files import load_arrays
 from regard.data.directories import atomic_directory, check_replaceable
 from regard.data.reading import (
     Checksums,
     InvalidJsonError,
     checked_file,
     compute_checksums,
-    load_arrays,
     read_bytes,
     read_json,
     verify_checksums,

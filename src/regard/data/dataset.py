@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.data.array_files import check_offsets
 from regard.data.batch import Batch, BatchConfig, make_batches
 from regard.data.corpus import DataConfig
 from regard.data.fertility import Budget
@@ -29,7 +30,7 @@ from regard.data.manifest import (
 from regard.data.paths import check_outputs
 from regard.data.preprocessing import preprocess
 from regard.data.pretokenization import ProgressCallback
-from regard.data.reading import check_offsets, read_bytes
+from regard.data.reading import read_bytes
 from regard.data.text import TextProcessor
 from regard.data.text_checks import log_unknown_tokens
 from regard.errors import ConfigError, DataError

@@ -15,8 +15,8 @@ import numpy as np
 from safetensors.numpy import save
 
 from regard.alignment import Corpus, WordAligner
+from regard.data.array_files import load_arrays
 from regard.data.links import check_links, read_gold_links
-from regard.data.reading import load_arrays
 from regard.data.whitespace import split_whitespace
 from regard.errors import UsageError
 from regard.experiment import LoadedModel

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from regard.data.array_files import check_array, check_range
 from regard.data.corpus import read_lines
-from regard.data.reading import InvalidJsonError, check_array, check_range, parse_json
+from regard.data.reading import InvalidJsonError, parse_json
 from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 from regard.kernels.compilation import njit

@@ -16,7 +16,7 @@ import numpy as np
 
 from regard.alignment.corpus import Corpus, Text
 from regard.alignment.symmetrize import LinkTable
-from regard.data.reading import check_array, check_offsets, check_range
+from regard.data.array_files import check_array, check_offsets, check_range
 from regard.errors import DataError
 from regard.smt.extraction import (
     PhraseList,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.data.reading import check_array, check_offsets, check_range
+from regard.data.array_files import check_array, check_offsets, check_range
 from regard.errors import DataError
 from regard.kernels.compilation import njit
 from regard.kernels.sorting import search_key

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.array_files import check_range
 from regard.data.corpus import read_lines
 from regard.data.dataset import DatasetSplit, PreparedData
 from regard.data.fertility import (
@@ -31,7 +32,7 @@ from regard.data.fertility import (
     PredictedFertilityConfig,
     parse_fertilities,
 )
-from regard.data.reading import check_range, checked_directory, file_digest
+from regard.data.reading import checked_directory, file_digest
 from regard.data.text import TextProcessor
 from regard.data.vocabulary import TokenIds, Vocabulary
 from regard.errors import DataError

@@ -18,9 +18,10 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from regard.config import configclass, option
+from regard.data.array_files import check_array, open_safetensors
 from regard.data.files import atomic_file
 from regard.data.paths import check_name
-from regard.data.reading import InvalidJsonError, check_array, checked_file, open_safetensors, parse_json
+from regard.data.reading import InvalidJsonError, checked_file, parse_json
 from regard.errors import CheckpointError, DataError, RegardError
 from regard.types import Tensor
 

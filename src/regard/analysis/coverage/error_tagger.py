@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from regard.data.reading import MAX_COUNT, ArrayForm
+from regard.data.array_files import MAX_COUNT, ArrayForm
 from regard.types import Float, Int
 
 __all__ = ["ErrorTagger"]

@@ -24,19 +24,15 @@ from regard.analysis.coverage.model import TAGGED, CoverageModelConfig, ErrorMod
 from regard.analysis.coverage.posteriors import LinkCounts
 from regard.analysis.coverage.text import WordPair
 from regard.config import configclass, option
+from regard.data.array_files import MAX_COUNT, ArrayForm, check_arrays, check_range, load_arrays
 from regard.data.directories import atomic_directory, check_replaceable
 from regard.data.files import format_json
 from regard.data.reading import (
-    MAX_COUNT,
-    ArrayForm,
     Checksums,
     InvalidJsonError,
-    check_arrays,
-    check_range,
     checked_directory,
     checked_file,
     compute_checksums,
-    load_arrays,
     read_json,
     verify_checksums,
 )
@@ -189,7 +185,7 @@ def _link_model(
         check_range(f"{name}.{side}/unknown", norms.unknown[1], 0, MAX_COUNT)
     links = _group(arrays, f"{name}.links")
     if len(links["keys"]) != len(links["counts"]) or (np.diff(links["keys"]) <= 0).any():
-        raise DataError(f"{name}.links/keys: not in ascending order, or as many as counts")
+        raise DataError(f"{name}.links/keys: not in ascending order, or not one for each count")
     counts = LinkCounts(**links, occurrences=(source.occurrences, target.occurrences))
     return LinkModel(aligner, counts, (source, target), stem_length)
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.data.array_files import open_safetensors
 from regard.data.hf import (
     HF_CONFIG,
     check_safetensors,
@@ -17,7 +18,7 @@ from regard.data.hf import (
     read_hf_config,
     weight_files,
 )
-from regard.data.reading import checked_file, open_safetensors
+from regard.data.reading import checked_file
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError
