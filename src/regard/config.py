@@ -197,13 +197,9 @@ def from_dict(cls: type[C], data: Mapping[str, Any], origin: str = "config") -> 
     """
     try:
         # JSON mode of pydantic accepts a list for a tuple even in strict mode, as TOML has lists only.
-        text = json.dumps(data, default=str, ensure_ascii=False)
+        text = json.dumps(data, default=str, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{origin}: {_parse_failure(error)}") from None
-    # A file name that is not valid UTF-8, which TOML cannot contain, has lone surrogates in Python.
-    if invalid := re.search("[\ud800-\udfff]", text):
-        value = text[text.rfind('"', 0, invalid.start()) + 1 : text.find('"', invalid.start())]
-        raise ConfigError(f"{origin}: {value}: not valid UTF-8, as a configuration must be; rename the file")
     try:
         return TypeAdapter(cls).validate_json(text)
     except ValidationError as error:
@@ -275,6 +271,9 @@ def _parse_failure(error: ValueError | RecursionError) -> str:
     """Return the reason why data could not be parsed."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
+    if isinstance(error, UnicodeEncodeError):
+        value = error.object[error.object.rfind('"', 0, error.start) + 1 :].partition('"')[0]
+        return f"{value}: not valid UTF-8, as a configuration must be; rename the file"
     return "a number with thousands of digits" if "int_max_str_digits" in str(error) else str(error)
 
 
@@ -396,8 +395,5 @@ def _resolve_path(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]
             for c in classes
             if any(getattr(f.default, "default", f.default) == part for f in dataclasses.fields(c))
         ]
-        if tagged:
-            classes = tagged
-        else:
-            names = [*names, part]
+        classes, names = (tagged, names) if tagged else (classes, [*names, part])
     return sorted({f.name for c in classes for f in dataclasses.fields(c)}), names

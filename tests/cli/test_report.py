@@ -244,3 +244,16 @@ def test_mismatched_links_and_translations_are_reported(models, files):
         report([files / "nothing"], files)
     with pytest.raises(UsageError, match="--test SOURCE"):
         run("report", files / "short.txt", "--config-test")
+
+
+@pytest.mark.parametrize("output", ["in.txt", "ref.txt", "system.txt"])
+def test_python_keeps_the_text_and_the_translations(models, files, output: str) -> None:
+    shutil.copy(files / "ref.txt", files / "system.txt")
+    before = (files / output).read_bytes()
+    with pytest.raises(UsageError, match="would overwrite the input"):
+        regard.report(
+            [models[0], files / "system.txt"],
+            test=(files / "in.txt", files / "ref.txt"),
+            output=files / "." / output,
+        )
+    assert (files / output).read_bytes() == before

@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -19,6 +19,7 @@ from regard.api.arguments import TextSource, parallel_text
 from regard.api.check import CoverageModel, check
 from regard.api.companions import Companions
 from regard.api.loading import load_systems, load_translator, lock_models, name_models
+from regard.api.model import Model
 from regard.api.report_notes import few_pairs_notes, page_notes
 from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.files import open_atomic
@@ -171,9 +172,7 @@ def report(
             "configuration of the first model"
         )
     whole = _config_text(next(iter(named.values()))) if test == "config" else parallel_text(*test)
-    systems_read = [one if isinstance(one, list) else one.directories for one in named.values()]
-    texts_read = filter(None, (whole.source_path, whole.reference_path))
-    check_outputs([*itertools.chain(*systems_read), *texts_read], [path])
+    _check_output(path, named, whole)
     # The number of gold links is compared with the whole text, before both are cut.
     gold = None if options.gold_links is None else read_gold(options.gold_links, whole)[: options.max_lines]
     pairs = whole.pairs[: options.max_lines]
@@ -203,6 +202,13 @@ def report(
             page = replace(page, check=check_systems(found, pairs, detection, num_threads or 0))
         file.write(render(page).encode())
     return path
+
+
+def _check_output(path: Path, named: Mapping[str, Model | list[Path]], text: ParallelText) -> None:
+    """Check that the page does not overwrite a model, a file of translations or the text."""
+    systems = [one if isinstance(one, list) else one.directories for one in named.values()]
+    texts = filter(None, (text.source_path, text.reference_path))
+    check_outputs([*itertools.chain(*systems), *texts], [path])
 
 
 def _detection(
