@@ -42,6 +42,17 @@ def test_files_of_an_input_directory_are_inputs(text: Path, output: str) -> None
     check_outputs(["model"], ["model/new.txt", "model.txt", "other"])
 
 
+def test_results_that_a_command_wrote_into_an_input_directory_may_be_written_again(text: Path) -> None:
+    results = ["out.txt", "valid.en", "valid.de.gz", "report.html", "map.svg"]
+    parts = ["vocab.txt", "merges.txt", "pairs.source.gz", "optimizer.pt", "text.json", "a.safetensors", "x"]
+    for name in (*results, *parts):
+        Path("model", name).touch()
+    check_outputs(["model"], [f"model/{name}" for name in results])
+    for name in parts:
+        with pytest.raises(UsageError, match="would overwrite the input model"):
+            check_outputs(["model"], [f"model/{name}"])
+
+
 @pytest.mark.parametrize("second", ["new", "./new", "here/new", "dangling"])
 def test_two_outputs_are_different_files(text: Path, second: str) -> None:
     Path("dangling").symlink_to("new")

@@ -14,6 +14,9 @@ from regard.errors import UsageError
 __all__ = ["check_name", "check_outputs", "readable", "readable_json"]
 
 _SURROGATE = re.compile("[\udc80-\udcff]")
+_RESULT = re.compile(
+    r"(?!vocab\.|merges\.).+\.(html|svg|pdf|png|tsv|txt|(?!gz|xz|pt|py|md)[a-z]{2})(\.(gz|bz2|xz|zst))?"
+)
 _UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\udc80-\udcff]")
 
 
@@ -23,7 +26,7 @@ def check_outputs(
     """Check that no output overwrites an input or another output; devices and pipes may occur several times.
 
     Two paths are the same if they lead to the same file, also through links. The files of a directory that is
-    an input are inputs, too.
+    an input are inputs, too, except pages, pictures and text that an earlier command wrote there.
 
     Args:
         inputs: The files and directories that are read.
@@ -39,13 +42,21 @@ def check_outputs(
     for number, output in enumerate(outputs):
         for kind, path in named[: len(named) - len(outputs) + number]:
             if _is_same(output, path) or (
-                kind == "input" and os.path.isfile(output) and _contains(path, output)
+                kind == "input"
+                and os.path.isfile(output)
+                and _contains(path, output)
+                and not _is_result(output)
             ):
                 raise _overwriting(output, kind, path)
     for directory in directories:
         for kind, path in named:
             if _contains(directory, path):
                 raise _overwriting(directory, kind, path)
+
+
+def _is_result(path: Path | str) -> bool:
+    """Return whether a path has the name of a page, a picture or a text rather than of a part of a model."""
+    return _RESULT.fullmatch(os.path.basename(path)) is not None
 
 
 def _overwriting(output: Path | str, kind: str, path: Path | str) -> UsageError:
