@@ -158,6 +158,7 @@ def test_greedy_translations_and_probabilities_are_equal(directories, name) -> N
     "options",
     [
         {"min_length": 4},
+        {"min_length": 100, "max_length_ratio": 1.0, "max_length_offset": 2},
         {"no_repeat_ngram_size": 1},
         {"suppress_unk": True},
         {"max_length_ratio": 0.0, "max_length_offset": 2},
@@ -166,6 +167,16 @@ def test_greedy_translations_and_probabilities_are_equal(directories, name) -> N
 )
 def test_greedy_search_supports_the_same_options(directories, options) -> None:
     assert_equal_results(*translate_with_both(directories("pre-norm, gelu"), **options))
+
+
+def test_minimum_length_above_the_positions_of_the_model_is_refused(directories) -> None:
+    directory, exported = directories("learned, untied")
+    loaded = load_model(directory, "cpu")
+    translator = Translator(loaded.model, loaded.text, loaded.config.generation)
+    for one in (translator, load_exported(exported, "cpu")):
+        assert one.with_search({"min_length": 15, "max_length_offset": 99}).search.min_length == 15
+        with pytest.raises(ConfigError, match="min_length = 16 exceeds 15, the maximum length of a transl"):
+            one.with_search({"min_length": 16, "max_length_offset": 99})
 
 
 @pytest.mark.parametrize("name", ["post-norm", "learned, untied"])

@@ -378,6 +378,8 @@ def test_reduced_precisions_translate(model, precision, request):
             "num_return = 3 .* a beam of at least 3, not 2$",
         ),
         (["--beam-size", "0"], ConfigError, "search options: beam"),
+        (["--beam-size", "1000000000"], ConfigError, "search options: beam"),
+        (["--min-length", "100000"], ConfigError, "search options: .*min_length = 100000 exceeds 1004"),
         (["--top-k", "3"], UsageError, "--sample"),
         (["--sample", "--top-p", "2"], ConfigError, "top_p"),
         (["--word-fertility", "a=1"], UsageError, r"data\.fertility"),

@@ -194,6 +194,16 @@ def test_remote_code_in_a_config_is_rejected(tmp_path):
         read_hf_config(tmp_path)
 
 
+def test_minimum_length_above_the_maximum_in_a_directory_is_rejected(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bart"}')
+    settings = tmp_path / "generation_config.json"
+    settings.write_text(json.dumps({"min_length": 50, "max_length": 20}))
+    with pytest.raises(CheckpointError, match=r"generation_config\.json: .*min_length = 50 exceeds 20"):
+        load_config(tmp_path)
+    settings.write_text(json.dumps({"min_length": 20, "max_length": 20}))
+    assert load_config(tmp_path).generation.min_length == 20
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [("num_beams", 10**9), ("min_length", 10**12), ("no_repeat_ngram_size", -5), ("length_penalty", 1e300)],

@@ -188,7 +188,43 @@ def test_ngram_blocking_keeps_unrepeated_ngrams(build, batch, sentences):
 def test_lengths_are_within_their_limits(model, batch, sentences):
     search = config(beam_size=3, num_return=3, min_length=3, max_length_ratio=1.0, max_length_offset=1)
     for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
-        assert all(3 <= len(h.tokens) <= max(3, len(sentence) + 1) for h in found)
+        assert all(min(3, len(sentence) + 1) <= len(h.tokens) <= len(sentence) + 1 for h in found)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_maximum_length_takes_precedence_over_the_minimum(build, batch, sentences, beam):
+    search = config(beam_size=beam, min_length=500, max_length_ratio=0.5, max_length_offset=2)
+    for sentence, (found,) in zip(sentences, beam_search(build(), batch(sentences), search), strict=True):
+        assert len(found.tokens) == len(sentence) // 2 + 2
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [
+        ({"min_length": 100_000}, 2010),
+        ({"min_length": 11, "max_length_ratio": 0.0}, 10),
+        ({"min_length": 2011}, 2010),
+        ({"min_length": 5, "max_length_ratio": 0.1, "max_source_length": 20, "max_length_offset": 2}, 4),
+    ],
+)
+def test_minimum_length_above_every_maximum_is_refused(options, most):
+    with pytest.raises(ConfigError, match=rf"min_length = {options['min_length']} exceeds {most}, the max"):
+        from_dict(GenerationConfig, options)
+    assert from_dict(GenerationConfig, {**options, "min_length": most}).min_length == most
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam_size": 10**9}, {"num_return": 10**9}, {"num_return": 6}, {"beam_size": 0}, {"min_length": -1},
+        {"min_length": 10**12}, {"max_length_ratio": 1e9}, {"max_length_ratio": float("nan")},
+        {"max_length_ratio": float("inf")}, {"max_length_offset": 10**9}, {"max_length_offset": 0},
+        {"max_source_length": 10**9}, {"batch_size": 10**9}, {"no_repeat_ngram_size": 10**9},
+    ],
+)  # fmt: skip
+def test_absurd_search_options_are_refused_by_name(options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        from_dict(GenerationConfig, options)
 
 
 def test_special_symbols_are_never_generated(build, batch, sentences):

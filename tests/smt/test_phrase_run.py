@@ -17,7 +17,7 @@ from quick_coverage import train_quickly
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.data.vocabulary import UNK
-from regard.errors import CheckpointError, ConfigError, UsageError
+from regard.errors import CheckpointError, ConfigError, RegardError, UsageError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
 from regard.generation.lines import enumerate_lines
@@ -163,6 +163,12 @@ def test_nbest_list_is_sorted_and_distinct(directory: Path) -> None:
     scores = [float(field[2]) for field in fields]
     assert len(rows) == 5 == len({field[1] for field in fields})
     assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("option", [("--beam-size", 10**9), ("--num-return", 10**9), ("--min-length", 3)])
+def test_absurd_and_unsupported_search_options_are_refused(directory: Path, option: tuple[str, int]) -> None:
+    with pytest.raises(RegardError, match=r"beam_size|min_length"):
+        run("translate", directory / "model", *option, input="Quork\n")
 
 
 def test_analysis_commands_accept_a_phrase_based_model(directory: Path) -> None:

@@ -245,8 +245,7 @@ def _specification(loaded: LoadedModel) -> Any:
 def _num_positions(search: GenerationConfig) -> int:
     """Return the number of positions for the longest accepted source and its longest translation."""
     longest = search.max_source_length + 1  # a sink
-    max_target = int(search.max_length_ratio * longest) + search.max_length_offset
-    return max(longest, max_target, search.min_length) + 1
+    return max(longest, search.max_target_length(longest)) + 1
 
 
 def _write_positions_and_norm(

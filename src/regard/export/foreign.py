@@ -227,10 +227,7 @@ class ForeignTranslator(BaseTranslator):
         search, tokenizer = self.resolved_search, self.text.target.tokenizer
         assert isinstance(tokenizer, PretrainedTokenizer)
         sources = [self._source(result) for result in results]
-        limits = [
-            max(int(search.max_length_ratio * len(source)) + search.max_length_offset, search.min_length)
-            for source in sources
-        ]
+        limits = [search.max_target_length(len(source)) for source in sources]
         # Every translation of a multilingual model starts with the language.
         prefix = () if tokenizer.language_token is None else (tokenizer.language_token,)
         return EngineSearch(self.engine, search, tokenizer.end_token, self.banned, prefix).find(

@@ -101,7 +101,7 @@ class EngineSearch:
             num_hypotheses=search.beam_size,
             # Without a penalty, the scores are plain log-probabilities; `_rank` applies the penalty.
             length_penalty=0,
-            min_decoding_length=search.min_length,
+            min_decoding_length=min(search.min_length, limit),
             max_decoding_length=before + limit + 1,  # the engine counts prefix and end symbol
             max_input_length=0,
             no_repeat_ngram_size=search.no_repeat_ngram_size,

@@ -167,13 +167,7 @@ class ExportedTranslator(BaseTranslator):
         for result in results:
             ids = text.source.vocabulary.to_ids(result.source_tokens)
             sources.append([*(self._token_names[0][number] for number in ids), *text.sink_tokens])
-        limits = [
-            min(
-                max(int(search.max_length_ratio * len(source)) + search.max_length_offset, search.min_length),
-                self.max_length - 1,
-            )
-            for source in sources
-        ]
+        limits = [min(search.max_target_length(len(source)), self.max_length - 1) for source in sources]
         found = EngineSearch(self.engine, search, SPECIAL_TOKENS[EOS], _BANNED).find(sources, limits)
         return [
             [one.to_hypothesis([self._ids[token] for token in one.tokens]) for one in several]

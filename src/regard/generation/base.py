@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from regard.data.text import TextProcessor
-from regard.errors import UsageError
+from regard.errors import ConfigError, UsageError
 from regard.generation.analysis import ForcedResult
 from regard.generation.blocks import PretokenizedPair, length_error, read_blocks
 from regard.generation.config import (
@@ -193,6 +193,13 @@ class BaseTranslator(ABC):
                 "attribution" if chosen == "leave_one_out" else "gradient", f"map {chosen} (--map)"
             )
         _ = changed.resolved_search  # raises an error for a setting that is not supported
+        most, search = changed.length_limits.target, changed.search
+        # Without a limit of the model, `max_source_length` is the limit, which applies to given text only.
+        if most < min(search.min_length, search.max_source_length):
+            raise ConfigError(
+                f"min_length = {search.min_length} exceeds {most}, the maximum length of a translation of "
+                f"{self.name}"
+            )
         return changed
 
     @property

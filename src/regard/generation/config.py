@@ -226,7 +226,11 @@ class GenerationConfig(GenerationBatchConfig):
     )
     coverage_penalty: CoveragePenaltyConfig = option(default=CoveragePenaltyConfig, help="Coverage penalty.")
     min_length: int = option(
-        default=0, help="Minimum number of tokens in a translation, without the end symbol.", ge=0, le=100_000
+        default=0,
+        help="Minimum number of tokens in a translation, without the end symbol. The maximum length of a "
+        "sentence takes precedence.",
+        ge=0,
+        le=100_000,
     )
     max_length_ratio: float = option(
         default=2.0,
@@ -260,16 +264,25 @@ class GenerationConfig(GenerationBatchConfig):
     )
 
     def __post_init__(self) -> None:
-        """Reject an n-best list larger than the beam, and an invalid negative length penalty."""
+        """Reject an n-best list larger than the beam, and other settings that contradict each other."""
         if self.num_return > self.beam_size:
             raise ValueError(
                 f"num_return = {self.num_return} translations require a beam of at least {self.num_return}, "
                 f"not {self.beam_size}"
             )
+        if self.min_length > (most := self.max_target_length(self.max_source_length)):
+            raise ValueError(
+                f"min_length = {self.min_length} exceeds {most}, the maximum length of a translation "
+                "(max_length_ratio * max_source_length + max_length_offset)"
+            )
         if self.length_penalty < 0 and not self.scheme.hf_compatible:
             raise ValueError(
                 f"length_penalty = {self.length_penalty}: must be at least 0 without scheme.hf_compatible"
             )
+
+    def max_target_length(self, source_length: int) -> int:
+        """Return the maximum number of tokens of a translation of a source with this number of tokens."""
+        return int(self.max_length_ratio * source_length) + self.max_length_offset
 
     @property
     def num_finished_kept(self) -> int:

@@ -162,17 +162,12 @@ class TokenConstraints:
         # transformers includes the tokens before a translation (and the forced end symbol) in its length.
         counted = len(self._before) if scheme.hf_compatible else 0
         self._min_length = max(config.min_length - counted, 0)
-        minimum = 0 if scheme.hf_compatible else self._min_length
         counted += int(scheme.forced_eos)
         device = source.tokens.device
         prefixes = prefixes if prefixes is not None else [()] * len(source)
         extra_tokens = extra_tokens if extra_tokens is not None else [0] * len(source)
         limits = [
-            max(
-                int(config.max_length_ratio * length) + config.max_length_offset - counted,
-                minimum,
-                len(prefix) + more,
-            )
+            max(config.max_target_length(length) - counted, len(prefix) + more)
             for length, prefix, more in zip(source.lengths.tolist(), prefixes, extra_tokens, strict=True)
         ]
         if max_model_length is not None:
@@ -243,8 +238,8 @@ class TokenConstraints:
         if step >= self._shortest:
             values = values.masked_fill(full.unsqueeze(1), _NEG_INF)
         if step < self._min_length:
-            # If blocked n-grams or the model's maximum length exclude all other tokens, the end symbol is
-            # allowed before the minimum length.
+            # If blocked n-grams or the maximum length exclude all other tokens, the end symbol is allowed
+            # before the minimum length.
             ends = ends.masked_fill((values > _NEG_INF).any(dim=1, keepdim=True), _NEG_INF)
         log_normalizer = (
             self._log_normalizer(allowed, ends) if self.config.scheme.renormalize_logits else None
