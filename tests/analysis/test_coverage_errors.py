@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 import regard
-from quick_coverage import phrasebook_model
+from quick_coverage import phrasebook_model, train_quickly
 from regard.analysis.coverage.base import DETECTORS, DetectionInput, Detector, PairScores, build_detector
 from regard.analysis.coverage.corruptions import (
     CORRUPTIONS,
@@ -311,6 +311,37 @@ def test_logistic_regression_solves_its_optimality_condition() -> None:
     residual = fitted.probabilities(features) - labels
     assert scaled.T @ residual + fitted.weights * features.std(0) == pytest.approx(np.zeros(3), abs=1e-5)
     assert residual.sum() == pytest.approx(0, abs=0.01)
+
+
+def test_an_example_of_weight_three_counts_as_three() -> None:
+    generator = np.random.default_rng(1)
+    features, labels = generator.normal(size=(200, 2)), generator.random(200) < 0.3
+    weights = generator.integers(1, 4, size=200)
+    weighted = LogisticRegression.fit(features, labels, weights.astype(float))
+    repeated = LogisticRegression.fit(np.repeat(features, weights, axis=0), np.repeat(labels, weights))
+    assert weighted.weights == pytest.approx(repeated.weights)
+    assert weighted.bias == pytest.approx(repeated.bias)
+
+
+def test_pairs_for_calibration_change_nothing_else(monkeypatch) -> None:
+    train_quickly(monkeypatch)
+    config = CoverageModelConfig(num_splits=1)
+    pairs = phrases(200, 1)[0]
+    _, rows = np.array_split(config.splits(200)[0], 2)
+    models = []
+    for others in (pairs, phrases(200, 2)[0]):
+        mixed = list(pairs)
+        for row in rows:
+            mixed[row] = others[row]
+        models.append(ErrorModel.train(mixed, config, num_threads=1))
+    first, second = models
+    for links, other in ((first.words, second.words), (first.stems, second.stems)):
+        for norms, changed in zip(links.norms, other.norms, strict=True):
+            np.testing.assert_array_equal(norms.means, changed.means)
+    for error, tagger in first.taggers.items():
+        for name, array in tagger.arrays().items():
+            np.testing.assert_array_equal(array, second.taggers[error].arrays()[name])
+    assert first.sentences["omission"].bias != second.sentences["omission"].bias
 
 
 @given(st.lists(st.floats(-10, 10), max_size=12))

@@ -27,15 +27,23 @@ class LogisticRegression:
     bias: float
 
     @classmethod
-    def fit(cls, features: Float[np.ndarray, "N F"], labels: np.ndarray) -> Self:
+    def fit(
+        cls,
+        features: Float[np.ndarray, "N F"],
+        labels: np.ndarray,
+        weights: Float[np.ndarray, "N"] | None = None,
+    ) -> Self:
         """Fit the weights to examples.
 
         Args:
             features: One row per example.
             labels: Boolean, whether the event happened. If it happened in none or in all of the examples, the
                 probability is constant.
+            weights: Weight of each example: an example of weight 2 counts as two. Default: 1.
         """
-        center, scale = features.mean(axis=0), features.std(axis=0)
+        weights = np.ones(len(features)) if weights is None else weights
+        center = np.average(features, axis=0, weights=weights)
+        scale = np.sqrt(np.average((features - center) ** 2, axis=0, weights=weights))
         # A constant feature carries no information and gets the weight 0.
         scale = np.where(scale > 1e-9, scale, np.inf)
         design = np.concatenate([(features - center) / scale, np.ones((len(features), 1))], axis=1)
@@ -46,8 +54,8 @@ class LogisticRegression:
         penalty[-1] = 1e-3
         for _ in range(_ITERATIONS):
             p = _sigmoid(design @ beta)
-            gradient = design.T @ (p - target) + penalty * beta
-            hessian = (design * (p * (1 - p))[:, None]).T @ design + np.diag(penalty)
+            gradient = design.T @ (weights * (p - target)) + penalty * beta
+            hessian = (design * (weights * p * (1 - p))[:, None]).T @ design + np.diag(penalty)
             step = np.linalg.solve(hessian, gradient)
             # Long steps are shortened, because Newton's method may overshoot on separable examples.
             step *= min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-12))
@@ -55,8 +63,8 @@ class LogisticRegression:
             if np.abs(step).max() < 1e-6:
                 break
         # The weights apply to features as they are, so scale and center move into weights and bias.
-        weights = beta[:-1] / scale
-        return cls(weights, float(beta[-1] - weights @ center))
+        slopes = beta[:-1] / scale
+        return cls(slopes, float(beta[-1] - slopes @ center))
 
     def logits(self, features: Float[np.ndarray, "N F"]) -> Float[np.ndarray, "N"]:
         """Return the log-odds of the event for each row of features."""

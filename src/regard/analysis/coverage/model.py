@@ -3,9 +3,9 @@
 It consists of a word aligner and an aligner of stems, the norms of their links in good translations, a model
 of the length, and classifiers that are fitted to synthetic errors in text that the aligners were not trained
 on: small neural networks for omissions and additions, logistic regressions for repetitions. Logistic
-regressions calibrate the probabilities of sentences for that text. The networks need more examples than one
-held-out part of a small text has, so several parts are held out in turn, and each time other aligners are
-trained on the rest.
+regressions calibrate the probabilities of sentences on pairs that nothing else is estimated from. The
+networks need more examples than one held-out part of a small text has, so several parts are held out in turn,
+and each time other aligners are trained on the rest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ from regard.errors import DataError
 __all__ = ["TAGGED", "CombinedDetector", "CoverageModelConfig", "ErrorModel"]
 
 _MIN_PAIRS = 100
-_WORD_SHARE = 0.75  # share of the held-out pairs for the classifiers of words
+_MAX_CALIBRATION_PAIRS = 2_000  # of the first held-out part, at most a half of it
 _ROUNDS: Mapping[CoverageError, int] = {"omission": 5, "addition": 5, "repetition": 3}
 """How often errors are made in each held-out pair. Networks learn from more examples than regressions do."""
 _MIN_EXAMPLES = 6_000
@@ -180,8 +180,10 @@ class ErrorModel:
             kept[rows] = False
             # The order is that of the text, from which `sample` takes evenly spaced pairs.
             training = [usable[i] for i in np.flatnonzero(kept)]
+            # The norms of rare words fit the pairs that they are estimated from better than other text.
+            seen = held_out if parts else held_out[: _num_word_pairs(len(held_out))]
             words, stems = (
-                LinkModel.train(training, held_out, config.aligner, setup, length)
+                LinkModel.train(training, seen, config.aligner, setup, length)
                 for length in (None, config.stem_length)
             )
             model = cls(config, words, stems, LengthModel.fit(training), {}, _NEVER, {}, _NEVER)
@@ -192,7 +194,7 @@ class ErrorModel:
         """Return the model of the first part with classifiers that are fitted to synthetic errors."""
         # Classifiers of words are too confident on their own examples, so the sentences are others.
         own, *rest = parts
-        num_words = round(len(own.pairs) * _WORD_SHARE)
+        num_words = _num_word_pairs(len(own.pairs))
         parts = [own.some(slice(num_words)), *rest]
         sentence_part = own.some(slice(num_words, None))
         model = self
@@ -249,10 +251,11 @@ class ErrorModel:
     ) -> LogisticRegression:
         """Return the regression of some kinds of errors, calibrated for the assumed share of errors."""
         present = np.array([one.kind in kinds for one in examples])
-        fitted = LogisticRegression.fit(rows, present)
-        # The share of errors among the examples is far above that of a text.
-        shift = _logit(self.config.error_rate) - _logit(float(np.clip(present.mean(), 1e-3, 1 - 1e-3)))
-        return replace(fitted, bias=fitted.bias + shift)
+        # The share of errors among the examples is far above that of a text. Weights also fit the slope to
+        # the assumed share, at which other examples have probabilities of about one half.
+        share, rate = np.clip(present.mean(), 1e-3, 1 - 1e-3), self.config.error_rate
+        weights = np.where(present, rate / share, (1 - rate) / (1 - share))
+        return LogisticRegression.fit(rows, present, weights)
 
     def collect(self, pairs: Sequence[WordPair], num_threads: int = 0) -> Evidence:
         """Return the evidence of the aligner of words about a text."""
@@ -379,8 +382,9 @@ def _empty_translation(num_words: int) -> PairScores:
     return PairScores({"omission": 1.0, "addition": 0.0, "repetition": 0.0, "unrelated": 0.0}, words)
 
 
-def _logit(probability: float) -> float:
-    return float(np.log(probability / (1 - probability)))
+def _num_word_pairs(num_pairs: int) -> int:
+    """Return the number of pairs of the first held-out part that are not used for calibration alone."""
+    return num_pairs - min(num_pairs // 2, _MAX_CALIBRATION_PAIRS)
 
 
 @register_detector("combined")
