@@ -5,7 +5,6 @@ import json
 import math
 import subprocess
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -55,20 +54,23 @@ def test_json_of_a_translation_has_the_values_of_its_attributes(bounded):
     assert data["fertility_bounds"] == [{"lower": 0.0, "upper": 2.0}] * 4 and data["sink"]
 
 
+class Growing:
+    """A fertility predictor whose bounds depend on the sentence, as those of a tagger do."""
+
+    def predict(self, sentences):
+        return [np.linspace(1, 2, len(ids), dtype=np.float32) for ids in sentences]
+
+
 @pytest.mark.parametrize("kind", ["constant", "predicted"])
 def test_a_scored_translation_has_the_fertility_bounds_of_a_generated_one(bounded, model, kind):
     if kind == "predicted":
-        # The bounds of a word depend on the sentence, as those of a tagger.
-        predictor = SimpleNamespace(
-            predict=lambda sentences: [np.linspace(1, 2, len(ids), dtype=np.float32) for ids in sentences]
-        )
-        budget = Budget(PredictedFertilityConfig(sink=True), predictor=predictor)
+        budget = Budget(PredictedFertilityConfig(sink=True), predictor=Growing())
         text = dataclasses.replace(bounded.text, budget=budget)
         bounded = regard.Model(bounded.directories, dataclasses.replace(bounded.translator, text=text))
     generated = bounded.translate([TEXT, "", "a"])
     scored = bounded.score([TEXT, "", "a"], ["A B", "A", "A"])
     assert [one.fertility_bounds for one in scored] == [one.fertility_bounds for one in generated]
-    assert [len(one.fertility_bounds) for one in scored] == [4, 0, 1]
+    assert [len(one.fertility_bounds or ()) for one in scored] == [4, 0, 1]
     assert model.score(TEXT, "A B").fertility_bounds is model.translate("").fertility_bounds is None
 
 

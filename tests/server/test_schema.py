@@ -95,7 +95,7 @@ def test_limits_and_error_responses_are_described(described):
 def _described(translation, attention: AttentionDetail = "words"):
     """Return whether the fields of a translation are exactly those of the schema, at every depth."""
     data = translation.to_data(attention)
-    return TranslationData.model_validate(data).model_dump(exclude_unset=True) == data
+    return TranslationData.model_validate(data).model_dump(mode="json", exclude_unset=True) == data
 
 
 def test_the_schema_has_the_fields_of_translations_with_any_feature(tmp_path):

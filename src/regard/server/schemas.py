@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from regard.generation.coverage import CoverageJudgment
 from regard.server.config import ServeConfig
 
 __all__ = [
@@ -207,17 +208,6 @@ class AlignmentSettings(BaseModel):
     shift: bool = Field(description="Whether the row of a token is that of the next time step.")
 
 
-class Judgment(BaseModel):
-    """The coverage errors of a translation: the fields of `CoverageJudgment.to_data`."""
-
-    omission: float = Field(description="Probability that the translation omits something.")
-    addition: float = Field(description="Probability that it adds something.")
-    repetition: float = Field(description="Probability that it repeats something.")
-    errors: float = Field(description="Expected number of words that are omitted, added or repeated.")
-    source_words: list[str] = Field(description="Words of the sentence.")
-    omitted: list[float] = Field(description="Probability that each of them is omitted.")
-
-
 class Repair(BaseModel):
     """The check of a translation: the fields of `LineRepair.to_data`."""
 
@@ -226,8 +216,8 @@ class Repair(BaseModel):
     text_before: str = Field(description="The translation before the repair.")
     log_probability_before: float = Field(description="Its log-probability, in nats.")
     log_probability_after: float = Field(description="The log-probability after the repair.")
-    before: Judgment = Field(description="Coverage errors before the repair.")
-    after: Judgment = Field(description="Coverage errors after the repair.")
+    before: CoverageJudgment = Field(description="Coverage errors before the repair.")
+    after: CoverageJudgment = Field(description="Coverage errors after the repair.")
 
 
 class Alternative(BaseModel):

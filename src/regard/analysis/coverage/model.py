@@ -3,9 +3,9 @@
 It consists of a word aligner and an aligner of stems, the norms of their links in good translations, a model
 of the length, and classifiers that are fitted to synthetic errors in text that the aligners were not trained
 on: small neural networks for omissions and additions, logistic regressions for repetitions. Logistic
-regressions calibrate the probabilities of sentences on pairs that nothing else is estimated from. The
-networks need more examples than one held-out part of a small text has, so several parts are held out in turn,
-and each time other aligners are trained on the rest.
+regressions calibrate the probabilities of sentences, on pairs that are used only for this. The networks need
+more examples than one held-out part of a small text has, so several parts are held out in turn, and each time
+other aligners are trained on the rest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -176,14 +176,12 @@ class ErrorModel:
         parts = []
         for rows in config.splits(len(usable)):
             held_out = [usable[i] for i in rows]
-            kept = np.ones(len(usable), dtype=bool)
-            kept[rows] = False
             # The order is that of the text, from which `sample` takes evenly spaced pairs.
-            training = [usable[i] for i in np.flatnonzero(kept)]
+            training = [usable[i] for i in np.setdiff1d(np.arange(len(usable)), rows)]
             # The norms of rare words fit the pairs that they are estimated from better than other text.
-            seen = held_out if parts else held_out[: _num_word_pairs(len(held_out))]
+            others = held_out if parts else held_out[: _num_word_pairs(len(held_out))]
             words, stems = (
-                LinkModel.train(training, seen, config.aligner, setup, length)
+                LinkModel.train(training, others, config.aligner, setup, length)
                 for length in (None, config.stem_length)
             )
             model = cls(config, words, stems, LengthModel.fit(training), {}, _NEVER, {}, _NEVER)
@@ -251,8 +249,7 @@ class ErrorModel:
     ) -> LogisticRegression:
         """Return the regression of some kinds of errors, calibrated for the assumed share of errors."""
         present = np.array([one.kind in kinds for one in examples])
-        # The share of errors among the examples is far above that of a text. Weights also fit the slope to
-        # the assumed share, at which other examples have probabilities of about one half.
+        # The share of errors among the examples is far above that of a text, in which others are doubtful.
         share, rate = np.clip(present.mean(), 1e-3, 1 - 1e-3), self.config.error_rate
         weights = np.where(present, rate / share, (1 - rate) / (1 - share))
         return LogisticRegression.fit(rows, present, weights)
