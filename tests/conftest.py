@@ -11,6 +11,7 @@ import atexit
 import functools
 import gc
 import os
+from collections.abc import Generator
 
 import pytest
 
@@ -69,6 +70,16 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("TRITON_INTERPRET", "1")
     if not os.environ.get("REGARD_NO_SHAPE_CHECKS"):
         shape_checks.install([f"regard.{package}" for package in CHECKED_PACKAGES])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Escape the invalid bytes of file names in captured output, which xdist cannot send."""
+    report = yield
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
 
 
 def pytest_collection_finish() -> None:
