@@ -25,7 +25,7 @@ from regard.experiment import run_training
 from regard.phrasebook import generate
 from regard.run_config import RunConfig, load_config
 from regard.server.engine import load_engines
-from regard.server.plain_text import detokenize
+from regard.server.plain_text import to_plain_text
 from server.served import ask
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="opened files are observed with inotify")
@@ -159,7 +159,9 @@ def test_python_and_the_server_use_only_the_text_in_the_directory(work: Path, tm
     assert stored is not None and len(stored.examples) == 4
     assert set(stored.examples) <= set((work / "outside" / "source").read_text().splitlines())
     assert (
-        local == public == [detokenize(line, engines[0].text.source.text_format) for line in stored.examples]
+        local
+        == public
+        == [to_plain_text(line, engines[0].text.source.text_format) for line in stored.examples]
     )
     with opened_files(work / "outside") as names:
         regard.report(model, test="config", output=tmp_path / "page.html")

@@ -16,7 +16,7 @@ from regard.models.hf.loading import CONFIG_SUBDIR
 from regard.run_config import RunConfig, load_config, write_config
 from regard.training.checkpoint import epoch_files
 from regard.training.fertility import load_text_processing, save_text_processing
-from regard.training.resume import check_model_files, differing_options, write_weights
+from regard.training.resume import check_model_files, compare_options, write_weights
 from regard.training.weights import MODEL_FILE, average_weights
 
 __all__ = ["average_models"]
@@ -89,7 +89,7 @@ def _model_options(config: RunConfig, model_dir: Path) -> dict[str, Any]:
 
 def _difference(first: dict[str, Any], other: dict[str, Any]) -> str | None:
     """Return the first option that differs, with both values, or None. Dropout has no effect on weights."""
-    differing = differing_options(first, other)
+    differing = compare_options(first, other)
     # Among the names in a `config.json` are `dropout_rate`, `resid_pdrop` and `encoder_layerdrop`.
     decisive = (option for option in differing if "drop" not in option[0].rpartition(".")[2])
     return next((f"{key} is {there}, not {here}" for key, here, there in decisive), None)

@@ -11,7 +11,7 @@ from regard.data.training_text import save_training_text
 from regard.errors import DataError
 from regard.run_config import load_config
 from regard.server.engine import SearchSettings, SentenceJob, load_engines
-from regard.server.plain_text import detokenize, example_sentences
+from regard.server.plain_text import example_sentences, to_plain_text
 from server.served import ask, save_model
 
 
@@ -24,8 +24,8 @@ from server.served import ask, save_model
     ],
 )
 def test_punctuation_is_attached_to_words(line, language, expected):
-    assert detokenize(line, TextFormat(tokenized=True, language=language)) == expected
-    assert detokenize(line, PLAIN_TEXT) == line
+    assert to_plain_text(line, TextFormat(tokenized=True, language=language)) == expected
+    assert to_plain_text(line, PLAIN_TEXT) == line
 
 
 def test_answers_have_plain_texts_of_all_translations(tmp_path):

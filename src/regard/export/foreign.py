@@ -29,7 +29,7 @@ __all__ = ["ForeignTranslator", "is_foreign_export", "load_foreign"]
 MAX_VOCABULARY_BYTES = 64 << 20
 MIN_KNOWN_TOKENS = 0.9
 """Share of the tokenizer's tokens that must be in the vocabulary of the model."""
-MAX_LENGTH = 1024
+FOREIGN_MAX_LENGTH = 1024
 """Maximum number of source tokens, because the engine does not report the number of positions."""
 
 
@@ -198,7 +198,7 @@ class ForeignTranslator(BaseTranslator):
     @property
     def length_limits(self) -> LengthLimits:
         """The maximum numbers of tokens in a sentence pair."""
-        return self.search.length_limits(MAX_LENGTH, len(self.text.sink_tokens))
+        return self.search.length_limits(FOREIGN_MAX_LENGTH, len(self.text.sink_tokens))
 
     def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
         """Translate a list of lines."""

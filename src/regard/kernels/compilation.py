@@ -17,7 +17,7 @@ from numba.core.sigutils import normalize_signature
 
 __all__ = ["cfunc", "njit"]
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 COMPILING = "Numba compiles functions, which takes seconds, and keeps the result in %s for later processes"
 NOT_CACHED = (
@@ -31,7 +31,7 @@ def _report_once(level: int, message: str, detail: object) -> None:
     """Log the message at its first use in this process; several functions are compiled."""
     if message not in _reported:
         _reported.add(message)
-        logger.log(level, message, detail)
+        _log.log(level, message, detail)
 
 
 # Both base classes are internals of Numba, whose versions `pyproject.toml` therefore limits.

@@ -17,7 +17,7 @@ from regard.errors import DataError, RegardError, UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import InputLine
-from regard.server.plain_text import detokenize
+from regard.server.plain_text import to_plain_text
 from regard.training.device import release_unused_memory
 
 __all__ = [
@@ -186,7 +186,7 @@ class ModelServer:
                 found = searched_translation(self.text, result).to_data(job.attention)
                 target_format = self.text.target.text_format
                 texts = [found["text"], *(one["text"] for one in found["alternatives"])]
-                yield found | {"plain_texts": [detokenize(one, target_format) for one in texts]}
+                yield found | {"plain_texts": [to_plain_text(one, target_format) for one in texts]}
 
     def _fields(self, settings: SearchSettings, job: SentenceJob) -> str:
         """Return the fertilities of a sentence in the format of `parse_fertilities`, or an empty text.

@@ -8,12 +8,12 @@ from regard.data.tokenizers import moses
 from regard.data.training_text import read_training_text, select_examples
 from regard.data.whitespace import split_whitespace
 
-__all__ = ["detokenize", "example_sentences"]
+__all__ = ["example_sentences", "to_plain_text"]
 
 _PHRASEBOOK_LINES = 30  # lines of the built-in corpus from which the examples are chosen
 
 
-def detokenize(line: str, text_format: TextFormat) -> str:
+def to_plain_text(line: str, text_format: TextFormat) -> str:
     """Return a line of tokenized text as plain text, with the rules of Moses (Koehn et al., 2007).
 
     Args:
@@ -44,7 +44,7 @@ def example_sentences(text: TextProcessor, directory: Path | None) -> list[str]:
     known = select_examples(text, () if stored is None else stored.examples)
     if not known and not text.source.tokenizer.subword:
         known = select_examples(text, _phrasebook_lines())
-    return [detokenize(line, text.source.text_format) for line in known]
+    return [to_plain_text(line, text.source.text_format) for line in known]
 
 
 def _phrasebook_lines() -> list[str]:

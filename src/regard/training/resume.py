@@ -31,8 +31,8 @@ __all__ = [
     "check_file_checksums",
     "check_model_files",
     "compare_checksums",
+    "compare_options",
     "config_differences",
-    "differing_options",
     "file_checksums",
     "fixed_options_checksum",
     "read_stated_config",
@@ -246,12 +246,12 @@ def config_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> lis
     loss_options = resumable_loss_options(before) & resumable_loss_options(now)
     return [
         f"{key}: {old} in the existing run, {new} now"
-        for key, old, new in sorted(differing_options(before, now))
+        for key, old, new in sorted(compare_options(before, now))
         if not _is_resumable(key, loss_options)
     ]
 
 
-def differing_options(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def compare_options(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield the path of each option that differs, and both values as text, in the order of the options."""
     old, new = dict(_leaves(first, "")), dict(_leaves(second, ""))
     for key in old | new:
