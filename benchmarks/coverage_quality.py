@@ -5,6 +5,7 @@
     python benchmarks/coverage_quality.py parliament DATA
     python benchmarks/coverage_quality.py news DATA
     python benchmarks/coverage_quality.py judgments DATA [--split dev|test]
+    python benchmarks/coverage_quality.py reliability DATA [--model-dir DIR]
 
 DATA contains the directories `multi30k`, `europarl20k` and `coverage`. Choices are made on val and dev.
 `synthetic` trains on Multi30k; `parliament` trains on Europarl and 10,000 captions, and detects synthetic
@@ -12,7 +13,8 @@ errors in other sentences of both; `news` trains on the same text from English t
 synthetic errors in three translations of newstest2020, a text of another kind; `judgments` has the same
 model, and compares the spans that both annotators of Vamvas & Sennrich (2022) call an undertranslation of
 important information with those that both call a good translation, and the sentences in which the raters of
-MQM found an omission with the others.
+MQM found an omission with the others; `reliability` compares the probabilities of sentences with the shares
+of errors in the last 6,000 pairs of the training text of Multi30k, on the rest of which it trains.
 """
 
 import argparse
@@ -47,7 +49,9 @@ ERRORS: dict[Corruption, CoverageError] = {
 DETECTORS = ("combined", "alignment", "length", "repetition")
 NUM_WORDS = 40  # words that make up about 40 % of a text: those alone carry little information
 SEED = 11
-COMPARISONS = ("synthetic", "phrasebook", "parliament", "news", "judgments")
+COMPARISONS = ("synthetic", "phrasebook", "parliament", "news", "judgments", "reliability")
+NUM_RELIABILITY_PAIRS = 6_000
+ERROR_RATE = 0.1  # for which the detector is calibrated
 
 
 def read_lines(path: Path) -> list[str]:
@@ -210,6 +214,48 @@ def judgments(data: Path, split: str, directory: Path | None) -> None:
     report_raters(model, data, split)
 
 
+def reliability_table(labels: np.ndarray, probabilities: np.ndarray) -> list[tuple[float, float, int]]:
+    """Return for each tenth of the probabilities, [0, 0.1) to [0.9, 1], the reliability of its examples.
+
+    Args:
+        labels: Whether each example has the error, [N].
+        probabilities: Its probability, [N].
+
+    Returns:
+        The mean probability, the share of errors and the number of examples of each tenth; NaN, NaN and 0
+        without examples.
+    """
+    tenths = np.clip((10 * probabilities).astype(int), 0, 9)
+    counts = np.bincount(tenths, minlength=10)
+    with np.errstate(invalid="ignore"):
+        means = (np.bincount(tenths, values, 10) / counts for values in (probabilities, labels))
+        return list(zip(*(column.tolist() for column in (*means, counts)), strict=True))
+
+
+def reliability(data: Path, directory: Path | None) -> None:
+    """Print the reliability of each error in text of the kind of the training text, an error in a tenth."""
+    pairs = read_pairs(data, "multi30k", "train")
+    model = train(pairs[:-NUM_RELIABILITY_PAIRS], directory)
+    unseen = pairs[-NUM_RELIABILITY_PAIRS:]
+    links = TextPosteriors.of(model.aligner, unseen).best_links()
+    kinds: dict[CoverageError, tuple[Corruption, ...]] = {
+        "omission": ("deletion", "truncation"),
+        "addition": ("insertion",),
+        "repetition": ("repetition",),
+    }
+    for error, own in kinds.items():
+        config = CorruptionConfig(kinds=own, rate=ERROR_RATE, seed=SEED)
+        examples = corrupt_pairs(unseen, links, config)
+        labels = np.array([one.kind is not None for one in examples])
+        detector = build_detector("combined", DetectionInput(model=model))
+        scores = detector.detect([one.pair for one in examples])
+        found = np.array([one.sentence[error] for one in scores])
+        table = reliability_table(labels, found)
+        print(f"{error}: {labels.mean():.3f} of the pairs, mean probability {found.mean():.3f}")
+        for tenth, (predicted, observed, count) in enumerate(table):
+            print(f"{tenth / 10:.1f} to {(tenth + 1) / 10:.1f}: {predicted:.2f} {observed:.2f} {count}")
+
+
 def main() -> None:
     """Run one of the comparisons."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -227,6 +273,8 @@ def main() -> None:
         synthetic(given.data, given.split or "val", given.model_dir)
     elif given.comparison == "parliament":
         parliament(given.data, given.model_dir)
+    elif given.comparison == "reliability":
+        reliability(given.data, given.model_dir)
     elif given.comparison == "news":
         news(given.data, given.model_dir)
     else:
