@@ -9,9 +9,13 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from .injector import Attack, run
+
+# As in pytest, modules of other folders of tests can be imported.
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
 def _fuzzer() -> Callable[..., Iterable[Any]] | None:

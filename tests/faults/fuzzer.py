@@ -20,14 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from quick_coverage import train_quickly
 from regard.cli.main import app
 from regard.errors import RegardError
 
 from .commands import write_inputs
 from .fuzzer_inputs import MAKES, TARGETS, Target, mutated, random_words, write_more
+from .fuzzer_structure import forge
 from .injector import Attack
 
 __all__ = ["attack", "base", "limited", "run"]
@@ -82,16 +85,23 @@ def _invoke(line: Sequence[str]) -> tuple[str, str]:
 
 
 def attack(root: Path, target: Target, rng: random.Random, wanted: str) -> str:
-    """Change one file of a target and run its command; return a description of the failure, or ""."""
+    """Change one file of a target and run its command; return a description of the failure, or "".
+
+    In half of the cases, the checksums of the file are written again.
+    """
     path = rng.choice(sorted(one for one in root.glob(target.files) if one.is_file()))
-    whole = path.read_bytes()
-    changed = mutated(whole, rng)
-    path.write_bytes(changed)
+    before = {one: one.read_bytes() for one in path.parent.iterdir() if one.is_file()}
+    forged = rng.random() < 0.5
+    if forged:
+        forge(path, rng)
+    else:
+        path.write_bytes(mutated(before[path], rng))
     try:
         answer, wrong = _timed(target.line.split())
     finally:
-        path.write_bytes(whole)
-    if not wrong and target.sealed and answer not in ("", wanted) and changed != whole:
+        for file, content in before.items():
+            file.write_bytes(content)
+    if not wrong and target.sealed and not forged and answer not in ("", wanted):
         wrong = "a different result without a message"
     return f"{path.relative_to(root)}: {wrong}" if wrong else ""
 
@@ -147,9 +157,11 @@ def base(directory: Path) -> Iterator[Path]:
     os.chdir(directory)
     try:
         write_inputs(directory)
-        for line in MAKES:
-            _, wrong = _invoke(line.split())
-            assert not wrong, f"{line}: {wrong}"
+        with pytest.MonkeyPatch.context() as patch:
+            train_quickly(patch)
+            for line in MAKES:
+                _, wrong = _invoke(line.split())
+                assert not wrong, f"{line}: {wrong}"
         write_more(directory)
         yield directory
     finally:

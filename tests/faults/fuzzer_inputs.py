@@ -6,17 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
+from hf import tiny
+
 __all__ = ["MAKES", "TARGETS", "Target", "mutated", "write_more"]
 
 _ANALYZED = "model --source corpus/test.de --reference corpus/test.en --num-threads 1"
 MAKES = (
-    "phrasebook corpus --num-train 60 --num-valid 8 --num-test 4",
+    "phrasebook corpus --num-train 120 --num-valid 8 --num-test 4",
     "prepare lstm.toml",
     "train lstm.toml --output-dir model",
     "train lstm.toml --output-dir bounded data.fertility.kind=constant model.attention.kind=constrained",
     "train phrase.toml --output-dir phrased",
     "align corpus/train.de corpus/train.en --model hmm --save-aligner aligner -o links.txt --num-threads 1",
     "align corpus/test.de corpus/test.en --aligner aligner -o test-links.txt --num-threads 1",
+    "check corpus/test.de corpus/test.en --train-source corpus/train.de --train-target corpus/train.en "
+    "--save-checker checker --num-threads 1",
+    "corrupt corpus/test.de corpus/test.en --checker checker --labels-output labels.jsonl",
     "lm corpus/train.en --order 2 -o lm.arpa",
     "translate model --input corpus/test.de --attention-output attention.jsonl --output o.txt "
     "--num-threads 1",
@@ -44,6 +51,8 @@ class Target:
 
 
 _TRANSLATE = "translate {} --input corpus/test.de --num-threads 1"
+_CHECK = "check corpus/test.de corpus/test.en --num-threads 1 --json check.json --checker checker"
+_HF = ("marian", "bart", "m2m100", "gpt2")
 TARGETS = (
     Target("config", "lstm.toml", "config lstm.toml"),
     Target("text", "corpus/test.de", _TRANSLATE.format("model")),
@@ -78,12 +87,23 @@ TARGETS = (
         "align corpus/test.de corpus/test.en --aligner aligner --num-threads 1",
         sealed=True,
     ),
+    Target("checked text", "corpus/test.??", _CHECK),
+    Target("labels", "labels.jsonl", f"{_CHECK} --labels labels.jsonl --num-bootstrap-samples 2"),
+    Target("checker", "checker/**/*.[sw]*", _CHECK, sealed=True),
+    Target("checker's descriptions", "checker/**/*.json", _CHECK),
+    Target("corrupted text", "corpus/valid.??", "corrupt corpus/valid.de corpus/valid.en --checker checker"),
+    *(Target(f"Hugging Face, {kind}", f"{kind}/*", _TRANSLATE.format(kind)) for kind in _HF),
+    Target("Hugging Face, scores", "bart/*", "score bart corpus/test.de corpus/test.en --num-threads 1"),
     Target("prepared", "prepared/*", "align --prepared-dir prepared --model ibm1 --num-threads 1 -o l.txt"),
 )
 
 
 def write_more(root: Path) -> None:
     """Write the inputs that no command creates."""
+    torch.manual_seed(1)
+    for kind in _HF:
+        getattr(tiny, kind)(root / kind)
+    (root / "gpt2" / "regard_prompt.json").write_text('{"template": "{source} :", "stop_at_newline": true}')
     lines = [(root / f"corpus/test.{side}").read_text().splitlines() for side in ("de", "en")]
     (root / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(*lines, strict=True)))
     config = (root / "lstm.toml").read_text()

@@ -3,8 +3,10 @@
 # pyright: basic
 
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ import torch
 import transformers
 from tiny import ModelDir
 
-from regard.errors import CheckpointError
+from regard.errors import CheckpointError, ConfigError
 from regard.experiment import load_model
 from regard.models.hf.loading import load_encoder
 
@@ -68,3 +70,63 @@ def test_missing_or_inconsistent_file_is_named(model_dir: ModelDir, tmp_path: Pa
     (resized / "config.json").write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match=r"has shape \[66, 16\] in the weights, but \[66, 32\]"):
         load_model(resized, "cpu")
+
+
+UNKNOWN_SYMBOL = {
+    "type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<x>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+    "special_tokens": {},
+}
+"""A template with a symbol that it does not define, with which the Rust code of tokenizers panics."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "change", "message"),
+    [
+        *(
+            ("marian", "vocab.json", {"▁a": number}, "vocab.json: not a vocabulary: ▁a: ")
+            for number in ("7", -1, 1.5, None, [3], 2**31, 10**30)
+        ),
+        ("marian", "vocab.json", {"▁a": 5000}, "does not belong to"),
+        ("m2m100", "vocab.json", {"▁a": "7"}, "vocab.json: not a vocabulary: ▁a: "),
+        *(
+            ("bart", "generation_config.json", {name: number}, name)
+            for name in ("decoder_start_token_id", "forced_bos_token_id", "eos_token_id", "min_length")
+            for number in ("two", 2**63, 10**30, -7, [2.5])
+        ),
+        ("bart", "generation_config.json", {"num_beams": 10**30}, "generation_config.json: beam_size"),
+        ("m2m100", "added_tokens.json", {"<x>": "9"}, "added_tokens.json: not a vocabulary: <x>: "),
+        ("bart", "generation_config.json", {"decoder_start_token_id": [[2]]}, "decoder_start_token_id"),
+        ("bart", "generation_config.json", {"decoder_start_token_id": 5000}, "decoder_start_token_id = 5000"),
+        ("bart", "generation_config.json", {"bad_words_ids": [[10**30]]}, "bad_words_ids"),
+        ("bart", "generation_config.json", {"suppress_tokens": ["a"]}, "suppress_tokens"),
+        ("bart", "generation_config.json", {"length_penalty": "long"}, "length_penalty"),
+        ("bart", "tokenizer_config.json", {"model_max_length": "long"}, "the tokenizer are not valid"),
+        ("bart", "tokenizer_config.json", {"eos_token": {"a": [1]}}, "tokenizer"),
+        ("bart", "tokenizer_config.json", {"added_tokens_decoder": {"x": 1}}, "tokenizer"),
+        ("bart", "tokenizer.json", {"model": None}, "tokenizer"),
+        ("bart", "tokenizer.json", {"post_processor": UNKNOWN_SYMBOL}, "tokenizer"),
+        ("bart", "config.json", {"d_model": "wide"}, "transformers cannot"),
+        ("bart", "config.json", {"decoder_layers": 10**30}, "decoder_layers = 1000"),
+    ],
+)
+def test_wrong_values_end_in_one_message(
+    model_dir: ModelDir, tmp_path: Path, kind: str, file: str, change: dict[str, Any], message: str
+) -> None:
+    path = copied(model_dir(kind), directory := tmp_path / "copy") / file
+    content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps(content | change), encoding="utf-8")
+    with pytest.raises((CheckpointError, ConfigError), match=f"copy.*({re.escape(message)}|{message})"):
+        load_model(directory, "cpu")
+
+
+@pytest.mark.parametrize(
+    "file", ["config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json"]
+)
+@pytest.mark.parametrize("text", ["[" * 3000, '{"a": ' * 900 + "1" + "}" * 900, "7", "", "\udc80"])
+def test_other_json_ends_in_one_message(model_dir: ModelDir, tmp_path: Path, file: str, text: str) -> None:
+    directory = copied(model_dir("bart"), tmp_path / "copy")
+    (directory / file).write_text(text, encoding="utf-8", errors="surrogatepass")
+    with pytest.raises((CheckpointError, ConfigError), match="copy"):
+        load_model(directory, "cpu")

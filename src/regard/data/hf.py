@@ -12,9 +12,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from regard.data.reading import InvalidJsonError, checked_file, read_json, read_limited
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
@@ -22,6 +22,8 @@ from regard.installation import install_command
 
 __all__ = [
     "HF_CONFIG",
+    "MAX_SETTING",
+    "TokenId",
     "check_safetensors",
     "convert_errors",
     "import_transformers",
@@ -41,11 +43,14 @@ __all__ = [
 HF_CONFIG = "config.json"
 MAX_LAYERS, MAX_SETTING = 1_000, 1 << 24
 """Maximum number of layers and maximum value of other sizes in a `config.json`."""
+TokenId = Annotated[int, Field(strict=True, ge=0, le=MAX_SETTING)]
+"""The id of a token in a JSON file."""
 _OWN_CONFIG = "config.toml"
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _CONVERTIBLE = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.bpe", "merges.txt")
+_VOCABULARIES = ("vocab*.json", "added_tokens.json")
 _TEXTS = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")
 _NO_TEXTS = ("index.json", "trainer_state.json", "requirements.txt", "README.txt")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -73,7 +78,7 @@ def import_transformers() -> Any:
 
 @contextmanager
 def convert_errors(error_type: type[RegardError], message: str) -> Iterator[None]:
-    """Return a context manager that converts any exception of the library into an error of this package.
+    """Return a context manager that converts exceptions of the library into errors of this package.
 
     Args:
         error_type: Class of the raised error.
@@ -81,7 +86,12 @@ def convert_errors(error_type: type[RegardError], message: str) -> Iterator[None
     """
     try:
         yield
-    except Exception as error:
+    except RegardError:
+        raise
+    except BaseException as error:
+        # A panic of the Rust code of tokenizers is not an `Exception`.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         reason = (str(error).strip() or type(error).__name__).split("\n")[0]
         raise error_type(f"{message}: {reason}") from None
 
@@ -99,6 +109,11 @@ def load_hf_tokenizer(directory: Path, where: str) -> Any:
     # Without tokenizer files, the library would return an empty tokenizer of the model type.
     if directory.is_dir() and not any(path for kind in _TOKENIZERS for path in directory.glob(kind)):
         raise DataError(f"{where}: the directory contains no tokenizer files")
+    for path in (path for pattern in _VOCABULARIES for path in sorted(directory.glob(pattern))):
+        try:
+            read_json(path, dict[str, TokenId], _MAX_TOKENIZER_BYTES)
+        except InvalidJsonError as error:
+            raise DataError(f"{where}: {path.name}: not a vocabulary: {error}") from None
     with (
         quiet_transformers() as transformers,
         convert_errors(DataError, f"{where}: transformers cannot load a tokenizer"),

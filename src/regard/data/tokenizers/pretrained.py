@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from regard.config import configclass, option
-from regard.data.hf import load_hf_tokenizer, pack_tokenizer, tokenizer_files, unpack_tokenizer
+from regard.data.hf import (
+    convert_errors,
+    load_hf_tokenizer,
+    pack_tokenizer,
+    tokenizer_files,
+    unpack_tokenizer,
+)
 from regard.data.reading import read_bytes
 from regard.data.tokenizers.base import Tokenizer, register_tokenizer
 from regard.data.vocabulary import EOS, SPECIAL_TOKENS, UNK, Vocabulary
@@ -77,9 +83,16 @@ class PretrainedTokenizer(Tokenizer):
     def __init__(
         self, config: PretrainedTokenizerConfig, archive: bytes, side: str, where: str = "the tokenizer"
     ) -> None:
-        """Load the tokenizer and build the mapping of ids."""
+        """Load the tokenizer."""
         self.config, self.archive, self.side, self.where = config, archive, side, where
-        self._hf = hf = _open_archive(archive, where)
+        self._hf = _open_archive(archive, where)
+        # The library does not validate the files, so that wrong values raise all kinds of errors.
+        with convert_errors(DataError, f"{where}: the files of the tokenizer are not valid"):
+            self._map_ids()
+
+    def _map_ids(self) -> None:
+        """Build the mapping of ids."""
+        hf, side, where = self._hf, self.side, self.where
         self.language_id = self._set_language()
         vocabulary = self._vocabulary()
         end = hf.eos_token_id if hf.eos_token_id is not None else hf.sep_token_id
@@ -177,7 +190,9 @@ class PretrainedTokenizer(Tokenizer):
     def _encoded(self, text: str, specials: bool, split_specials: bool = False) -> list[int]:
         options = {"add_special_tokens": specials, "split_special_tokens": split_specials, "verbose": False}
         name = "text" if self.side == "source" else "text_target"
-        return list(self._hf(**{name: text}, **options)["input_ids"])
+        # The library fails here if its files contradict each other, such as merges of unknown tokens.
+        with convert_errors(DataError, f"{self.where}: transformers cannot tokenize text"):
+            return list(self._hf(**{name: text}, **options)["input_ids"])
 
     def _special_ids_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ids before and after a line, including those of the prefix."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pydantic
 from pydantic import ConfigDict, Field, ValidationError
 
-from regard.data.hf import HF_CONFIG
+from regard.data.hf import HF_CONFIG, TokenId
 from regard.data.reading import checked_file, read_bytes
 from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 GENERATION_CONFIG = "generation_config.json"
+_TokenId = TokenId | Literal[-1]
+"""Some files have -1 instead of no token."""
 
 
 class GenerationSettings(pydantic.BaseModel):
@@ -46,11 +48,11 @@ class GenerationSettings(pydantic.BaseModel):
     max_new_tokens: int | None = Field(default=None, ge=1)
     no_repeat_ngram_size: int | None = Field(default=None, ge=0)
     renormalize_logits: bool | None = None
-    forced_eos_token_id: int | list[int] | None = None
-    eos_token_id: int | list[int] | None = None
-    bad_words_ids: list[list[int]] | None = None
-    suppress_tokens: list[int] | None = None
-    begin_suppress_tokens: list[int] | None = None
+    forced_eos_token_id: _TokenId | list[_TokenId] | None = None
+    eos_token_id: _TokenId | list[_TokenId] | None = None
+    bad_words_ids: list[list[_TokenId]] | None = None
+    suppress_tokens: list[_TokenId] | None = None
+    begin_suppress_tokens: list[_TokenId] | None = None
 
     do_sample: bool | None = None
     num_return_sequences: int | None = None
@@ -169,14 +171,26 @@ def decoder_prefix(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
 
     Raises:
         ConfigError: if the model is multilingual and the target language is not specified.
+        CheckpointError: if a symbol is not a token.
     """
     generation, config = model.generation_config, model.config
+
+    def find(name: str, *configs: Any) -> int | None:
+        values = (getattr(one, name, None) for one in configs)
+        number = next((value for value in values if value is not None), None)
+        if number is not None and not (isinstance(number, int) and 0 <= number < target.num_library_ids):
+            raise CheckpointError(
+                f"{target.where}: {name} = {number!r} in {GENERATION_CONFIG} or {HF_CONFIG}; expected the id "
+                "of a token"
+            )
+        return number
+
     # Like `generate`, which prefers the start symbol of the model to that of the tokenizer.
-    start = _first_of("decoder_start_token_id", generation, config)
-    start = _first_of("bos_token_id", generation, config) if start is None else start
+    start = find("decoder_start_token_id", generation, config)
+    start = find("bos_token_id", generation, config) if start is None else start
     start = target.library_ids[BOS] if start is None else start
     starts_with_language = start not in target.library_ids[:SINK]
-    forced = _first_of("forced_bos_token_id", generation)
+    forced = find("forced_bos_token_id", generation)
     if target.language_id is not None and (target.config.language is not None or forced is None):
         # The language that the config requests, or the tokenizer's if generation forces none. If the targets
         # of transformers end with the language token (mBART), training moves it to the front instead of a
@@ -196,7 +210,3 @@ def decoder_prefix(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
             "and data.target_tokenizer.language"
         )
     return (start,)
-
-
-def _first_of(name: str, *configs: Any) -> int | None:
-    return next((found for one in configs if (found := getattr(one, name, None)) is not None), None)

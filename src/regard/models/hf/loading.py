@@ -252,7 +252,9 @@ def _load(kind: str, directory: Path, weights: bool, optional: Iterable[str] = (
             choose_placement(directory, size, whole=True)
             model = _create(transformers, kind, config, directory)
             if (directory / GENERATION_CONFIG).is_file():
-                model.generation_config = transformers.GenerationConfig.from_pretrained(directory)
+                path = directory / GENERATION_CONFIG
+                with convert_errors(CheckpointError, f"{path}: transformers cannot read this file"):
+                    model.generation_config = transformers.GenerationConfig.from_pretrained(directory)
             return model.float()
         size = _check_sizes(transformers, kind, config, directory, weight_files(directory))
         placement = choose_placement(directory, size)
