@@ -191,7 +191,7 @@ class PretrainedTokenizer(Tokenizer):
         options = {"add_special_tokens": specials, "split_special_tokens": split_specials, "verbose": False}
         name = "text" if self.side == "source" else "text_target"
         # The library fails here if its files contradict each other, such as merges of unknown tokens.
-        with convert_errors(DataError, f"{self.where}: transformers cannot tokenize text"):
+        with convert_errors(DataError, f"{self.where}: the files of the tokenizer are not valid"):
             return list(self._hf(**{name: text}, **options)["input_ids"])
 
     def _special_ids_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
