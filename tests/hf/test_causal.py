@@ -293,9 +293,7 @@ def test_sentence_longer_than_the_context_is_rejected_by_line(causal_dir: Causal
 def test_translation_ends_at_the_last_position_of_the_context(causal_dir: CausalDir) -> None:
     model = regard.load(causal_dir("gpt2"), device="cpu")
     context, tokenizer = 96, model.text.source.tokenizer
-    found = model.translate(
-        LINES[0], beam_size=1, max_length_ratio=0.0, max_length_offset=500, min_length=400
-    )
+    found = model.translate(LINES[0], beam_size=1, max_length_ratio=0.0, max_length_offset=500, min_length=67)
     used = len(tokenizer.prefix_ids) + len(tokenizer.suffix_ids) + len(found.source_tokens) - 2
     assert used + len(found.tokens) == context
 

@@ -8,7 +8,6 @@ sentences. A configuration may name any file of the machine, so both use only th
     training_pairs.target.gz
 """
 
-import gzip
 import json
 import shutil
 from collections.abc import Iterable, Iterator
@@ -55,7 +54,7 @@ _EXAMPLE_LENGTHS = range(4, 15)  # words of an example: attention of longer sent
 class TrainingText:
     """The content of `training_text.json`."""
 
-    num_pairs: int = option(help="Number of sentence pairs of the whole training text.", ge=0)
+    num_pairs: int = option(help="Number of sentence pairs of the whole training text.", ge=0, le=2**32)
     num_tokens: tuple[int, int] = option(help="Number of its source and target tokens.")
     examples: tuple[str, ...] = option(help="Source sentences of the validation text.")
     sha256: Checksums = option(help="Checksums of the files of the stored pairs.")
@@ -78,9 +77,7 @@ def save_training_text(data: DataConfig, prepared: PreparedData, directory: Path
         if max(line.count(" ") for line in pair) < _MAX_WORDS
     ]
     for side, name in enumerate(_PAIR_FILES):
-        lines = "".join(f"{pair[side]}\n" for pair in pairs).encode()
-        # Without the time of writing, the same text has the same checksum.
-        write_atomic(directory / name, gzip.compress(lines, mtime=0))
+        write_atomic(directory / name, "".join(f"{pair[side]}\n" for pair in pairs).encode())
     candidates = (source for source, _ in islice(read_pairs(data.valid), _EXAMPLE_CANDIDATES))
     train = prepared.manifest["splits"]["train"]
     text = TrainingText(
