@@ -13,6 +13,9 @@ import shutil
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from regard.config import configclass, option, to_dict
 from regard.data.corpus import CorpusConfig, DataConfig, read_pairs
@@ -50,12 +53,15 @@ _EXAMPLE_CANDIDATES = 300  # lines of the validation text from which the example
 _EXAMPLE_LENGTHS = range(4, 15)  # words of an example: attention of longer sentences does not fit a phone
 
 
+_Count = Annotated[int, Field(ge=0, le=2**32)]
+
+
 @configclass
 class TrainingText:
     """The content of `training_text.json`."""
 
     num_pairs: int = option(help="Number of sentence pairs of the whole training text.", ge=0, le=2**32)
-    num_tokens: tuple[int, int] = option(help="Number of its source and target tokens.")
+    num_tokens: tuple[_Count, _Count] = option(help="Number of its source and target tokens.")
     examples: tuple[str, ...] = option(help="Source sentences of the validation text.")
     sha256: Checksums = option(help="Checksums of the files of the stored pairs.")
 
