@@ -328,10 +328,10 @@ def repeats_previous(words: Sequence[str], start: int, n: int) -> bool:
 
     Two copies are no error where a language doubles words, but three are one.
     """
-    copies = [words[place : place + n] for place in range(start - 2 * n, start + 2 * n, n) if place >= 0]
     ngram = words[start : start + n]
     if start < n or words[start - n : start] != ngram:
         return False
+    copies = [words[place : place + n] for place in range(start - 2 * n, start + 2 * n, n) if place >= 0]
     return copies.count(ngram) > 2 or not is_reduplication(ngram)
 
 
