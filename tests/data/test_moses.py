@@ -12,7 +12,7 @@ from regard.data.corpus import DataConfig
 from regard.data.text_format import TextFormat
 from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
 from regard.errors import ConfigError
-from regard.server.plain_text import detokenize
+from regard.server.plain_text import to_plain_text
 
 DATA = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}
 LINES = [
@@ -141,6 +141,6 @@ def test_languages_without_spaces_are_rejected(kind, language):
 )
 def test_the_served_page_detokenizes_as_the_tokenizer_does(language, line, text):
     escaped = "&apos;" in line
-    assert detokenize(line, TextFormat(tokenized=True, escaped=escaped, language=language)) == text
+    assert to_plain_text(line, TextFormat(tokenized=True, escaped=escaped, language=language)) == text
     if not escaped and language not in (None, "ja"):
         assert create(language).decode(line.split()) == text
