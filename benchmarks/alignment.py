@@ -30,8 +30,8 @@ import numpy as np
 
 from regard.alignment import Corpus, symmetrize
 from regard.data.corpus import read_lines
-from regard.data.links import parse_links, read_gold_links
 from regard.metrics.alignment import alignment_score
+from regard.text.links import parse_links, read_gold_links
 
 TEXTS = {
     "multi30k": ("de", "en", ("train.{}.gz",), None),

@@ -24,13 +24,13 @@ import torch
 
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
-from regard.data.vocabulary import EOS
 from regard.experiment import load_model
 from regard.generation.attribution import attribute
 from regard.generation.config import AlignmentConfig, MapMethod
 from regard.models import build_model
 from regard.models.base import TranslationModel
 from regard.models.transformer.config import TransformerConfig
+from regard.text.vocabulary import EOS
 
 VOCABULARY = 32_000
 BASE = {"d_model": 512, "num_heads": 8, "feed_forward": {"ffn_size": 2048}, "tie_embeddings": "all"}

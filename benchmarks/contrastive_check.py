@@ -27,22 +27,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.analysis.coverage.attention import AttentionDetector
-from regard.analysis.coverage.base import (
+from regard.api.loading import load_translator
+from regard.data.corpus import read_lines
+from regard.extensions.check.attention import AttentionDetector
+from regard.extensions.check.base import (
     ContrastiveConfig,
     CoverageError,
     DetectionInput,
     PairScores,
     build_detector,
 )
-from regard.analysis.coverage.contrastive import ContrastiveDetector
-from regard.analysis.coverage.corruptions import CorruptedPair, Corruption, CorruptionConfig, corrupt_pairs
-from regard.analysis.coverage.model import ErrorModel
-from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
-from regard.analysis.coverage.posteriors import TextPosteriors
-from regard.analysis.coverage.text import WordPair, split_pairs
-from regard.api.loading import load_translator
-from regard.data.corpus import read_lines
+from regard.extensions.check.contrastive import ContrastiveDetector
+from regard.extensions.check.corruptions import CorruptedPair, Corruption, CorruptionConfig, corrupt_pairs
+from regard.extensions.check.model import ErrorModel
+from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
+from regard.extensions.check.posteriors import TextPosteriors
+from regard.extensions.check.text import WordPair, split_pairs
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 

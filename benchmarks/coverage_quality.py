@@ -29,15 +29,15 @@ from pathlib import Path
 import numpy as np
 from contrastive_check import auroc
 
-from regard.analysis.coverage.base import CoverageError, DetectionInput, build_detector
-from regard.analysis.coverage.corruptions import Corruption, CorruptionConfig, corrupt_pairs, word_labels
-from regard.analysis.coverage.model import ErrorModel
-from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
-from regard.analysis.coverage.posteriors import TextPosteriors
-from regard.analysis.coverage.text import WordPair, split_pairs
-from regard.data.links import Links
-from regard.data.words import word_spans
-from regard.phrasebook import generate
+from regard.extensions.check.base import CoverageError, DetectionInput, build_detector
+from regard.extensions.check.corruptions import Corruption, CorruptionConfig, corrupt_pairs, word_labels
+from regard.extensions.check.model import ErrorModel
+from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
+from regard.extensions.check.posteriors import TextPosteriors
+from regard.extensions.check.text import WordPair, split_pairs
+from regard.extensions.phrasebook import generate
+from regard.text.links import Links
+from regard.text.words import word_spans
 
 ERRORS: dict[Corruption, CoverageError] = {
     "deletion": "omission",

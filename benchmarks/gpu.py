@@ -23,7 +23,6 @@ from regard.attention.posterior import PosteriorAttentionConfig
 from regard.config import read_config
 from regard.data.batch import collate
 from regard.data.corpus import read_lines
-from regard.data.vocabulary import EOS
 from regard.experiment import load_model
 from regard.experiment import run_training as train
 from regard.generation.beam import beam_search
@@ -35,6 +34,7 @@ from regard.models import build_model
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig
 from regard.run_config import RunConfig
+from regard.text.vocabulary import EOS
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, init_process_group
 from regard.training.lr_scheduler import ConstantConfig

@@ -40,7 +40,6 @@ from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, collate
-from regard.data.vocabulary import EOS, SINK
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.kernels.matmul import limit_kernel_caches
@@ -48,6 +47,7 @@ from regard.models.base import ForwardOutput, OutputAttentions, TranslationModel
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.model import TransformerModel
+from regard.text.vocabulary import EOS, SINK
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, ProcessGroup
 from regard.training.lr_scheduler import ConstantConfig

@@ -18,7 +18,6 @@ from safetensors.torch import load_model
 
 from regard import __version__
 from regard.data.batch import Batch, BatchConfig, collate
-from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.generation.parallel import map_batches
@@ -31,6 +30,7 @@ from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
 from regard.models.transformer.model import TransformerModel
+from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import SINGLE_PROCESS, Precision, ProcessGroup, autocast
@@ -129,8 +129,8 @@ def save_model(model: Compared, data: Multi30k, directory: Path) -> None:
     # Imported here because these modules would count in the peak memory of the measurement.
     from regard.data.corpus import CorpusConfig, DataConfig
     from regard.data.text import TextProcessor, TextSide
-    from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
     from regard.run_config import RunConfig, write_config
+    from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
     from regard.training.fertility import save_text_processing
 
     directory.mkdir(parents=True, exist_ok=True)

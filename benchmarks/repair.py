@@ -19,11 +19,10 @@ from pathlib import Path
 
 import regard
 from regard.alignment import Corpus, WordAligner
-from regard.analysis.coverage.judge import CoverageModelJudge
 from regard.api.check import CoverageModel
 from regard.config import from_dict
 from regard.data.corpus import read_lines
-from regard.data.links import Links
+from regard.extensions.check.judge import CoverageModelJudge
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.generation.mbr import MbrConfig
@@ -32,6 +31,7 @@ from regard.generation.repair_candidates import RepairConfig
 from regard.metrics.base import SentenceCounts, paired_bootstrap
 from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.translation import count_statistics
+from regard.text.links import Links
 
 
 def links(aligner: WordAligner, sources: Sequence[str], targets: Sequence[str]) -> list[Links]:

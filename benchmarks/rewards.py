@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from regard.data.batch import PaddedSequences
-from regard.data.vocabulary import EOS, SPECIAL_TOKENS, UNK
 from regard.metrics.utility import prefix_bleu
+from regard.text.vocabulary import EOS, SPECIAL_TOKENS, UNK
 from regard.training.losses.objectives import compute_returns
 
 __all__: list[str] = []

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
+from regard.extensions.check.result import CheckedSentence, CoverageCheck
 
 __all__ = ["TEXTS", "made_check", "spans"]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from regard.alignment.bayes_sampler import BayesConfig
-from regard.analysis.coverage.model import ErrorModel
-from regard.analysis.coverage.model_files import save_coverage_model
-from regard.analysis.coverage.text import WordPair
-from regard.phrasebook import generate
+from regard.extensions.check.model import ErrorModel
+from regard.extensions.check.model_files import save_coverage_model
+from regard.extensions.check.text import WordPair
+from regard.extensions.phrasebook import generate
 from shared_files import shared_directory
 
 EFFORT = 0.1
@@ -18,7 +18,7 @@ EFFORT = 0.1
 def train_quickly(patch: pytest.MonkeyPatch, examples: int = 600) -> None:
     """Let the training use this number of examples, and a tenth of the passes of the Bayesian aligner."""
     own = BayesConfig.passes
-    patch.setattr("regard.analysis.coverage.model._MIN_EXAMPLES", examples)
+    patch.setattr("regard.extensions.check.model._MIN_EXAMPLES", examples)
     patch.setattr(BayesConfig, "passes", lambda self, pairs: own(BayesConfig(effort=EFFORT), pairs))
 
 

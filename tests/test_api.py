@@ -15,15 +15,15 @@ from regard.api.evaluation import DropLinks, EvaluationOptions
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.generation.mbr import expected_utilities
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
-from regard.plotting.heatmap import attention_heatmap, heatmap_svg
+from regard.plot.heatmap import attention_heatmap, heatmap_svg
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 

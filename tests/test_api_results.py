@@ -11,9 +11,9 @@ import pytest
 
 import regard
 from regard.data.fertility import Budget, PredictedFertilityConfig
-from regard.data.links import parse_gold_links
 from regard.errors import DataError, UsageError
 from regard.metrics.alignment import alignment_score
+from regard.text.links import parse_gold_links
 from test_api import TEXT, save_model
 from warm_python import warm_python
 

@@ -9,13 +9,13 @@ import pytest
 
 import regard
 from quick_coverage import phrasebook_model, train_quickly
-from regard.analysis.coverage.base import Detector, PairScores, SentenceError
-from regard.analysis.coverage.corruptions import CORRUPTIONS
-from regard.analysis.coverage.model import CoverageModelConfig
-from regard.analysis.coverage.text import WordPair
-from regard.data.words import split_line
 from regard.errors import DataError, PluginError, UsageError
-from regard.phrasebook import generate
+from regard.extensions.check.base import Detector, PairScores, SentenceError
+from regard.extensions.check.corruptions import CORRUPTIONS
+from regard.extensions.check.model import CoverageModelConfig
+from regard.extensions.check.text import WordPair
+from regard.extensions.phrasebook import generate
+from regard.text.words import split_line
 
 
 def phrases(count: int, seed: int) -> tuple[list[str], list[str]]:

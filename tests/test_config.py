@@ -15,8 +15,8 @@ from regard.config import (
     read_toml,
     to_dict,
 )
-from regard.config_reference import reference, select_tables
-from regard.config_rendering import render_text, render_toml
+from regard.config.reference import reference, select_tables
+from regard.config.rendering import render_text, render_toml
 from regard.errors import ConfigError, PluginError
 
 

@@ -61,7 +61,7 @@ def test_names_of_the_package_in_code_and_documentation_exist() -> None:
     pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
     texts = [path.read_text(encoding="utf-8") for path in (*SOURCE.rglob("*.py"), *DOCS.rglob("*.md"))]
     names = {name for text in texts for name in QUALIFIED_NAME.findall(text)}
-    style = {"regard.mplstyle", "regard.plotting.regard"}  # a file, and its name for matplotlib
+    style = {"regard.mplstyle", "regard.plot.regard"}  # a file, and its name for matplotlib
     for name in sorted(names - style):
         try:
             pkgutil.resolve_name(name)

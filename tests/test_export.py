@@ -16,8 +16,6 @@ from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.experiment import load_model
 from regard.generation.config import GenerationConfig
@@ -26,14 +24,16 @@ from regard.generation.lines import LineResult, enumerate_lines
 from regard.generation.translator import Translator
 from regard.models import build_model
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabulary
 from regard.training.resume import write_weights
 from regard.training.weights import MODEL_FILE, load_weights, named_weights
 
 if importlib.util.find_spec("ctranslate2") is None:
     pytest.skip("needs ctranslate2", allow_module_level=True)
 
-from regard.export import export_ctranslate2, token_names
-from regard.export.translator import load_exported
+from regard.extensions.ctranslate2 import export_ctranslate2, token_names
+from regard.extensions.ctranslate2.translator import load_exported
 
 WORDS = 12
 TEXT = TextProcessor(

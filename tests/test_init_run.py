@@ -15,10 +15,10 @@ import regard
 from regard.api.run_template import MODEL_CLASSES, plan_run, render_run
 from regard.cli.main import app
 from regard.config import from_dict
-from regard.data.text_survey import survey_pairs
 from regard.errors import ConfigError, DataError, UsageError
-from regard.phrasebook import write_splits
+from regard.extensions.phrasebook import write_splits
 from regard.run_config import RunConfig, read_run_config
+from regard.text.text_survey import survey_pairs
 
 PAIRS = [(f"ein Satz mit der Zahl {i} hier", f"a sentence with number {i} here") for i in range(200)]
 

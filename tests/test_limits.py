@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 import regard
 from regard.cli.main import app
 from regard.config import apply_override, dump_toml, from_dict, parse_toml, read_config
-from regard.config_reference import reference
-from regard.data.links import parse_gold_links, parse_links
+from regard.config.reference import reference
 from regard.errors import ConfigError, DataError, RegardError
+from regard.extensions.serve.config import ServeConfig
 from regard.pretrain import PretrainConfig
 from regard.run_config import RunConfig
-from regard.server.config import ServeConfig
+from regard.text.links import parse_gold_links, parse_links
 
 PAIR = {"source": "s", "target": "t"}
 DATA = {"train": [PAIR], "valid": PAIR}

@@ -15,12 +15,12 @@ from regard.attention.registry import ATTENTION, register_attention
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.averaging import average_models
 from regard.config import configclass, dump_toml, from_dict, option, read_toml
-from regard.data.directories import directory_lock
 from regard.data.fertility import ConstantFertilityConfig
 from regard.errors import CheckpointError, ConfigError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig, write_config
+from regard.text.directories import directory_lock
 from regard.training.serialization import read_metadata
 
 

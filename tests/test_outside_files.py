@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from server.served import ask
 from typer.testing import CliRunner
 
 import regard
@@ -22,11 +23,10 @@ from regard.config import from_dict
 from regard.data.training_text import read_training_pairs, read_training_text
 from regard.errors import RegardError, UsageError
 from regard.experiment import run_training
-from regard.phrasebook import generate
+from regard.extensions.phrasebook import generate
+from regard.extensions.serve.engine import load_engines
+from regard.extensions.serve.plain_text import to_plain_text
 from regard.run_config import RunConfig, load_config
-from regard.server.engine import load_engines
-from regard.server.plain_text import to_plain_text
-from server.served import ask
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="opened files are observed with inotify")
 

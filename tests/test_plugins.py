@@ -14,21 +14,20 @@ import pytest
 import torch
 
 import regard
-from regard import plugins
 from regard.attention.registry import ATTENTION, NORMALIZERS
 from regard.attention.scored import ScoredAttention
-from regard.config import configclass, from_dict
+from regard.config import configclass, from_dict, plugins
+from regard.config.registry import Registry
 from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
-from regard.data.tokenizers.base import TOKENIZERS, Tokenizer
 from regard.errors import CheckpointError, ConfigError, PluginError, UsageError
+from regard.extensions.phrasebook import write_splits
 from regard.functional import softmax
 from regard.metrics.base import METRICS, SentenceCounts
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
-from regard.phrasebook import write_splits
-from regard.registry import Registry
 from regard.run_config import RunConfig, load_config
+from regard.text.tokenizers.base import TOKENIZERS, Tokenizer
 from regard.training.losses import LossTerm
 from warm_python import warm_python
 
@@ -97,7 +96,7 @@ def directory(tmp_path_factory) -> Path:
 
 # The prepared process has already looked for installed plugins.
 LOOK_AGAIN = """
-from regard import plugins
+from regard.config import plugins
 plugins._import_installed.cache_clear()
 from regard.cli.main import main
 main()
@@ -382,7 +381,7 @@ def test_a_part_of_a_script_is_not_recorded_as_a_plugin(directory) -> None:
 TOKENIZER = """
 from typing import Literal
 import regard
-from regard.data.tokenizers.base import Tokenizer
+from regard.text.tokenizers.base import Tokenizer
 
 @regard.configclass
 class SlashConfig:

@@ -74,8 +74,8 @@ def test_every_new_key_is_an_option() -> None:
     import typing
 
     from regard.alignment.word_aligner import AlignerConfig
+    from regard.extensions.serve.config import ServeConfig
     from regard.pretrain import PretrainConfig
-    from regard.server.config import ServeConfig
 
     tables: dict[str, set[str]] = {}
     roots = (RunConfig, PretrainConfig, ServeConfig, *config_classes(AlignerConfig))

@@ -13,9 +13,9 @@ from regard.alignment.base import IterationStats
 from regard.analysis.attention import perplexity_of
 from regard.api.translations import ScoreTotals
 from regard.cli.output import write_json
+from regard.config.results import SCHEMA_VERSION, Result, finite, perplexity
 from regard.errors import DataError, UsageError
-from regard.reproduce.scores import METRIC_FUNCTIONS
-from regard.results import SCHEMA_VERSION, Result, finite, perplexity
+from regard.extensions.reproduce.scores import METRIC_FUNCTIONS
 from regard.training.evaluate import ValidationScore
 
 

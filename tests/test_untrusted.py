@@ -10,12 +10,12 @@ import torch
 
 from regard.config import from_dict, to_dict
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, DataError
 from regard.experiment import load_model
 from regard.models import build_model
 from regard.run_config import RunConfig, load_config, write_config
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.fertility import save_text_processing
 from regard.training.resume import file_checksums, write_weights
 from regard.training.serialization import read_array, read_shapes, read_tensors, write_array, write_tensors

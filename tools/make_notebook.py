@@ -27,8 +27,8 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 import regard.hf
-from regard.phrasebook import generate
-from regard.plotting import plot_attention
+from regard.extensions.phrasebook import generate
+from regard.plot import plot_attention
 
 torch.manual_seed(1)
 sampled = [pair for pair in islice(generate(seed=1), 20_000) if max(len(pair.source), len(pair.target)) < 9]

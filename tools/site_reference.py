@@ -17,8 +17,8 @@ import site_examples
 from typer.main import get_command
 
 import regard
-from regard.config_reference import OptionTable, reference
-from regard.config_rendering import render_markdown
+from regard.config.reference import OptionTable, reference
+from regard.config.rendering import render_markdown
 
 __all__ = ["api_pages", "command_parameters", "commands", "fill", "option_pages", "pages", "public_names"]
 
@@ -37,7 +37,7 @@ TOPICS = {
 
 CONTRACTS = (
     "regard.attention.base", "regard.attention.scorers", "regard.models.base", "regard.training.losses.base",
-    "regard.data.tokenizers.base", "regard.metrics.base", "regard.analysis.coverage.base",
+    "regard.text.tokenizers.base", "regard.metrics.base", "regard.extensions.check.base",
     "regard.generation.base",
 )  # fmt: skip
 """Modules that define the interfaces of plugins."""
@@ -151,8 +151,8 @@ def _entries(module: str, names: "tuple[str, ...] | list[str]", seen: set[str]) 
 
 def option_pages() -> dict[str, str]:
     """Return the pages of the options: those of a run by table, and those of other commands."""
+    from regard.extensions.serve.config import ServeConfig
     from regard.pretrain import PretrainConfig
-    from regard.server.config import ServeConfig
 
     groups: dict[str, list[OptionTable]] = {}
     for table in reference(regard.RunConfig):
@@ -242,7 +242,7 @@ def _escape(text: str) -> str:
 
 def schema_section() -> str:
     """Return a table of the JSON results: every schema with its class."""
-    from regard.results import Result
+    from regard.config.results import Result
 
     for module in pkgutil.walk_packages(regard.__path__, "regard."):
         if re.match(r"regard\.(api|analysis|reproduce|tour|smt|generation|plotting|training)\.", module.name):
@@ -266,8 +266,8 @@ def _subclasses(cls: type[Any]) -> set[type[Any]]:
 
 def openapi_section() -> str:
     """Return the endpoints of the HTTP API with the fields of their requests and responses."""
-    from regard.server.app import create_app
-    from regard.server.config import ServeConfig
+    from regard.extensions.serve.app import create_app
+    from regard.extensions.serve.config import ServeConfig
 
     described = create_app([], ServeConfig()).openapi()
     schemas = described["components"]["schemas"]

@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.functional import entmax15, softmax, sparsemax
-from regard.plotting import terminal_map
+from regard.plot import terminal_map
 
 NAMES = ["Anna", "Ben", "Cara", "Dan", "Eva", "Finn"]
 COLORS = ["red", "blue", "green", "white", "black"]

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 import regard.hf
-from regard.phrasebook import CorpusPair, generate_split
+from regard.extensions.phrasebook import CorpusPair, generate_split
 
 PAD, CLS, SEP, MASK, UNK = range(5)
 LONGEST = 60

@@ -19,7 +19,7 @@ from rich.console import Console
 from regard import RunConfig, Translator, load_model, train
 from regard.config import from_dict
 from regard.generation.lines import InputLine
-from regard.plotting import terminal_map
+from regard.plot import terminal_map
 
 CYRILLIC = dict(
     zip("бвгджзклмнпрстфхцчшщ", "b v g d zh z k l m n p r s t f kh ts ch sh shch".split(), strict=True)

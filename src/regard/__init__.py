@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from regard import hf as hf
     from regard import nn as nn
     from regard.analysis.attention import AttentionAnalysis
-    from regard.analysis.coverage.base import register_detector
-    from regard.analysis.coverage.evaluation import CoverageEvaluation
-    from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
     from regard.analysis.errors import ErrorAnalysis
     from regard.analysis.length import LengthAnalysis
     from regard.api.alignment import Aligner, Alignments, align
@@ -44,15 +41,18 @@ if TYPE_CHECKING:
     from regard.attention.registry import register_attention, register_normalizer
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
+    from regard.config.plugins import load_plugins
     from regard.cpu_threads import configure_threads
-    from regard.data.tokenizers.base import register_tokenizer
     from regard.experiment import load_model
+    from regard.extensions.check.base import register_detector
+    from regard.extensions.check.evaluation import CoverageEvaluation
+    from regard.extensions.check.result import CheckedSentence, CoverageCheck
     from regard.generation.translator import Translator
     from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult
     from regard.metrics.base import register_metric
     from regard.models.registry import register_model
-    from regard.plugins import load_plugins
     from regard.run_config import RunConfig, load_config
+    from regard.text.tokenizers.base import register_tokenizer
     from regard.training.losses.base import register_loss
     from regard.training.run_context import Callback
 
@@ -125,11 +125,11 @@ _HOMES = {
     "Alignments": "regard.api.alignment",
     "AttentionAnalysis": "regard.analysis.attention",
     "Callback": "regard.training.run_context",
-    "CheckedSentence": "regard.analysis.coverage.result",
+    "CheckedSentence": "regard.extensions.check.result",
     "Continuations": "regard.api.generation",
     "CorruptedText": "regard.api.corrupt",
-    "CoverageCheck": "regard.analysis.coverage.result",
-    "CoverageEvaluation": "regard.analysis.coverage.evaluation",
+    "CoverageCheck": "regard.extensions.check.result",
+    "CoverageEvaluation": "regard.extensions.check.evaluation",
     "CoverageModel": "regard.api.check",
     "DropLinks": "regard.api.links",
     "ErrorAnalysis": "regard.analysis.errors",
@@ -166,16 +166,16 @@ _HOMES = {
     "load": "regard.api.model",
     "load_config": "regard.run_config",
     "load_model": "regard.experiment",
-    "load_plugins": "regard.plugins",
+    "load_plugins": "regard.config.plugins",
     "option": "regard.config",
     "register_attention": "regard.attention.registry",
-    "register_detector": "regard.analysis.coverage.base",
+    "register_detector": "regard.extensions.check.base",
     "register_loss": "regard.training.losses.base",
     "register_metric": "regard.metrics.base",
     "register_model": "regard.models.registry",
     "register_normalizer": "regard.attention.registry",
     "register_score_function": "regard.attention.scorers",
-    "register_tokenizer": "regard.data.tokenizers.base",
+    "register_tokenizer": "regard.text.tokenizers.base",
     "report": "regard.api.report",
     "train": "regard.api.training",
     "train_fertility_predictor": "regard.api.fertility",

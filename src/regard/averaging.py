@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import to_dict
-from regard.data.directories import atomic_directory, is_empty
 from regard.data.hf import HF_CONFIG, read_hf_config
-from regard.data.paths import check_name
 from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, UsageError
 from regard.experiment import find_model_dir
 from regard.models.hf.loading import CONFIG_SUBDIR
 from regard.run_config import RunConfig, load_config, write_config
+from regard.text.directories import atomic_directory, is_empty
+from regard.text.paths import check_name
 from regard.training.checkpoint import epoch_files
 from regard.training.fertility import load_text_processing, save_text_processing
 from regard.training.resume import check_model_files, compare_options, write_weights

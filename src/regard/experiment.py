@@ -20,9 +20,7 @@ from regard.config import (
     to_dict,
 )
 from regard.data.dataset import PreparedData, open_data, prepare_data
-from regard.data.directories import directory_lock
 from regard.data.hf import is_hf_directory
-from regard.data.paths import check_outputs
 from regard.data.pretokenization import ProgressCallback
 from regard.data.text import TextProcessor
 from regard.data.text_checks import warn_if_swapped
@@ -32,6 +30,8 @@ from regard.models.base import TranslationModel
 from regard.models.precision import SearchPrecision, is_dispatched, parse_precision, set_precision
 from regard.models.registry import MODELS, build_for_text
 from regard.run_config import RunConfig, load_config, load_hf_text, warn_ignored_settings, write_config
+from regard.text.directories import directory_lock
+from regard.text.paths import check_outputs
 from regard.training.checkpoint import state_files
 from regard.training.device import ProcessGroup, init_process_group, pick_device, set_num_threads
 from regard.training.evaluate import TranslationMetric

@@ -18,14 +18,14 @@ from typing import Any, Literal, cast
 import torch
 
 from regard.config import configclass, from_dict, option, read_config, to_dict
-from regard.data.directories import directory_lock
-from regard.data.files import partial_directory, sync_directory, sync_file, write_atomic
 from regard.data.hf import HF_CONFIG, convert_errors, load_hf_tokenizer, quiet_transformers
 from regard.data.monolingual import CausalDataset, MaskedDataset, read_monolingual
-from regard.data.reading import InvalidJsonError, file_digest, read_json
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.hf.language import HfLanguageModel, build_language_model, train_tokenizer
+from regard.text.directories import directory_lock
+from regard.text.files import partial_directory, sync_directory, sync_file, write_atomic
+from regard.text.reading import InvalidJsonError, file_digest, read_json
 from regard.training.config import TrainingConfig
 from regard.training.device import init_process_group, pick_device, set_num_threads
 from regard.training.run_context import RunContext

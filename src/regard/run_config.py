@@ -20,15 +20,11 @@ from regard.config import (
     read_config,
     read_toml,
 )
+from regard.config.plugins import is_loaded, load_plugins, loaded, plugin_name
+from regard.config.registry import plugins_of
 from regard.data.corpus import CorpusConfig, DataConfig
-from regard.data.files import write_atomic
 from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
-from regard.data.paths import check_name
-from regard.data.reading import checked_file, read_bytes
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.base import TOKENIZERS
-from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
-from regard.data.tokenizers.prompt import PromptTokenizerConfig
 from regard.errors import CheckpointError, ConfigError, DataError, RenamedOptionError
 from regard.generation.config import GenerationConfig
 from regard.models.hf.causal_config import CausalConfig, is_causal
@@ -36,8 +32,12 @@ from regard.models.hf.config import HfConfig
 from regard.models.hf.generation import read_generation_settings
 from regard.models.registry import MODELS, ModelConfig
 from regard.models.rnn.config import RnnConfig
-from regard.plugins import is_loaded, load_plugins, loaded, plugin_name
-from regard.registry import plugins_of
+from regard.text.files import write_atomic
+from regard.text.paths import check_name
+from regard.text.reading import checked_file, read_bytes
+from regard.text.tokenizers.base import TOKENIZERS
+from regard.text.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
+from regard.text.tokenizers.prompt import PromptTokenizerConfig
 from regard.training.config import TrainingConfig
 from regard.training.losses.base import build_loss
 from regard.training.resume import CONFIG_FILE

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.analysis.coverage.base import DetectionInput, PairScores, build_detector
-from regard.analysis.coverage.text import WordPair, split_pairs
 from regard.attention.base import Attention, AttentionStep, Memory, stack_steps
 from regard.attention.registry import AttentionConfig, build_attention
+from regard.extensions.check.base import DetectionInput, PairScores, build_detector
+from regard.extensions.check.text import WordPair, split_pairs
 from regard.types import Float, Tensor
 
 __all__ = [
@@ -245,7 +245,7 @@ _DETECTION_TEXT = (
 
 
 def check_detector(name: str, inputs: DetectionInput | None = None) -> None:
-    """Check that a detector of coverage errors follows its interface (`regard.analysis.coverage.base`).
+    """Check that a detector of coverage errors follows its interface (`regard.extensions.check.base`).
 
     The laws: one result per pair, also for empty sides; the same errors for all pairs; finite scores; one
     score per word of the side of an error; equal inputs give equal scores; a pair alone has the scores that

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from regard.alignment.base import TrainingSetup
 from regard.alignment.hmm import HMMConfig
 from regard.alignment.pointer_actions import align_actions, monotone_alignment, write_actions
-from regard.data.tokenizers.base import load_tokenizer
-from regard.data.tokenizers.words import ActionsConfig
 from regard.errors import DataError
+from regard.text.tokenizers.base import load_tokenizer
+from regard.text.tokenizers.words import ActionsConfig
 
 
 def test_actions_match_worked_examples():

@@ -19,9 +19,9 @@ from regard.alignment.bayes_sampler import BayesConfig, Sampler, build_layout
 from regard.alignment.corpus import Corpus
 from regard.alignment.ibm import IBM1Config, train_ibm1
 from regard.alignment.symmetrize import symmetrize
-from regard.data.links import GoldLinks
+from regard.extensions.phrasebook import generate_split
 from regard.metrics.alignment import alignment_score
-from regard.phrasebook import generate_split
+from regard.text.links import GoldLinks
 
 QUICK = BayesConfig(effort=0.2, num_chains=3)
 TINY = [("a b a", "x y"), ("b", "x z")]

@@ -14,10 +14,10 @@ from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.hmm import HMMConfig
 from regard.alignment.ibm import IBM1Config, IBM2Config
 from regard.alignment.ibm3 import IBM3Config
-from regard.data.links import GoldLinks, read_gold_links
-from regard.data.reading import compute_checksums
 from regard.errors import DataError
 from regard.metrics.alignment import alignment_score
+from regard.text.links import GoldLinks, read_gold_links
+from regard.text.reading import compute_checksums
 
 HANSARDS = Path(__file__).parents[3] / "shared" / "data" / "hansards"
 CONFIGS = [IBM1Config(), IBM2Config(), HMMConfig(null_probability=0.1), BayesConfig(num_chains=2)]

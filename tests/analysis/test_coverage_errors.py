@@ -15,23 +15,23 @@ from safetensors.torch import load_file, save_file
 
 import regard
 from quick_coverage import phrasebook_model, train_quickly
-from regard.analysis.coverage.base import DETECTORS, DetectionInput, Detector, PairScores, build_detector
-from regard.analysis.coverage.corruptions import (
+from regard.errors import ConfigError, DataError, UsageError
+from regard.extensions.check.base import DETECTORS, DetectionInput, Detector, PairScores, build_detector
+from regard.extensions.check.corruptions import (
     CORRUPTIONS,
     CorruptionConfig,
     corrupt_pairs,
     with_unknown_words,
 )
-from regard.analysis.coverage.features import best_run
-from regard.analysis.coverage.logistic import LogisticRegression
-from regard.analysis.coverage.model import CoverageModelConfig, ErrorModel
-from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
-from regard.analysis.coverage.text import WordPair, split_pairs
-from regard.data.reading import compute_checksums
-from regard.data.words import is_word, split_line
-from regard.errors import ConfigError, DataError, UsageError
-from regard.phrasebook import generate
+from regard.extensions.check.features import best_run
+from regard.extensions.check.logistic import LogisticRegression
+from regard.extensions.check.model import CoverageModelConfig, ErrorModel
+from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
+from regard.extensions.check.text import WordPair, split_pairs
+from regard.extensions.phrasebook import generate
 from regard.testing import check_detector
+from regard.text.reading import compute_checksums
+from regard.text.words import is_word, split_line
 
 
 def phrases(count: int, seed: int) -> tuple[list[WordPair], list[frozenset[tuple[int, int]]]]:

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.analysis.coverage.base import PairScores
-from regard.analysis.coverage.evaluation import CoverageEvaluation, sentence_scores, word_scores
-from regard.analysis.coverage.labels import LineLabels, format_labels, labeled_words, read_labels
-from regard.analysis.coverage.result import CheckedSentence, CoverageCheck, marked_spans
 from regard.errors import DataError, UsageError
+from regard.extensions.check.base import PairScores
+from regard.extensions.check.evaluation import CoverageEvaluation, sentence_scores, word_scores
+from regard.extensions.check.labels import LineLabels, format_labels, labeled_words, read_labels
+from regard.extensions.check.result import CheckedSentence, CoverageCheck, marked_spans
 
 TEXTS = [("Ein Hund", "A dog dog"), ("Zwei", "Two"), ("Drei Katzen", "Three"), ("Vier", "Four birds")]
 

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 import regard
-from regard.analysis.coverage.attention import locate_tokens, missing_attention
-from regard.analysis.coverage.base import DETECTORS, ContrastiveConfig, DetectionInput, build_detector
-from regard.analysis.coverage.contrastive import score_spans
-from regard.analysis.coverage.text import SideText, WordPair, split_pairs
 from regard.api.loading import load_translator
 from regard.config import from_dict
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError, UsageError
+from regard.extensions.check.attention import locate_tokens, missing_attention
+from regard.extensions.check.base import DETECTORS, ContrastiveConfig, DetectionInput, build_detector
+from regard.extensions.check.contrastive import score_spans
+from regard.extensions.check.text import SideText, WordPair, split_pairs
+from regard.extensions.phrasebook import generate
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationConfig
 from regard.generation.file_translator import FileTranslator
 from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult
-from regard.phrasebook import generate
 
 LEXICON = {"ein": "a", "großer": "big", "Hund": "dog", "schläft": "sleeps", "heute": "today", "dort": "there"}
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from regard.alignment import TrainingSetup
-from regard.analysis.coverage.error_tagger import ErrorTagger
-from regard.analysis.coverage.link_model import LinkModel
-from regard.analysis.coverage.text import WordPair
+from regard.extensions.check.error_tagger import ErrorTagger
+from regard.extensions.check.link_model import LinkModel
+from regard.extensions.check.text import WordPair
 
 
 def runs(seed: int, size: int = 1_500) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:

@@ -8,10 +8,10 @@ import torch
 from regard.attention.base import Memory, Reward
 from regard.attention.hard import HardAttention, HardAttentionConfig
 from regard.data.batch import PaddedSequences
-from regard.data.vocabulary import EOS, UNK
 from regard.functional.estimators import sample_bernoulli
 from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput
+from regard.text.vocabulary import EOS, UNK
 from regard.training.losses.objectives import (
     BASELINE_LOSS_WEIGHT,
     add_advantage,

@@ -10,12 +10,12 @@ from regard.attention.base import Attention
 from regard.attention.local import LocalAttention, LocalAttentionConfig, LocalState
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.vocabulary import EOS
 from regard.functional import entmax15, softmax, sparsemax
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
+from regard.text.vocabulary import EOS
 
 NORMALIZERS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
 LENGTHS = (6, 3, 1)

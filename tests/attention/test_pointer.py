@@ -8,13 +8,13 @@ from regard.attention.pointer import STEP_TOKEN as STEP
 from regard.attention.pointer import PointerAttention, PointerAttentionConfig
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.tokenizers import words
-from regard.data.tokenizers.words import ActionsTokenizer
-from regard.data.vocabulary import BOS, EOS, Vocabulary
 from regard.errors import ConfigError
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
 from regard.run_config import RunConfig
+from regard.text.tokenizers import words
+from regard.text.tokenizers.words import ActionsTokenizer
+from regard.text.vocabulary import BOS, EOS, Vocabulary
 
 
 @pytest.fixture

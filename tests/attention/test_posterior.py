@@ -10,13 +10,13 @@ from regard.attention.base import Attention
 from regard.attention.posterior import PosteriorAttention, PosteriorAttentionConfig, PosteriorState
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
-from regard.data.vocabulary import BOS, EOS
 from regard.errors import ConfigError
 from regard.functional.chain import chain_log_likelihood, chain_transitions
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
+from regard.text.vocabulary import BOS, EOS
 
 SOURCE, TARGET = 9, 8
 TAILS = ["mean", "renormalize", "drop"]

@@ -11,13 +11,13 @@ from regard.attention.base import AttentionStep, Reference
 from regard.attention.variational import VariationalAttention, VariationalAttentionConfig, VariationalState
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
-from regard.data.vocabulary import BOS, EOS
 from regard.errors import ConfigError
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.models.base import ForwardOutput, marginalize
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
+from regard.text.vocabulary import BOS, EOS
 from regard.training.losses.objectives import get_objective
 
 ESTIMATORS = ("enumerate", "reinforce", "gumbel")

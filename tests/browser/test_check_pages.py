@@ -12,17 +12,17 @@ pytest.importorskip("playwright.sync_api", reason="needs the package playwright"
 
 import uvicorn
 from playwright.sync_api import Page, expect
+from server.served import save_model
 
 from checked_text import TEXTS, made_check
 from made_report import PAIRS, make_report
-from regard.analysis.coverage.result import CoverageCheck
 from regard.api.report import check_report
-from regard.reporting.page import PageCheck, render
-from regard.server.app import create_app
-from regard.server.check import CheckServer
-from regard.server.config import ServeConfig
-from regard.server.engine import load_engines
-from server.served import save_model
+from regard.extensions.check.result import CoverageCheck
+from regard.extensions.serve.app import create_app
+from regard.extensions.serve.check import CheckServer
+from regard.extensions.serve.config import ServeConfig
+from regard.extensions.serve.engine import load_engines
+from regard.report.page import PageCheck, render
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ pytest.importorskip("playwright.sync_api")
 
 import uvicorn
 from playwright.sync_api import expect
-
-from regard.server.app import create_app
-from regard.server.config import ServeConfig
-from regard.server.engine import load_engines
 from server.served import SEPARATORS, save_model, without_prefix
+
+from regard.extensions.serve.app import create_app
+from regard.extensions.serve.config import ServeConfig
+from regard.extensions.serve.engine import load_engines
 
 TEXT = "a b c d e! F g a b c"  # a single letter with a period would be an initial
 

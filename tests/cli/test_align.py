@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from regard.cli.align import align_command as align
 from regard.config import from_dict
-from regard.data.compression import zstd
 from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
-from regard.data.links import parse_links
 from regard.errors import ConfigError, DataError, UsageError
-from regard.phrasebook import generate_split
+from regard.extensions.phrasebook import generate_split
+from regard.text.compression import zstd
+from regard.text.links import parse_links
 
 
 def run(*arguments, input=None):

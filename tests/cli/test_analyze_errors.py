@@ -15,12 +15,12 @@ from regard.attention.none import NoAttentionConfig
 from regard.cli.output import Output
 from regard.config import dump_toml, to_dict
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
-from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
 from regard.run_config import CONFIG_FILE, END_MARKER, load_config
+from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.resume import write_weights
 from regard.training.weights import load_weights, named_weights
 

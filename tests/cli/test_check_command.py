@@ -8,10 +8,10 @@ import pandas
 import pytest
 from typer.testing import CliRunner
 
-from regard.analysis.coverage.base import SentenceError
-from regard.analysis.coverage.result import CheckedSentence
 from regard.cli.check import _marked
 from regard.cli.main import app
+from regard.extensions.check.base import SentenceError
+from regard.extensions.check.result import CheckedSentence
 
 GERMAN = ["Ein Hund schläft.", "Zwei Männer spielen.", "Die Frau liest."] * 8
 ENGLISH = ["A dog is sleeping.", "Two men are playing.", "The woman is reading."] * 8

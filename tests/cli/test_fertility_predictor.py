@@ -16,8 +16,8 @@ from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.fertility import parse_fertilities
 from regard.errors import DataError, TrainingDivergedError, UsageError
+from regard.extensions.phrasebook import write_splits
 from regard.models.rnn.tagger import TaggerConfig
-from regard.phrasebook import write_splits
 from regard.training.fertility_predictor import (
     PREDICTOR_TRAINING,
     FertilityPredictor,

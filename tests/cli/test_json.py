@@ -10,9 +10,9 @@ import regard
 from quick_coverage import train_quickly
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict
-from regard.results import Result
+from regard.config.results import Result
+from regard.extensions.tour import quickstart
 from regard.run_config import RunConfig
-from regard.tour import quickstart
 from test_api import save_model
 
 TEXT = ["a b c", "d e", "f g a b e", "c c c c"]
@@ -44,7 +44,7 @@ COMMANDS = {
     "init": "init long.de long.en -o made.toml",
 }
 OTHERS = {"score", "tour", "reproduce", "generate"}
-"""Commands that are tested below, in `tests/tour`, in `tests/reproduce` and in `tests/hf`."""
+"""Commands that are tested below, in `tests/extensions/tour`, in `tests/extensions/reproduce` and in `tests/hf`."""
 
 
 @pytest.fixture(scope="module")

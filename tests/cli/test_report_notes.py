@@ -13,8 +13,8 @@ from regard.api.report_notes import differing_options, few_pairs_notes, page_not
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.training_text import save_training_text
-from regard.reporting.model_card import ModelCard
-from regard.reporting.systems import SystemResults
+from regard.report.model_card import ModelCard
+from regard.report.systems import SystemResults
 
 TEXT = ParallelText(("a b",), ("A B",))
 

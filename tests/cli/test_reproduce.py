@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from test_translate import run
 
-from regard.data.directories import directory_lock
 from regard.errors import CheckpointError, UsageError
-from regard.phrasebook import write_splits
-from regard.reproduce.runner import JobsFailedError
+from regard.extensions.phrasebook import write_splits
+from regard.extensions.reproduce.runner import JobsFailedError
+from regard.text.directories import directory_lock
 from warm_python import warm_python
 
 SMALL = [
@@ -55,7 +55,7 @@ def _reproduce(data: Path, out: Path, *more):
 @pytest.mark.slow
 def test_table_is_trained_once_and_reused_after_a_move(data: Path, tmp_path: Path, monkeypatch) -> None:
     # METEOR needs Java, which may not be installed.
-    monkeypatch.setattr("regard.reproduce.scores.find_java", _no_java)
+    monkeypatch.setattr("regard.extensions.reproduce.scores.find_java", _no_java)
     out, figures = tmp_path / "out", tmp_path / "figures.json"
     first = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty", "--json", figures)
     assert first.exit_code == 0, first.output

@@ -1,4 +1,4 @@
-"""Tests of the command line of `regard serve`; tests/server contains the tests of the server itself."""
+"""Tests of the command line of `regard serve`; tests/extensions/serve contains the tests of the server itself."""
 
 import dataclasses
 import importlib.util
@@ -7,14 +7,14 @@ import re
 import socket
 
 import pytest
+from server.served import save_model
 from typer.testing import CliRunner
 
 from regard.cli.main import app
 from regard.cli.serve import serve as serve_command
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.extensions.serve.config import ServeConfig
 from regard.installation import install_command
-from regard.server.config import ServeConfig
-from server.served import save_model
 
 CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
@@ -56,8 +56,8 @@ def test_options_and_settings_reach_the_server(tmp_path, monkeypatch):
         found.extend((config, checker))
         raise UsageError("stopped here")
 
-    monkeypatch.setattr("regard.server.engine.load_engines", lambda *arguments, **limits: [])
-    monkeypatch.setattr("regard.server.app.create_app", stop)
+    monkeypatch.setattr("regard.extensions.serve.engine.load_engines", lambda *arguments, **limits: [])
+    monkeypatch.setattr("regard.extensions.serve.app.create_app", stop)
     options = ("--allow-origin", "https://a.example", "--allow-host", "b.example", "--set", "batch_size=7")
     with pytest.raises(UsageError, match="stopped here"):
         serve(tmp_path, *options, "--port", 0, "--detector", "length")

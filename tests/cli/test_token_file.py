@@ -12,12 +12,12 @@ from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer
-from regard.data.tokenizers.words import STEP, ActionsConfig, ActionsTokenizer, WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
 from regard.models import build_model
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
+from regard.text.tokenizers.words import STEP, ActionsConfig, ActionsTokenizer, WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.links import format_links
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models import build_model
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.text.links import format_links
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 from warm_python import warm_python

@@ -9,12 +9,12 @@ from test_translate import LINES, run, save_model, translate
 
 import regard
 from quick_coverage import train_quickly
-from regard.analysis.coverage.judge import CoverageModelJudge
-from regard.analysis.coverage.model import ErrorModel
-from regard.analysis.coverage.model_files import save_coverage_model
-from regard.analysis.coverage.text import WordPair
 from regard.config import from_dict
 from regard.errors import ConfigError, DataError, UsageError
+from regard.extensions.check.judge import CoverageModelJudge
+from regard.extensions.check.model import ErrorModel
+from regard.extensions.check.model_files import save_coverage_model
+from regard.extensions.check.text import WordPair
 from regard.generation.coverage import CoverageJudgment
 from regard.generation.file_translator import FileTranslator
 from regard.generation.lines import InputLine

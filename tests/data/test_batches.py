@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.batch import BatchConfig, collate, make_batches
-from regard.data.vocabulary import EOS, PAD
 from regard.errors import UsageError
+from regard.text.vocabulary import EOS, PAD
 
 lengths = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=200)
 settings = st.builds(

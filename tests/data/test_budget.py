@@ -7,9 +7,9 @@ import pytest
 
 from regard.data.fertility import Budget, ConstantFertilityConfig, GuidedFertilityConfig, parse_fertilities
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SINK, SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SINK, SPECIAL_TOKENS, Vocabulary
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "ein", "Hund"))
 EIN, HUND = 5, 6

@@ -8,11 +8,11 @@ import tracemalloc
 
 import pytest
 
-from regard.data.compression import zstd
 from regard.data.corpus import decode_lines, read_lines
-from regard.data.files import write_atomic
-from regard.data.reading import read_json
 from regard.errors import DataError
+from regard.text.compression import zstd
+from regard.text.files import write_atomic
+from regard.text.reading import read_json
 
 FORMATS = {".gz": gzip, ".bz2": bz2, ".xz": lzma, ".zst": zstd}
 NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}

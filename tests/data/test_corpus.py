@@ -7,7 +7,7 @@ import os
 import pytest
 
 from regard.config import from_dict
-from regard.config_reference import reference
+from regard.config.reference import reference
 from regard.data.corpus import MAX_LINE_BYTES, CorpusConfig, DataConfig, clean_line, read_lines, read_pairs
 from regard.errors import ConfigError, DataError
 

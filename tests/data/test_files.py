@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from regard.data import directories
-from regard.data.directories import atomic_directory
-from regard.data.files import open_atomic, partial_directory, write_atomic
-from regard.data.reading import file_digest, read_bytes
 from regard.errors import DataError
+from regard.text import directories
+from regard.text.directories import atomic_directory
+from regard.text.files import open_atomic, partial_directory, write_atomic
+from regard.text.reading import file_digest, read_bytes
 
 
 def test_writing_is_atomic_and_leaves_no_temporary_files(tmp_path) -> None:

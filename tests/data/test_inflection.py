@@ -13,16 +13,16 @@ from regard.config import from_dict
 from regard.data.corpus import CorpusConfig, DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor, TextSide, _warn_unknown
-from regard.data.tokenizers.words import (
+from regard.errors import DataError
+from regard.generation.analysis import tokens_to_words
+from regard.text.tokenizers.words import (
     SPACE_MARK,
     CharactersConfig,
     CharactersTokenizer,
     InflectionConfig,
     InflectionTokenizer,
 )
-from regard.data.vocabulary import UNK, Vocabulary
-from regard.errors import DataError
-from regard.generation.analysis import tokens_to_words
+from regard.text.vocabulary import UNK, Vocabulary
 
 REAL = Path(__file__).parents[3] / "shared/data/inflection"
 TOKENIZER = InflectionTokenizer(InflectionConfig())

@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from regard.data.links import format_links, parse_gold_links, parse_links, read_gold_links
 from regard.errors import DataError
+from regard.text.links import format_links, parse_gold_links, parse_links, read_gold_links
 
 
 def test_links_are_sorted_and_round_trip() -> None:

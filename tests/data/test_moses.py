@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
-from regard.data.text_format import TextFormat
-from regard.data.tokenizers.moses import MosesConfig, MosesTokenizer
 from regard.errors import ConfigError
-from regard.server.plain_text import to_plain_text
+from regard.extensions.serve.plain_text import to_plain_text
+from regard.text.text_format import TextFormat
+from regard.text.tokenizers.moses import MosesConfig, MosesTokenizer
 
 DATA = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}
 LINES = [

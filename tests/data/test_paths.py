@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.paths import check_outputs
 from regard.errors import UsageError
+from regard.text.paths import check_outputs
 
 
 @pytest.fixture

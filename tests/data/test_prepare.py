@@ -16,9 +16,9 @@ from regard.data import arrays, pretokenization
 from regard.data.batch import BatchConfig
 from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
-from regard.data.vocabulary import EOS, UNK
-from regard.data.whitespace import normalize_whitespace
 from regard.errors import DataError
+from regard.text.vocabulary import EOS, UNK
+from regard.text.whitespace import normalize_whitespace
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,8 +9,8 @@ import pytest
 from made_corpora import configure, corpus, sentences, stamp
 
 from regard.data.dataset import PreparedData, prepare_data
-from regard.data.files import partial_directory
 from regard.errors import DataError
+from regard.text.files import partial_directory
 
 BAD = {
     "counts": (b"a\nb\n", b"x\n", "has 2 lines but .* has 1"),

@@ -10,7 +10,10 @@ import zipfile
 import pytest
 
 from regard.data.hf import pack_tokenizer, read_hf_config, unpack_tokenizer
-from regard.data.reading import (
+from regard.data.text import TextProcessor, TextSide
+from regard.errors import CheckpointError, DataError
+from regard.run_config import load_config
+from regard.text.reading import (
     InvalidJsonError,
     compute_checksums,
     file_digest,
@@ -20,11 +23,8 @@ from regard.data.reading import (
     read_limited,
     verify_checksums,
 )
-from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.errors import CheckpointError, DataError
-from regard.run_config import load_config
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor
-from regard.data.text_format import TextFormat, TextFormatDetector, convert_format
-from regard.data.tokenizers.base import detect_text_format
-from regard.data.tokenizers.moses import MosesConfig
-from regard.data.tokenizers.words import WordsConfig
+from regard.text.text_format import TextFormat, TextFormatDetector, convert_format
+from regard.text.tokenizers.base import detect_text_format
+from regard.text.tokenizers.moses import MosesConfig
+from regard.text.tokenizers.words import WordsConfig
 
 PLAIN_DE = [
     "Der Hund schläft, die Katze nicht.",

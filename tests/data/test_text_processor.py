@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.base import load_tokenizer
-from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
-from regard.data.tokenizers.sentencepiece import (
+from regard.errors import DataError
+from regard.text.tokenizers.base import load_tokenizer
+from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
+from regard.text.tokenizers.sentencepiece import (
     SentencePieceConfig,
     SentencePieceTokenizer,
     train_sentencepiece,
 )
-from regard.data.tokenizers.words import WordsConfig
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK, Vocabulary
-from regard.errors import DataError
+from regard.text.tokenizers.words import WordsConfig
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK, Vocabulary
 
 
 @pytest.fixture

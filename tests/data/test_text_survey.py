@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.data.text_survey import survey_pairs
+from regard.text.text_survey import survey_pairs
 
 PAIRS = [(f"ein Satz mit der Zahl {i} hier", f"a sentence with number {i} here") for i in range(100)]
 

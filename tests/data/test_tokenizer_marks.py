@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.text import TextSide
-from regard.data.tokenizers.base import create_tokenizers, learn_tokenizers
-from regard.data.tokenizers.bpe import BytePairConfig
-from regard.data.tokenizers.moses import MosesConfig
-from regard.data.tokenizers.sentencepiece import SentencePieceConfig
-from regard.data.tokenizers.wordpiece import WordPieceConfig
-from regard.data.tokenizers.words import CharactersConfig, WordsConfig
-from regard.data.vocabulary import Vocabulary
+from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers
+from regard.text.tokenizers.bpe import BytePairConfig
+from regard.text.tokenizers.moses import MosesConfig
+from regard.text.tokenizers.sentencepiece import SentencePieceConfig
+from regard.text.tokenizers.wordpiece import WordPieceConfig
+from regard.text.tokenizers.words import CharactersConfig, WordsConfig
+from regard.text.vocabulary import Vocabulary
 
 MARKS = [
     "@@",

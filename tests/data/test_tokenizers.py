@@ -17,14 +17,14 @@ from subword_nmt.learn_bpe import learn_bpe
 from regard.config import from_dict
 from regard.data.corpus import DataConfig
 from regard.data.text import TextSide
-from regard.data.tokenizers.base import create_tokenizers, learn_tokenizers, load_tokenizer
-from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
-from regard.data.tokenizers.moses import MosesConfig
-from regard.data.tokenizers.sentencepiece import SentencePieceConfig, train_sentencepiece
-from regard.data.tokenizers.words import ActionsConfig, CharactersConfig, InflectionConfig, WordsConfig
-from regard.data.vocabulary import UNK, Vocabulary
-from regard.data.whitespace import normalize_whitespace
 from regard.errors import DataError
+from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers, load_tokenizer
+from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
+from regard.text.tokenizers.moses import MosesConfig
+from regard.text.tokenizers.sentencepiece import SentencePieceConfig, train_sentencepiece
+from regard.text.tokenizers.words import ActionsConfig, CharactersConfig, InflectionConfig, WordsConfig
+from regard.text.vocabulary import UNK, Vocabulary
+from regard.text.whitespace import normalize_whitespace
 
 DATA = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}
 TEXT = [

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.errors import DataError
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, Vocabulary
 
 words = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1)
 

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config import from_dict
-from regard.data.tokenizers.base import create_tokenizers, learn_tokenizers, load_tokenizer
-from regard.data.tokenizers.wordpiece import WordPieceConfig, WordPieceTokenizer, train_wordpiece
-from regard.data.whitespace import normalize_whitespace
 from regard.errors import DataError
 from regard.installation import install_command
+from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers, load_tokenizer
+from regard.text.tokenizers.wordpiece import WordPieceConfig, WordPieceTokenizer, train_wordpiece
+from regard.text.whitespace import normalize_whitespace
 
 TEXT = ["lower lowest newer newest wider widest", "Das ist's ! Er ging und lief ."] * 3
 CONFIG = WordPieceConfig(vocab_size=60, tokenized=True)
@@ -91,7 +91,7 @@ def test_frequent_words_become_tokens_up_to_the_size(tokenizer):
 def test_training_does_not_depend_on_hash_tables():
     counts = Counter(word for line in TEXT for word in line.split())
     expected = train_wordpiece(counts, 60)
-    code = f"from regard.data.tokenizers.wordpiece import *; print(train_wordpiece({dict(counts)!r}, 60))"
+    code = f"from regard.text.tokenizers.wordpiece import *; print(train_wordpiece({dict(counts)!r}, 60))"
     for seed in ("1", "2"):
         found = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.whitespace import normalize_whitespace, split_whitespace
-from regard.data.words import (
+from regard.text.whitespace import normalize_whitespace, split_whitespace
+from regard.text.words import (
     fold_word,
     graphemes,
     is_alphabetic,

@@ -6,8 +6,8 @@ from operator import neg
 
 import pytest
 
-from regard.data.workers import ordered_map
 from regard.errors import RegardError
+from regard.text.workers import ordered_map
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])

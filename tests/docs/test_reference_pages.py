@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli.main import app
-from regard.config_reference import reference
+from regard.config.reference import reference
 
 SOURCE = Path(__file__).parents[2] / "src" / "regard"
 

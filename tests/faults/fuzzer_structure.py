@@ -15,8 +15,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from regard.data.reading import compute_checksums
 from regard.errors import RegardError
+from regard.text.reading import compute_checksums
 from regard.training.resume import file_checksums, read_stated_config
 from regard.training.serialization import METADATA_KEY, read_tensors, write_tensors
 

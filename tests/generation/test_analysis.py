@@ -9,14 +9,14 @@ import torch
 from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.generation.analysis import force_decode_lines
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
 from regard.generation.forced import predict_tokens, score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.translator import Translator
 from regard.metrics.attention import attention_statistics, summarize
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 
 PRIOR = {"kind": "posterior", "state_attention": "prior"}
 POSTERIOR = {"kind": "posterior", "top_k": 0, "posterior_weight": 1.0}

@@ -8,14 +8,14 @@ from regard.analysis.faithfulness import analyze_faithfulness
 from regard.analysis.inputs import ParallelText, System
 from regard.config import from_dict
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.errors import ConfigError, DataError, UsageError
 from regard.generation.attribution import attribute, to_map
 from regard.generation.config import AlignmentConfig, GenerationConfig, search_settings
 from regard.generation.ensemble import Ensemble
 from regard.generation.lines import enumerate_lines
 from regard.generation.translator import Translator
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 
 METHODS = ["gradient", "integrated_gradients", "leave_one_out"]
 PAIRS = [("a b c", "C B A"), ("d", "D E"), ("e f g a b", "A"), ("c c", "")]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError, RegardError
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
@@ -18,6 +17,7 @@ from regard.generation.constrained import RequiredOutput
 from regard.generation.forced import force_decode
 from regard.generation.penalties import HypothesisScorer
 from regard.models.base import Prediction
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 
 
 def config(**options) -> GenerationConfig:

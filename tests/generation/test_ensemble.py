@@ -6,12 +6,12 @@ import torch
 
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.vocabulary import EOS
 from regard.errors import UsageError
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.generation.ensemble import Ensemble
 from regard.generation.forced import force_decode
+from regard.text.vocabulary import EOS
 
 
 def config(**options) -> GenerationConfig:

@@ -9,8 +9,6 @@ from test_analysis import PAIRS, TEXT
 
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.links import parse_gold_links, parse_links
-from regard.data.vocabulary import EOS
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.generation.analysis import force_decode_lines
 from regard.generation.config import AlignmentConfig, GenerationBatchConfig, GenerationConfig
@@ -28,6 +26,8 @@ from regard.metrics.alignment import alignment_score
 from regard.metrics.attention import score_links
 from regard.models import build_model
 from regard.models.transformer.config import TransformerConfig
+from regard.text.links import parse_gold_links, parse_links
+from regard.text.vocabulary import EOS
 
 # Two layers, with two heads and one head; T = 3 time steps (the last is the end symbol), S = 2 source tokens.
 LOW = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0.5, 0.5], [0, 1]]], dtype=np.float32)

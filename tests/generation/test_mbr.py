@@ -9,13 +9,13 @@ from sacrebleu.metrics.chrf import CHRF
 
 from regard.config import from_dict
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import UsageError
 from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.lines import enumerate_lines
 from regard.generation.mbr import MbrConfig, expected_utilities, rank_candidates
 from regard.generation.translator import Translator
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 CANDIDATES = ["a cat sat on a mat", "the cat sat on the mat", "the cat is on the mat", "dogs", "the cat sat"]
 METRICS = {"bleu": BLEU(effective_order=True), "chrf": CHRF()}

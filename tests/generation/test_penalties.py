@@ -9,7 +9,6 @@ import torch
 
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
-from regard.data.vocabulary import EOS, SINK, UNK
 from regard.errors import ConfigError
 from regard.generation.beam import beam_search, beam_searches
 from regard.generation.config import GenerationConfig, SamplingConfig
@@ -17,6 +16,7 @@ from regard.generation.ensemble import Ensemble
 from regard.generation.forced import force_decode
 from regard.generation.penalties import CoveragePenalty, HypothesisScorer
 from regard.generation.sampling import sample
+from regard.text.vocabulary import EOS, SINK, UNK
 
 
 def config(

@@ -11,15 +11,6 @@ from hypothesis import strategies as st
 from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
-from regard.data.tokenizers.words import (
-    SPACE_MARK,
-    CharactersConfig,
-    CharactersTokenizer,
-    WordsConfig,
-    WordsTokenizer,
-)
-from regard.data.vocabulary import EOS, SINK, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.errors import DataError, RegardError, UsageError
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, SamplingConfig
@@ -28,6 +19,15 @@ from regard.generation.forced import force_decode
 from regard.generation.lines import enumerate_lines
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.translator import Translator
+from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
+from regard.text.tokenizers.words import (
+    SPACE_MARK,
+    CharactersConfig,
+    CharactersTokenizer,
+    WordsConfig,
+    WordsTokenizer,
+)
+from regard.text.vocabulary import EOS, SINK, SPECIAL_TOKENS, UNK, Vocabulary
 
 VOCAB_SIZE = 12
 

@@ -7,11 +7,11 @@ import torch
 
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
-from regard.data.vocabulary import EOS
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.forced import force_decode
 from regard.generation.sampling import sample
+from regard.text.vocabulary import EOS
 
 
 def draw(model, source, settings, options, lines, prefixes=None):

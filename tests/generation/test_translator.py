@@ -9,8 +9,6 @@ import torch
 
 from regard.config import from_dict
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 from regard.errors import DataError
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
@@ -20,6 +18,8 @@ from regard.generation.linking import replace_unk_tokens
 from regard.generation.translator import Translator
 from regard.models.registry import build_model
 from regard.models.transformer.config import TransformerConfig
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 
 
 def side(words: str) -> TextSide:

@@ -115,8 +115,9 @@ def test_check_uses_a_decoder_only_model(gpt2: Path, texts: tuple[Path, Path], t
 
 def test_server_returns_attention_to_the_source(gpt2: Path) -> None:
     pytest.importorskip("fastapi", reason="needs fastapi: pip install 'regard[serve]'")
-    from regard.server.engine import load_engines
     from server.served import ask
+
+    from regard.extensions.serve.engine import load_engines
 
     line = tiny.TEXT[1]
 
@@ -147,7 +148,7 @@ def test_fine_tuned_model_translates_without_the_original_directory(
 
 
 def test_only_the_target_is_trained(gpt2: Path, texts: tuple[Path, Path]) -> None:
-    from regard.data.vocabulary import EOS
+    from regard.text.vocabulary import EOS
 
     model = regard.load(gpt2, device="cpu")
     text, own = model.text, model.translator.model

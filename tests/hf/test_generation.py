@@ -18,17 +18,17 @@ import transformers
 from test_seq2seq import batch, library, loaded, suppressed_tokens
 from tiny import ModelDir
 
-from regard.analysis.coverage.base import ContrastiveConfig
-from regard.analysis.coverage.contrastive import score_spans
-from regard.analysis.coverage.text import split_pairs
-from regard.data.vocabulary import UNK
 from regard.errors import CheckpointError
 from regard.experiment import LoadedModel, load_model
+from regard.extensions.check.base import ContrastiveConfig
+from regard.extensions.check.contrastive import score_spans
+from regard.extensions.check.text import split_pairs
 from regard.generation.beam import beam_search
 from regard.generation.config import search_settings
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import LineResult, enumerate_lines
 from regard.generation.translator import Translator
+from regard.text.vocabulary import UNK
 
 LINES = [
     "ein kleiner Hund läuft im Garten .",

@@ -10,11 +10,11 @@ import torch
 from tiny import ModelDir
 
 import regard
-from regard.data.vocabulary import EOS
 from regard.experiment import load_model
 from regard.generation.attribution import attribute
 from regard.generation.config import AlignmentConfig
 from regard.generation.translator import Translator
+from regard.text.vocabulary import EOS
 
 PAIRS = [("ein kleiner Hund läuft .", "a small dog"), ("die Katze", "the cat sleeps .")]
 

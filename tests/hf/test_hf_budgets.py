@@ -10,16 +10,16 @@ import pytest
 pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
 pytest.importorskip("fastapi", reason="needs fastapi: pip install 'regard[serve]'")
 
+from server.served import ask
 from test_training import run_config
 from tiny import ModelDir
 
 import regard
 from regard.config import from_dict, to_dict
 from regard.experiment import run_training
+from regard.extensions.serve.engine import load_engines
 from regard.models.hf.model import HfSeq2Seq
 from regard.run_config import RunConfig
-from regard.server.engine import load_engines
-from server.served import ask
 
 LINE = "die Katze schläft auf dem Sofa ."
 FERTILITY = 1.5

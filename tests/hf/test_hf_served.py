@@ -6,10 +6,10 @@ import pytest
 pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
 pytest.importorskip("fastapi", reason="needs fastapi: pip install 'regard[serve]'")
 
+from server.served import ask
 from tiny import ModelDir
 
-from regard.server.engine import load_engines
-from server.served import ask
+from regard.extensions.serve.engine import load_engines
 
 
 @pytest.mark.parametrize("name", ["bart", "mbart"])

@@ -20,8 +20,6 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
-from regard.data.vocabulary import BOS, EOS, PAD, UNK
 from regard.errors import ConfigError, UsageError
 from regard.experiment import LoadedModel, load_model
 from regard.generation.beam import beam_search
@@ -31,6 +29,8 @@ from regard.models.hf.building import build_hf
 from regard.models.hf.config import HfConfig
 from regard.models.hf.model import HfSeq2Seq
 from regard.models.registry import build_for_text
+from regard.text.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
+from regard.text.vocabulary import BOS, EOS, PAD, UNK
 
 SOURCES = ["ein kleiner Hund läuft im Garten .", "die Katze", "der Mann liest ein Buch auf dem Sofa ."]
 TARGETS = ["a small dog runs in the garden .", "the cat", "the man reads"]

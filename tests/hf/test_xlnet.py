@@ -15,12 +15,12 @@ from tiny import ModelDir
 import regard
 from regard.data.batch import PaddedSequences
 from regard.data.text import TextSide
-from regard.data.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
-from regard.data.vocabulary import SINK
 from regard.experiment import run_training
 from regard.models.hf.layers import HfEncoder
 from regard.models.hf.loading import load_encoder
 from regard.models.transformer.model import TransformerModel
+from regard.text.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
+from regard.text.vocabulary import SINK
 
 LINES = ["die Katze", "ein kleiner Hund läuft im Garten ."]
 

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from regard.data.links import GoldLinks, parse_gold_links, parse_links
 from regard.errors import DataError
 from regard.metrics.alignment import (
     SINK_LABEL,
@@ -22,6 +21,7 @@ from regard.metrics.alignment import (
     match_columns,
 )
 from regard.metrics.base import bootstrap
+from regard.text.links import GoldLinks, parse_gold_links, parse_links
 
 
 def test_aer_of_a_worked_example():

@@ -10,10 +10,10 @@ from wirings import FAMILIES, MODELS, batch, bounds, build, config
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, collate
-from regard.data.vocabulary import EOS
 from regard.errors import UsageError
 from regard.generation.attribution import attribute, to_map
 from regard.generation.config import AlignmentConfig
+from regard.text.vocabulary import EOS
 
 KINDS = ["gradient", "integrated_gradients", "leave_one_out"]
 SMOOTH = [

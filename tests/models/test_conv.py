@@ -9,11 +9,11 @@ from torch import nn
 from wirings import CONVS, TARGET, batch, build, conv
 
 from regard.attention.soft import SoftAttentionConfig
-from regard.data.vocabulary import BOS
 from regard.layers.convolution import WeightNormLinear
 from regard.models.conv.config import ConvSideConfig
 from regard.models.conv.layers import scale_gradient
 from regard.models.conv.model import ConvModel
+from regard.text.vocabulary import BOS
 
 
 def _linear(layer: WeightNormLinear, x: torch.Tensor) -> torch.Tensor:

@@ -23,7 +23,6 @@ from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import collate
-from regard.data.vocabulary import EOS
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
@@ -31,6 +30,7 @@ from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models import build_model
 from regard.models.conv.config import ConvSideConfig
 from regard.models.rnn.config import RnnEncoderConfig
+from regard.text.vocabulary import EOS
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
 

@@ -1,7 +1,6 @@
 """Tests of the number of floating-point operations of the models against a manual count."""
 
 from regard.data.batch import collate
-from regard.data.vocabulary import EOS
 from regard.models.conv.config import ConvConfig, ConvSideConfig
 from regard.models.conv.model import ConvModel
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
@@ -9,6 +8,7 @@ from regard.models.rnn.layers import RnnEncoderConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
 from regard.models.transformer.model import TransformerModel
+from regard.text.vocabulary import EOS
 
 
 def test_flops_of_an_lstm_match_a_manual_count() -> None:

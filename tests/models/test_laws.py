@@ -9,9 +9,9 @@ from wirings import CONVS, LSTMS, MODELS, TRANSFORMERS, batch, bounds
 
 from regard.attention.registry import ATTENTION, attention_class
 from regard.data.batch import collate
-from regard.data.vocabulary import BOS, EOS
 from regard.functional import linear_log_likelihood
 from regard.models import output
+from regard.text.vocabulary import BOS, EOS
 
 every = pytest.mark.parametrize("name", MODELS)
 

@@ -8,13 +8,13 @@ from torch.nn import functional as F
 from wirings import LSTMS, MODELS, SOURCE, TARGET, batch, build, config, decoder
 
 from regard.data.batch import collate
-from regard.data.vocabulary import BOS, EOS
 from regard.errors import ConfigError
 from regard.functional import linear_log_softmax
 from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models.base import marginalize
 from regard.models.rnn.layers import ConvEncoder, ConvEncoderConfig, ConvStack
 from regard.models.rnn.model import RnnModel
+from regard.text.vocabulary import BOS, EOS
 
 
 def test_padding_scores_zero_and_probabilities_sum_to_one() -> None:

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from regard.data.batch import collate
 from regard.errors import CheckpointError, DataError, UsageError
+from regard.extensions.phrasebook import generate_split
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
-from regard.phrasebook import generate_split
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig
 from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor

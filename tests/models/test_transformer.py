@@ -9,10 +9,10 @@ from torch import nn
 from wirings import batch, build, transformer
 
 from regard.attention.soft import SoftAttentionConfig
-from regard.data.vocabulary import BOS
 from regard.layers.position_encoding import LearnedPositionConfig, PositionEncoding, SinusoidalPositionConfig
 from regard.models.transformer.config import TransformerSideConfig
 from regard.models.transformer.model import TransformerModel
+from regard.text.vocabulary import BOS
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")

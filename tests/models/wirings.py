@@ -13,7 +13,6 @@ from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.attention.variational import VariationalAttentionConfig
 from regard.data.batch import Batch, collate
-from regard.data.vocabulary import EOS
 from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models import build_model
 from regard.models.base import TranslationModel
@@ -24,6 +23,7 @@ from regard.models.rnn.layers import ConvEncoderConfig, RnnEncoderConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
 from regard.models.transformer.model import TransformerModel
+from regard.text.vocabulary import EOS
 from toys import TwoContexts
 
 __all__ = [

@@ -10,10 +10,10 @@ import torch
 
 from regard.config import from_dict
 from regard.data.batch import Batch, BatchConfig, collate, make_batches
-from regard.data.vocabulary import EOS
 from regard.models.base import TranslationModel
 from regard.models.registry import build_model
 from regard.models.rnn.config import RnnConfig
+from regard.text.vocabulary import EOS
 from regard.training.config import TrainingConfig
 
 VOCAB_SIZE = 12

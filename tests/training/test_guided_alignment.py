@@ -12,12 +12,12 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.dataset import prepare_data
 from regard.data.guided_alignment import SplitLinks
-from regard.data.vocabulary import EOS
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
 from regard.models.base import ForwardOutput
 from regard.run_config import RunConfig
+from regard.text.vocabulary import EOS
 from regard.training.losses.guided_alignment import (
     GuidedAlignment,
     GuidedAlignmentConfig,

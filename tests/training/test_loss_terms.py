@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import regard.experiment
-from regard import plugins
-from regard.config import from_dict
+from regard.config import from_dict, plugins
 from regard.data.dataset import open_data, prepare_data
 from regard.errors import ConfigError, DataError
 from regard.experiment import load_model

@@ -11,13 +11,13 @@ from regard.attention.hard import HardAttentionConfig
 from regard.attention.variational import VariationalAttentionConfig
 from regard.config import from_dict
 from regard.data.batch import PaddedSequences, collate
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError
 from regard.metrics.utility import prefix_bleu
 from regard.models import build_model
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.device import SINGLE_PROCESS

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 
 from regard.alignment.corpus import Corpus
+from regard.config.results import perplexity
 from regard.cpu_threads import num_available_cpus
-from regard.results import perplexity
 
 __all__ = [
     "NUM_RANGES",

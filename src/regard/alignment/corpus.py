@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from regard.data.array_files import check_range
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
-from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
+from regard.text.array_files import check_range
+from regard.text.whitespace import split_whitespace
 
 if TYPE_CHECKING:
     # Imports PyTorch, which the alignment of plain text does not need.

@@ -30,8 +30,8 @@ from regard.alignment.em_kernels import (
 )
 from regard.config import option
 from regard.cpu_threads import num_available_cpus
-from regard.data.array_files import check_array, check_offsets, check_range
 from regard.errors import DataError
+from regard.text.array_files import check_array, check_offsets, check_range
 
 __all__ = [
     "MAX_STORED_PROBABILITY",

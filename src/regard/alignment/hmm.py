@@ -19,7 +19,7 @@ from regard.alignment.em import Block, EMAligner, EMTrainer, TranslationTable, a
 from regard.alignment.hmm_kernels import NUM_JUMPS, HMMParameters, expect_paths, pick_links, viterbi_paths
 from regard.alignment.ibm import IBM1Config, train_ibm1
 from regard.config import configclass, option
-from regard.data.array_files import MAX_COUNT, check_array, check_range
+from regard.text.array_files import MAX_COUNT, check_array, check_range
 
 __all__ = ["HMMAligner", "HMMConfig", "check_jumps", "train_hmm"]
 

@@ -38,7 +38,7 @@ from regard.alignment.ibm3_kernels import (
     sum_fertilities,
 )
 from regard.config import configclass, option
-from regard.data.array_files import MAX_COUNT, check_array, check_range
+from regard.text.array_files import MAX_COUNT, check_array, check_range
 
 __all__ = ["IBM3Aligner", "IBM3Config", "count_fertile_links", "smoothed_fertilities", "train_ibm3"]
 

@@ -37,7 +37,7 @@ from regard.alignment.ibm3 import count_fertile_links, smoothed_fertilities
 from regard.alignment.ibm3_kernels import MAX_DISTORTION, MAX_FERTILITY, NUM_DISTANCES, sum_fertilities
 from regard.alignment.ibm4_kernels import IBM4Parameters, climb_cepts, count_cepts, expect_cepts
 from regard.config import configclass, option
-from regard.data.array_files import MAX_COUNT, check_array, check_range
+from regard.text.array_files import MAX_COUNT, check_array, check_range
 
 __all__ = ["IBM4Aligner", "IBM4Config", "train_ibm4"]
 

@@ -16,10 +16,10 @@ from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.corpus import Corpus
 from regard.alignment.word_aligner import AlignerConfig, train_both
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.data.files import write_atomic
-from regard.data.tokenizers.words import STEP
-from regard.data.whitespace import normalize_whitespace, split_whitespace
 from regard.errors import DataError
+from regard.text.files import write_atomic
+from regard.text.tokenizers.words import STEP
+from regard.text.whitespace import normalize_whitespace, split_whitespace
 from regard.types import Float
 
 __all__ = ["align_actions", "monotone_alignment", "write_action_tables", "write_actions"]

@@ -15,8 +15,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from regard.alignment.corpus import Corpus
-from regard.data.links import Links
 from regard.kernels.compilation import njit
+from regard.text.links import Links
 
 __all__ = ["METHODS", "LinkTable", "Method", "symmetrize"]
 

@@ -25,9 +25,10 @@ from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
 from regard.alignment.ibm4 import IBM4Aligner, IBM4Config, train_ibm4
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
 from regard.config import TaggedUnion, configclass, option
-from regard.data.array_files import load_arrays
-from regard.data.directories import atomic_directory, check_replaceable
-from regard.data.reading import (
+from regard.errors import DataError
+from regard.text.array_files import load_arrays
+from regard.text.directories import atomic_directory, check_replaceable
+from regard.text.reading import (
     Checksums,
     InvalidJsonError,
     checked_file,
@@ -36,7 +37,6 @@ from regard.data.reading import (
     read_json,
     verify_checksums,
 )
-from regard.errors import DataError
 
 __all__ = [
     "ALIGNER_CLASSES",

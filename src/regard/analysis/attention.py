@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.linking import read_gold
-from regard.data.links import GoldLinks, check_links
+from regard.config.results import Result, finite, perplexity
 from regard.errors import DataError, UsageError
 from regard.generation.analysis import ForcedResult
 from regard.generation.config import AlignmentConfig
 from regard.metrics.alignment import AttentionMap, match_columns
 from regard.metrics.attention import AttentionStatistics, SentenceAttention, score_links, summarize
-from regard.plotting.analyses import coverage_chart, entropy_chart, plot_accuracy_by_entropy, plot_coverage
-from regard.plotting.attention import maps_and_differences
-from regard.plotting.figure import Figure
-from regard.results import Result, finite, perplexity
+from regard.plot.analyses import coverage_chart, entropy_chart, plot_accuracy_by_entropy, plot_coverage
+from regard.plot.attention import maps_and_differences
+from regard.plot.figure import Figure
+from regard.text.links import GoldLinks, check_links
 
 if TYPE_CHECKING:
     import matplotlib.axes

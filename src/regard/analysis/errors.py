@@ -14,8 +14,7 @@ import numpy as np
 
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.linking import TextLinks
-from regard.data.links import Links, format_links
-from regard.data.vocabulary import UNK
+from regard.config.results import Result
 from regard.errors import DataError
 from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
@@ -31,9 +30,10 @@ from regard.metrics.coverage import (
     repeated_ngrams,
     repetition_sigma,
 )
-from regard.plotting.analyses import error_chart, plot_error_counts
-from regard.plotting.figure import Figure
-from regard.results import Result
+from regard.plot.analyses import error_chart, plot_error_counts
+from regard.plot.figure import Figure
+from regard.text.links import Links, format_links
+from regard.text.vocabulary import UNK
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
+from regard.config.results import Result
 from regard.errors import DataError, UsageError
 from regard.generation.analysis import ForcedResult
 from regard.generation.base import BaseTranslator
 from regard.generation.config import MapMethod
 from regard.metrics.base import Estimate, bootstrap
-from regard.plotting.analyses import faithfulness_chart, plot_faithfulness
-from regard.plotting.figure import Figure
-from regard.results import Result
+from regard.plot.analyses import faithfulness_chart, plot_faithfulness
+from regard.plot.figure import Figure
 from regard.types import Bool, Float
 
 if TYPE_CHECKING:

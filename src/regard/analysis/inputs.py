@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.data.paths import readable
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
+from regard.text.paths import readable
 
 __all__ = ["ParallelText", "Progress", "System", "check_names", "no_progress"]
 

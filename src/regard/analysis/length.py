@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from regard.alignment import WordAligner
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.linking import Linker, line_words
-from regard.data.links import Links
+from regard.config.results import Result
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.lines import enumerate_lines
@@ -24,9 +24,9 @@ from regard.metrics.by_length import (
     score_by_length,
 )
 from regard.metrics.translation import check_tokenizer
-from regard.plotting.analyses import length_chart, plot_length
-from regard.plotting.figure import Figure
-from regard.results import Result
+from regard.plot.analyses import length_chart, plot_length
+from regard.plot.figure import Figure
+from regard.text.links import Links
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -9,7 +9,10 @@ from regard.alignment import Corpus, WordAligner
 from regard.alignment.corpus import UNKNOWN
 from regard.analysis.inputs import ParallelText
 from regard.data.corpus import read_lines
-from regard.data.links import (
+from regard.data.text import TextSide
+from regard.errors import UsageError
+from regard.generation.analysis import tokens_to_words
+from regard.text.links import (
     GoldLinks,
     Links,
     check_links,
@@ -17,9 +20,6 @@ from regard.data.links import (
     parse_links,
     read_gold_links,
 )
-from regard.data.text import TextSide
-from regard.errors import UsageError
-from regard.generation.analysis import tokens_to_words
 
 __all__ = ["Linker", "TextLinks", "line_words", "read_gold"]
 

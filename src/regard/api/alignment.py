@@ -23,10 +23,10 @@ from regard.alignment.symmetrize import METHODS, Method
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, DIRECTIONS, TRAINERS, aligner_kinds
 from regard.api.arguments import TextSource, read_parallel
 from regard.config import from_dict
-from regard.data.files import write_atomic
-from regard.data.whitespace import split_whitespace
+from regard.config.results import Result
 from regard.errors import UsageError
-from regard.results import Result
+from regard.text.files import write_atomic
+from regard.text.whitespace import split_whitespace
 
 __all__ = ["Aligner", "AlignmentStatistics", "Alignments", "align", "aligner_config", "fold_words"]
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-from regard.analysis.coverage.base import DETECTORS, DetectionInput, build_detector
-from regard.analysis.coverage.model import CoverageModelConfig, ErrorModel
-from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
-from regard.analysis.coverage.notes import apply_note, find_note
-from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
-from regard.analysis.coverage.text import WordPair, split_pairs
 from regard.api.arguments import TextSource, read_parallel
 from regard.api.loading import load_translator
 from regard.errors import UsageError
+from regard.extensions.check.base import DETECTORS, DetectionInput, build_detector
+from regard.extensions.check.model import CoverageModelConfig, ErrorModel
+from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
+from regard.extensions.check.notes import apply_note, find_note
+from regard.extensions.check.result import CheckedSentence, CoverageCheck
+from regard.extensions.check.text import WordPair, split_pairs
 from regard.generation.base import BaseTranslator
 
 if TYPE_CHECKING:

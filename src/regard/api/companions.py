@@ -14,15 +14,15 @@ from typing import Any
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
-from regard.analysis.coverage.model import ErrorModel
-from regard.analysis.coverage.model_files import load_coverage_model, save_coverage_model
-from regard.analysis.coverage.text import split_pairs
 from regard.analysis.linking import line_words
 from regard.data.hf import is_hf_directory
-from regard.data.reading import checked_directory
 from regard.data.text import TextProcessor
 from regard.data.training_text import MAX_STORED_PAIRS, read_training_pairs
 from regard.errors import RegardError
+from regard.extensions.check.model import ErrorModel
+from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
+from regard.extensions.check.text import split_pairs
+from regard.text.reading import checked_directory
 
 __all__ = ["FEW_PAIRS", "Companions"]
 

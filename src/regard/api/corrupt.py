@@ -13,24 +13,24 @@ from typing import Any, ClassVar
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
-from regard.analysis.coverage.base import CoverageError, SentenceError
-from regard.analysis.coverage.corruptions import (
+from regard.api.arguments import TextSource, as_list, read_parallel
+from regard.api.check import CoverageModel
+from regard.config import from_dict
+from regard.config.results import Result
+from regard.extensions.check.base import CoverageError, SentenceError
+from regard.extensions.check.corruptions import (
     CORRUPTIONS,
     CorruptedPair,
     Corruption,
     CorruptionConfig,
     corrupt_pairs,
 )
-from regard.analysis.coverage.labels import LineLabels, format_labels
-from regard.analysis.coverage.posteriors import TextPosteriors
-from regard.analysis.coverage.text import WordPair, split_pairs
-from regard.api.arguments import TextSource, as_list, read_parallel
-from regard.api.check import CoverageModel
-from regard.config import from_dict
-from regard.data.files import write_atomic
-from regard.data.links import Links
-from regard.data.words import split_line, word_spans
-from regard.results import Result
+from regard.extensions.check.labels import LineLabels, format_labels
+from regard.extensions.check.posteriors import TextPosteriors
+from regard.extensions.check.text import WordPair, split_pairs
+from regard.text.files import write_atomic
+from regard.text.links import Links
+from regard.text.words import split_line, word_spans
 
 __all__ = ["CorruptedText", "corrupt"]
 

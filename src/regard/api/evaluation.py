@@ -17,7 +17,7 @@ from jaxtyping import Float
 from regard.api.arguments import TextSource, as_list, check_num_lines, read_texts
 from regard.api.links import DropLinks, LinkEvaluation
 from regard.api.translations import ScoreTotals
-from regard.data.links import Links
+from regard.config.results import Result, finite
 from regard.errors import UsageError
 from regard.metrics.base import (
     DEFAULT_REPETITION,
@@ -28,7 +28,7 @@ from regard.metrics.base import (
     paired_bootstrap,
 )
 from regard.metrics.translation import check_tokenizer, looks_tokenized
-from regard.results import Result, finite
+from regard.text.links import Links
 
 __all__ = [
     "Evaluation",

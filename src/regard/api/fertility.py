@@ -20,11 +20,11 @@ from regard.alignment.word_aligner import DEFAULT_ALIGNER
 from regard.api.alignment import aligner_config, fold_words
 from regard.api.arguments import TextSource, check_num_lines, read_parallel, read_texts, source_name
 from regard.api.links import LinkSource, check_row, read_links
-from regard.data.links import parse_links
+from regard.config.results import Result
 from regard.data.text import TextProcessor
-from regard.data.whitespace import split_whitespace
 from regard.errors import UsageError
-from regard.results import Result
+from regard.text.links import parse_links
+from regard.text.whitespace import split_whitespace
 from regard.training.fertility_predictor import (
     FertilityPredictor,
     PredictorScore,

@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 from regard.api.loading import load_translator
 from regard.api.model import Model
 from regard.config import from_dict
-from regard.data.tokenizers.prompt import SOURCE_FIELD, PromptTokenizerConfig
+from regard.config.results import Result, finite
 from regard.errors import UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.config import SamplingConfig
 from regard.generation.continuation import ContinuationConfig, continue_text
 from regard.generation.translator import Translator
-from regard.results import Result, finite
 from regard.run_config import load_config
+from regard.text.tokenizers.prompt import SOURCE_FIELD, PromptTokenizerConfig
 
 __all__ = ["Continuation", "Continuations", "generate_text"]
 

@@ -12,16 +12,16 @@ from typing import Any, ClassVar
 
 from regard.api.run_template import RunPlan, plan_run, render_run
 from regard.config import configclass, from_dict, option
-from regard.data.compression import is_compressed, remove_suffix
+from regard.config.results import Result
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.data.directories import atomic_directory
-from regard.data.files import is_special_file, write_atomic
-from regard.data.paths import check_name, check_outputs
-from regard.data.reading import open_regular_file
-from regard.data.text_survey import SideSurvey, TextSurvey, survey_pairs
 from regard.errors import DataError, UsageError
-from regard.results import Result
 from regard.run_config import RunConfig
+from regard.text.compression import is_compressed, remove_suffix
+from regard.text.directories import atomic_directory
+from regard.text.files import is_special_file, write_atomic
+from regard.text.paths import check_name, check_outputs
+from regard.text.reading import open_regular_file
+from regard.text.text_survey import SideSurvey, TextSurvey, survey_pairs
 
 __all__ = ["InitConfig", "InitializedRun", "init_run"]
 

@@ -55,8 +55,8 @@ def load_translator(
         ConfigError: if a setting is invalid; names it.
         DeviceError: if the device is not available, or does not support the precision.
     """
-    from regard.export.foreign import is_foreign_export, load_foreign
-    from regard.export.translator import is_exported, load_exported
+    from regard.extensions.ctranslate2.foreign import is_foreign_export, load_foreign
+    from regard.extensions.ctranslate2.translator import is_exported, load_exported
     from regard.models.registry import MODELS
     from regard.run_config import load_config
 

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from regard.analysis.coverage.judge import CoverageModelJudge
 from regard.api.arguments import WordFertilities, as_list, check_texts, input_lines, read_texts
 from regard.api.check import CoverageModel
 from regard.api.loading import load_translator
 from regard.api.translation import Translation
 from regard.api.translations import Scores, Translations, scored_translation, searched_translation
 from regard.config import from_dict
+from regard.config.plugins import load_plugins
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
+from regard.extensions.check.judge import CoverageModelJudge
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import PretokenizedPair, read_blocks
 from regard.generation.config import GenerationConfig, SamplingConfig
@@ -29,7 +30,6 @@ from regard.generation.lines import InputLine
 from regard.generation.mbr import MbrConfig
 from regard.generation.repair import RepairingTranslator
 from regard.generation.repair_candidates import RepairConfig
-from regard.plugins import load_plugins
 
 __all__ = ["AttentionOutput", "Model", "load"]
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.alignment import WordAligner
-from regard.analysis.coverage.base import DETECTORS
-from regard.analysis.coverage.result import CoverageCheck
 from regard.analysis.errors import SentenceErrors
 from regard.analysis.inputs import ParallelText, Progress, no_progress
 from regard.analysis.linking import Linker, read_gold
@@ -22,17 +20,19 @@ from regard.api.loading import load_systems, load_translator, lock_models, name_
 from regard.api.model import Model
 from regard.api.report_notes import few_pairs_notes, page_notes
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.data.files import open_atomic
 from regard.data.hf import is_hf_directory
-from regard.data.links import GoldLinks, check_links
-from regard.data.paths import check_outputs
 from regard.data.training_text import read_training_text
 from regard.errors import DataError, UsageError
+from regard.extensions.check.base import DETECTORS
+from regard.extensions.check.result import CoverageCheck
 from regard.metrics.translation import check_tokenizer
-from regard.reporting.page import PageCheck, Report, render
-from regard.reporting.scores import ScoreTable, compute_scores
-from regard.reporting.systems import SentenceResult, SystemResults, add_word_links, collect_system
+from regard.report.page import PageCheck, Report, render
+from regard.report.scores import ScoreTable, compute_scores
+from regard.report.systems import SentenceResult, SystemResults, add_word_links, collect_system
 from regard.run_config import load_config
+from regard.text.files import open_atomic
+from regard.text.links import GoldLinks, check_links
+from regard.text.paths import check_outputs
 
 __all__ = ["ReportCheck", "ReportOptions", "check_report", "check_systems", "report"]
 

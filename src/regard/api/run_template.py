@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.data.text_survey import SideSurvey, TextSurvey
+from regard.text.text_survey import SideSurvey, TextSurvey
 
 __all__ = ["RunPlan", "plan_run", "render_run"]
 

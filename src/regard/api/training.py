@@ -10,13 +10,13 @@ from regard.api.arguments import TextSource, parallel_text
 from regard.api.loading import as_paths, load_systems, lock_models
 from regard.api.model import Model
 from regard.config import from_dict, to_dict
-from regard.data.files import write_atomic
-from regard.data.paths import check_outputs
+from regard.config.plugins import load_plugins
 from regard.errors import DataError, UsageError
 from regard.experiment import run_training
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
-from regard.plugins import load_plugins
 from regard.run_config import END_MARKER, RunConfig, listed_plugins, read_run_config
+from regard.text.files import write_atomic
+from regard.text.paths import check_outputs
 from regard.training.display import preparation_progress
 from regard.training.resume import CONFIG_FILE
 from regard.training.run_context import Callback

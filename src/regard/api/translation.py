@@ -12,16 +12,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from regard.config import from_dict
+from regard.config.results import SCHEMA_VERSION, Result, exact_numbers, finite, html_table, rounded_numbers
 from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
 from regard.generation.coverage import LineRepair
 from regard.generation.linking import WordIndices, attention_links, attention_map, select_heads
 from regard.metrics.alignment import AttentionMap, map_difference, merge_subwords
-from regard.plotting.attention import heatmap_figure, plot_heatmap
-from regard.plotting.colors import MapScale, weight_scale
-from regard.plotting.figure import Figure
-from regard.plotting.heatmap import HeatMap, attention_heatmap, difference_heatmap
-from regard.results import SCHEMA_VERSION, Result, exact_numbers, finite, html_table, rounded_numbers
+from regard.plot.attention import heatmap_figure, plot_heatmap
+from regard.plot.colors import MapScale, weight_scale
+from regard.plot.figure import Figure
+from regard.plot.heatmap import HeatMap, attention_heatmap, difference_heatmap
 
 if TYPE_CHECKING:
     import matplotlib.axes

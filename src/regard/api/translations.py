@@ -11,11 +11,10 @@ from typing import Any, Self, overload
 import numpy as np
 
 from regard.api.translation import Translation
+from regard.config.results import Result, finite, perplexity
 from regard.data.corpus import read_lines
 from regard.data.fertility import Fertilities
 from regard.data.text import TextProcessor
-from regard.data.vocabulary import UNK
-from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
 from regard.generation.analysis import tokens_to_words
 from regard.generation.blocks import PretokenizedPair
@@ -23,7 +22,8 @@ from regard.generation.config import AlignmentConfig
 from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import LineResult, TextHypothesis
-from regard.results import Result, finite, perplexity
+from regard.text.vocabulary import UNK
+from regard.text.whitespace import split_whitespace
 
 __all__ = [
     "ScoreTotals",
@@ -120,7 +120,7 @@ class ScoreTotals:
 
     @property
     def perplexity(self) -> float:
-        """Return the perplexity per token, NaN without tokens; see `regard.results.perplexity`."""
+        """Return the perplexity per token, NaN without tokens; see `regard.config.results.perplexity`."""
         return perplexity(-self.log_probability / self.num_tokens) if self.num_tokens else math.nan
 
     def to_data(self) -> dict[str, Any]:

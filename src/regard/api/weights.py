@@ -7,9 +7,9 @@ regard.convert("opus-mt-de-en")
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.data.directories import atomic_directory
 from regard.errors import CheckpointError, UsageError
 from regard.installation import install_command
+from regard.text.directories import atomic_directory
 
 if TYPE_CHECKING:
     from regard.models.hf.conversion import ConvertedWeights

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from regard.attention.base import Attention
+from regard.config.registry import NamedRegistry, PartConfig, Registry, subclass_of
 from regard.functional import entmax15, fusedmax, oscarmax, softmax, sparsemax
-from regard.registry import NamedRegistry, PartConfig, Registry, subclass_of
 from regard.types import Tensor
 
 __all__ = [

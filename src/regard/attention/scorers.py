@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from regard.config.registry import NamedRegistry, subclass_of
 from regard.errors import ConfigError
 from regard.kernels.matmul import linear
 from regard.layers.batched_state import BatchedState
 from regard.layers.linear import to_compute
 from regard.layers.step_linear import StepLinear
-from regard.registry import NamedRegistry, subclass_of
 from regard.types import Float, Tensor
 
 __all__ = [

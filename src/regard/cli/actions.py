@@ -46,9 +46,9 @@ def actions(
     from regard.alignment.base import TrainingSetup
     from regard.alignment.pointer_actions import write_action_tables
     from regard.config import from_dict
-    from regard.data.compression import remove_suffix
     from regard.data.corpus import CorpusConfig
-    from regard.data.paths import check_outputs
+    from regard.text.compression import remove_suffix
+    from regard.text.paths import check_outputs
 
     chosen = list(column_numbers(columns))
     settings = from_dict(CorpusConfig, {"tsv": "table", "columns": chosen}, origin="--columns")

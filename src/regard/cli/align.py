@@ -252,7 +252,7 @@ def _check(text: AlignmentText, aligner: AlignerOptions) -> None:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    from regard.data.reading import InvalidJsonError, parse_json
+    from regard.text.reading import InvalidJsonError, parse_json
 
     key, found, value = text.partition("=")
     if not found or not key:

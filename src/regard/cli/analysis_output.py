@@ -20,7 +20,7 @@ from regard.cli.output import Output, write_table
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores, SystemScore
 from regard.metrics.coverage import ReceivedAttention
-from regard.plotting.style import clip_label, printable
+from regard.plot.style import clip_label, printable
 
 __all__ = ["format_errors", "show_attention", "show_errors", "show_faithfulness", "show_length"]
 

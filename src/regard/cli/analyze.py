@@ -155,7 +155,7 @@ def attention_command(
     from regard import analyze as analyses
     from regard.analysis.attention import AttentionOptions
     from regard.cli.analysis_output import show_attention
-    from regard.plotting.style import require_matplotlib
+    from regard.plot.style import require_matplotlib
     from regard.training.device import set_num_threads
 
     set_num_threads(runtime.num_threads)
@@ -212,7 +212,7 @@ def faithfulness_command(
     from regard import analyze as analyses
     from regard.analysis.faithfulness import MAP_METHODS
     from regard.cli.analysis_output import show_faithfulness
-    from regard.plotting.style import require_matplotlib
+    from regard.plot.style import require_matplotlib
     from regard.training.device import set_num_threads
 
     set_num_threads(runtime.num_threads)
@@ -273,7 +273,7 @@ def length_command(
     from regard import analyze as analyses
     from regard.analysis.length import LengthOptions
     from regard.cli.analysis_output import show_length
-    from regard.plotting.style import require_matplotlib
+    from regard.plot.style import require_matplotlib
     from regard.training.device import set_num_threads
 
     set_num_threads(runtime.num_threads)

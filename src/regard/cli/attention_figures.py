@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, Field
 
 from regard.cli.figures import FigureInput, format_value
-from regard.data.whitespace import split_whitespace
 from regard.errors import DataError, UsageError
-from regard.plotting.figure import PlottedFigure
+from regard.plot.figure import PlottedFigure
+from regard.text.whitespace import split_whitespace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,8 +65,8 @@ def plot_translations(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format.
     """
     from regard.analysis.errors import SentenceErrors
-    from regard.plotting.attention import combined_figure
-    from regard.plotting.heatmap import HeatMap, attention_heatmap
+    from regard.plot.attention import combined_figure
+    from regard.plot.heatmap import HeatMap, attention_heatmap
 
     found = _translation_maps(inputs)
     reference = () if inputs.reference is None else tuple(split_whitespace(inputs.read_line()[1] or ""))
@@ -95,8 +95,8 @@ def plot_histories(inputs: FigureInput) -> PlottedFigure:
         UsageError: If a required option is missing.
         DataError: If a file has the wrong format.
     """
-    from regard.plotting.figure import Figure
-    from regard.plotting.word_attention import history_figure
+    from regard.plot.figure import Figure
+    from regard.plot.word_attention import history_figure
 
     found = _translation_maps(inputs)
     rows = [["system", "word", "attends to", "weight"]]
@@ -129,7 +129,7 @@ def plot_differences(inputs: FigureInput) -> PlottedFigure:
     import numpy as np
 
     from regard.metrics.alignment import map_difference
-    from regard.plotting.attention import maps_and_differences
+    from regard.plot.attention import maps_and_differences
 
     if not inputs.files:
         raise UsageError("figure difference needs model directories (--input), --source and --reference")
@@ -168,9 +168,9 @@ def plot_encoder_attention(inputs: FigureInput) -> PlottedFigure:
         DataError: If the line is empty or too long.
     """
     from regard.api.model import load
-    from regard.plotting.attention import heatmap_figure
-    from regard.plotting.heatmap import attention_heatmap
-    from regard.plotting.word_attention import self_attention_figure
+    from regard.plot.attention import heatmap_figure
+    from regard.plot.heatmap import attention_heatmap
+    from regard.plot.word_attention import self_attention_figure
 
     if len(inputs.files) != 1:
         raise UsageError("figure self-attention needs exactly one model directory (--input) and --source")
@@ -277,7 +277,7 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
 
 def _entries(path: Path) -> Iterator[TranslationEntry]:
     from regard.data.corpus import read_lines
-    from regard.data.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json
+    from regard.text.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json
 
     for number, line in enumerate(read_lines(path, MAX_JSON_BYTES), 1):
         try:

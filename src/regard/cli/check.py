@@ -32,10 +32,10 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from regard.analysis.coverage.base import CoverageError
-    from regard.analysis.coverage.evaluation import CoverageEvaluation
-    from regard.analysis.coverage.result import CheckedSentence, CoverageCheck
     from regard.api.check import CoverageModel
+    from regard.extensions.check.base import CoverageError
+    from regard.extensions.check.evaluation import CoverageEvaluation
+    from regard.extensions.check.result import CheckedSentence, CoverageCheck
 
 __all__ = ["check_command"]
 
@@ -73,8 +73,8 @@ class DetectorOptions:
         Raises:
             UsageError: If there is no such detector, or options contradict each other.
         """
-        from regard.analysis.coverage.base import DETECTORS
-        from regard.analysis.coverage.model_files import check_model_dir
+        from regard.extensions.check.base import DETECTORS
+        from regard.extensions.check.model_files import check_model_dir
 
         if (self.train_source is None) != (self.train_target is None):
             raise UsageError("--train-source and --train-target need each other: give both files")
@@ -226,7 +226,7 @@ def check_command(
 def _check_error(error: str | None) -> None:
     from typing import get_args
 
-    from regard.analysis.coverage.base import SentenceError
+    from regard.extensions.check.base import SentenceError
 
     if error is not None and error not in get_args(SentenceError):
         raise UsageError(f"--error {error!r}: expected one of {', '.join(get_args(SentenceError))}")
@@ -268,7 +268,7 @@ def _sentence(one: "CheckedSentence", threshold: float) -> "list[Text]":
     """Return the lines that show a sentence: its probable errors, source and translation."""
     from rich.text import Text
 
-    from regard.analysis.coverage.notes import NOTES
+    from regard.extensions.check.notes import NOTES
 
     head = Text(f"line {one.line}", style="bold")
     ranked = sorted(one.probabilities.items(), key=lambda item: -item[1])
@@ -286,7 +286,7 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
     """Return a text with brackets around the affected words."""
     from rich.text import Text
 
-    from regard.analysis.coverage.result import MARKS, marked_spans
+    from regard.extensions.check.result import MARKS, marked_spans
 
     # The brackets are inserted from the end, so that places stay valid.
     spans: list[tuple[int, int, CoverageError, bool]] = sorted(

@@ -99,7 +99,7 @@ def check_paths(command: Callable[..., R]) -> Callable[..., R]:
 
     @functools.wraps(command)
     def call(**values: Any) -> R:
-        from regard.data.paths import check_outputs
+        from regard.text.paths import check_outputs
 
         paths: dict[Writes | None, list[Path]] = {None: [], **{mark: [] for mark in Writes}}
         for name, value in values.items():
@@ -181,7 +181,7 @@ def _describe(path: str, note: str, default: object) -> str:
     """Return the description of a field, the note, the range and the default."""
     from importlib import import_module
 
-    from regard import config_reference as options
+    from regard.config import reference as options
 
     home, _, key = path.partition(":")
     module, _, name = home.rpartition(".")

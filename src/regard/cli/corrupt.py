@@ -14,7 +14,7 @@ from regard.cli.output import open_output, print_message
 
 __all__ = ["corrupt_command"]
 
-CORRUPTION = "regard.analysis.coverage.corruptions.CorruptionConfig"
+CORRUPTION = "regard.extensions.check.corruptions.CorruptionConfig"
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ def corrupt_command(
 
     Example: regard corrupt test.de test.en -o corrupted.en --labels-output labels.jsonl
     """
-    from regard.analysis.coverage.corruptions import CORRUPTIONS
-    from regard.analysis.coverage.labels import format_labels
     from regard.api.corrupt import corrupt
+    from regard.extensions.check.corruptions import CORRUPTIONS
+    from regard.extensions.check.labels import format_labels
 
     with ExitStack() as files:
         text = files.enter_context(open_output(output))

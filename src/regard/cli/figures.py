@@ -23,7 +23,7 @@ from regard.cli.output import open_output, render_figures, write_images, write_j
 from regard.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from regard.plotting.figure import PlottedFigure
+    from regard.plot.figure import PlottedFigure
 
 __all__ = [
     "FigureInput",
@@ -202,7 +202,7 @@ def figures(
 
     For print: regard figures translations --input runs/soft --source test.de --format svg,pdf
     """
-    from regard.plotting.figure import FORMATS
+    from regard.plot.figure import FORMATS
 
     if name is None:
         if inputs.files:
@@ -246,7 +246,7 @@ def read_results(path: Path, command: str, *schemas: type[_T]) -> _T:
     Raises:
         DataError: If the file cannot be read or has none of the formats.
     """
-    from regard.data.reading import InvalidJsonError, read_json
+    from regard.text.reading import InvalidJsonError, read_json
 
     reason = ""
     for model in schemas:

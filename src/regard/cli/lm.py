@@ -22,7 +22,9 @@ def lm(
             show_default=False,
         ),
     ] = None,
-    order: Annotated[int, setting("regard.smt.model.PhraseConfig:lm_order", "--order", min=1, max=9)] = 5,
+    order: Annotated[
+        int, setting("regard.extensions.smt.model.PhraseConfig:lm_order", "--order", min=1, max=9)
+    ] = 5,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -52,9 +54,9 @@ def lm(
 
     Example: regard lm --model train.arpa.gz --perplexity valid.en
     """
-    from regard.smt.arpa import read_arpa, write_arpa
-    from regard.smt.kneser_ney import estimate_language_model
-    from regard.smt.language_model import read_sentences
+    from regard.extensions.smt.arpa import read_arpa, write_arpa
+    from regard.extensions.smt.kneser_ney import estimate_language_model
+    from regard.extensions.smt.language_model import read_sentences
 
     if (text is None) == (model_path is None):
         raise UsageError("give either a training text or --model with an ARPA file")

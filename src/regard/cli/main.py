@@ -34,10 +34,10 @@ from regard.cli.train import average, config, export, prepare, pretrain_command,
 from regard.cli.translate import translate
 from regard.cli.tune import tune_command
 from regard.cli.weights import convert_command, download_command
+from regard.config.plugins import load_plugins
 from regard.cpu_threads import configure_threads
-from regard.data.paths import readable
 from regard.errors import RegardError
-from regard.plugins import load_plugins
+from regard.text.paths import readable
 from regard.version import __version__
 
 __all__ = ["app", "main"]

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from regard.data.files import format_json, open_atomic, write_atomic
-from regard.data.paths import readable
 from regard.errors import DataError
+from regard.text.files import format_json, open_atomic, write_atomic
+from regard.text.paths import readable
 
 if TYPE_CHECKING:
-    from regard.plotting.figure import Figure
+    from regard.plot.figure import Figure
 
 __all__ = [
     "Output",
@@ -85,7 +85,7 @@ def open_output(path: Path | None) -> Iterator[Output]:
     """Open a file or standard output for results.
 
     Args:
-        path: File name, see `regard.data.files.open_atomic`. None means standard output.
+        path: File name, see `regard.text.files.open_atomic`. None means standard output.
 
     Raises:
         DataError: If the file cannot be written (missing directory, no permission, full disk).

@@ -15,11 +15,11 @@ from regard.cli.output import open_page, print_message, track, write_json
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from regard.tour.quickstart import Example, QuickstartResult
+    from regard.extensions.tour.quickstart import Example, QuickstartResult
 
 __all__ = ["phrasebook", "quickstart"]
 
-_CORPUS = "regard.phrasebook.corpus.PhrasebookConfig"
+_CORPUS = "regard.extensions.phrasebook.corpus.PhrasebookConfig"
 
 
 def quickstart(
@@ -35,8 +35,8 @@ def quickstart(
 
     Example: regard quickstart --output-dir first
     """
-    from regard.tour.quickstart import run_quickstart
-    from regard.tour.runner import TrainingInterruptedError
+    from regard.extensions.tour.quickstart import run_quickstart
+    from regard.extensions.tour.runner import TrainingInterruptedError
     from regard.training.display import preparation_progress
 
     console = Console(stderr=True, highlight=False)
@@ -82,7 +82,7 @@ def _show(result: "QuickstartResult") -> None:
 
 def _show_example(console: Console, example: "Example", names: list[str]) -> None:
     """Print the translations of a sentence by both models, with the errors and the bounded attention."""
-    from regard.plotting.terminal import terminal_map
+    from regard.plot.terminal import terminal_map
 
     first, second = example.results
     width = max(len(name) for name in (*names, "reference")) + 2
@@ -149,7 +149,7 @@ def phrasebook(
     Example: regard phrasebook corpus --num-train 60000 --seed 7
     """
     from regard.config import from_dict
-    from regard.phrasebook import PhrasebookConfig, write_splits
+    from regard.extensions.phrasebook import PhrasebookConfig, write_splits
 
     chosen = {"num_train": num_train, "num_valid": num_valid, "num_test": num_test, "seed": seed}
     given = {name: value for name, value in chosen.items() if value is not None}

@@ -21,10 +21,10 @@ from regard.cli.output import open_output, print_message, write_json
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.reproduce.experiment_text import ExperimentText
-    from regard.reproduce.plan import PlanOptions, TableJob
-    from regard.reproduce.results import RowResult
-    from regard.reproduce.tables import Table
+    from regard.extensions.reproduce.experiment_text import ExperimentText
+    from regard.extensions.reproduce.plan import PlanOptions, TableJob
+    from regard.extensions.reproduce.results import RowResult
+    from regard.extensions.reproduce.tables import Table
 
 __all__ = ["reproduce"]
 
@@ -74,7 +74,7 @@ class ExperimentData:
             UsageError: If an option does not apply to the table.
             DataError: If a file is missing or malformed.
         """
-        from regard.reproduce.experiment_text import find_tables, write_text
+        from regard.extensions.reproduce.experiment_text import find_tables, write_text
 
         columns = column_numbers(self.columns)
         if table.text_kind == "tables":
@@ -145,8 +145,8 @@ def reproduce(
     if chosen.text_kind != "tables" and data.columns != "1,2,3":
         raise UsageError(f"--columns applies to inflection tables only; {table} uses parallel text")
 
-    from regard.reproduce.plan import plan
-    from regard.reproduce.results import collect_results
+    from regard.extensions.reproduce.plan import plan
+    from regard.extensions.reproduce.results import collect_results
 
     directory = runs.output_dir or Path("reproduce") / chosen.recipes / f"{data.name(chosen)}-{runs.size}"
     text = data.write(chosen, directory / "text")
@@ -167,9 +167,9 @@ def _plan_options(
     table: "Table", text: "ExperimentText", runs: ExperimentRuns, seeds: list[int]
 ) -> "PlanOptions":
     """Return the options of a table's runs, with the metrics that can be computed, and report the others."""
-    from regard.reproduce.plan import PlanOptions
-    from regard.reproduce.runner import threads_per_job
-    from regard.reproduce.scores import unavailable_reason
+    from regard.extensions.reproduce.plan import PlanOptions
+    from regard.extensions.reproduce.runner import threads_per_job
+    from regard.extensions.reproduce.scores import unavailable_reason
 
     missing = {metric.name: unavailable_reason(metric.name, text.target) for metric in table.metrics}
     for name, why in missing.items():
@@ -188,7 +188,7 @@ def _plan_options(
 
 
 def _train(planned: "list[TableJob]", text: "ExperimentText", num_jobs: int) -> None:
-    from regard.reproduce.runner import run_jobs
+    from regard.extensions.reproduce.runner import run_jobs
 
     try:
         run_jobs(planned, text, num_jobs, print_message)
@@ -198,7 +198,7 @@ def _train(planned: "list[TableJob]", text: "ExperimentText", num_jobs: int) -> 
 
 
 def _table(name: str) -> "Table":
-    from regard.reproduce.tables import PAPER_TABLES
+    from regard.extensions.reproduce.tables import PAPER_TABLES
 
     if name not in PAPER_TABLES:
         raise UsageError(f"unknown table {name!r}: expected one of {', '.join(PAPER_TABLES)}")
@@ -221,7 +221,7 @@ def _show(table: "Table", results: "list[RowResult]") -> None:
     from rich.console import Console
     from rich.table import Table as Grid
 
-    from regard.reproduce.results import sentence_counts
+    from regard.extensions.reproduce.results import sentence_counts
 
     published = {name for one in results for name, cell in one.cells.items() if cell.published is not None}
     grid = Grid(box=None, pad_edge=False, title=table.title, title_justify="left")

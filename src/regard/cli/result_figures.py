@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from regard.cli.figures import FigureInput, format_value, read_results
+from regard.config.results import SCHEMA_VERSION
 from regard.errors import DataError, UsageError
-from regard.plotting.figure import PlottedFigure
-from regard.results import SCHEMA_VERSION
+from regard.plot.figure import PlottedFigure
 
 if TYPE_CHECKING:
     from regard.metrics.by_length import LengthScores
-    from regard.reporting.training_curves import Curves, Points
+    from regard.report.training_curves import Curves, Points
 
     # The scores by system and metric, the labels of the buckets, and their numbers of sentences if known.
     _Lengths = tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]
@@ -160,7 +160,7 @@ def plot_statistics(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format, or two models have the same name.
     """
     from regard.metrics.attention import AttentionStatistics
-    from regard.plotting.analyses import coverage_chart, entropy_chart
+    from regard.plot.analyses import coverage_chart, entropy_chart
 
     command = "regard analyze attention --json"
     if not inputs.files:
@@ -197,7 +197,7 @@ def plot_scores_by_length(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format or other length buckets than the file before it, or two
             systems have the same name.
     """
-    from regard.plotting.analyses import length_chart
+    from regard.plot.analyses import length_chart
 
     if not inputs.files:
         raise UsageError(f"figure length needs files written by `{_BY_LENGTH}` (--input)")
@@ -332,8 +332,8 @@ def plot_training_curves(inputs: FigureInput) -> PlottedFigure:
         UsageError: If there is no file.
         DataError: If a directory has no training record.
     """
-    from regard.plotting.charts import training_chart
-    from regard.reporting.training_curves import Points, read_curves
+    from regard.plot.charts import training_chart
+    from regard.report.training_curves import Points, read_curves
     from regard.training.metrics_logger import METRICS_FILE
 
     if not inputs.files:
@@ -369,7 +369,7 @@ def plot_training_curves(inputs: FigureInput) -> PlottedFigure:
 
 def _curves_by_kind(curves: "Curves") -> "dict[str, Points]":
     """Return the curves of a run by kind, as pairs of optimizer step and value; loss is log perplexity."""
-    from regard.plotting.charts import CURVES
+    from regard.plot.charts import CURVES
 
     logs = {
         # A damaged record may contain 0, which has no logarithm. A perplexity is at least 1.

@@ -97,8 +97,8 @@ def score(
     """
     from regard.api.loading import load_translator
     from regard.api.translations import Scores
+    from regard.config.results import SCHEMA_VERSION
     from regard.data.corpus import CorpusConfig, read_pairs
-    from regard.results import SCHEMA_VERSION
     from regard.training.device import set_num_threads
 
     set_num_threads(runtime.num_threads)
@@ -130,7 +130,7 @@ def _score(
 ) -> "tuple[ScoreTotals, list[dict[str, Any]]]":
     """Write the score and the links of each pair, and return the sums and the JSON form of each pair."""
     from regard.api.translations import ScoreTotals, scored_translation
-    from regard.data.links import format_links
+    from regard.text.links import format_links
 
     path = options.tokens_from
     tokenized = pairs if path is None else read_tokens(path, pairs, translator.text)
@@ -182,8 +182,8 @@ def read_tokens(
     from pydantic import BaseModel, Field
 
     from regard.data.corpus import read_lines
-    from regard.data.reading import InvalidJsonError, parse_json
     from regard.generation.blocks import PretokenizedPair
+    from regard.text.reading import InvalidJsonError, parse_json
 
     class Line(BaseModel):
         """The fields of a line that are used. The weights of `--attention-output` are ignored."""

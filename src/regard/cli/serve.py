@@ -21,12 +21,12 @@ from regard.errors import UsageError
 from regard.installation import install_command
 
 if TYPE_CHECKING:
-    from regard.server.check import CheckServer
-    from regard.server.config import ServeConfig
+    from regard.extensions.serve.check import CheckServer
+    from regard.extensions.serve.config import ServeConfig
 
 __all__ = ["serve"]
 
-SERVER = "regard.server.config.ServeConfig"
+SERVER = "regard.extensions.serve.config.ServeConfig"
 _CACHE_CAPACITY = 128
 """Capacity of oneDNN's cache of compiled kernels, in kernels. A larger cache was not faster."""
 
@@ -66,7 +66,7 @@ class ServedCheckOptions:
             DataError: If the model cannot be read.
         """
         from regard.api.check import CoverageModel
-        from regard.server.check import CheckServer
+        from regard.extensions.serve.check import CheckServer
 
         if self.checker is None and self.detector is None:
             return None
@@ -120,9 +120,9 @@ def serve(
     config = _config(given(address) | given(runtime), settings or [])
 
     from regard.cpu_threads import num_available_cpus
-    from regard.server.app import create_app
-    from regard.server.engine import load_engines
-    from regard.server.run import run_server
+    from regard.extensions.serve.app import create_app
+    from regard.extensions.serve.engine import load_engines
+    from regard.extensions.serve.run import run_server
     from regard.training.device import set_num_threads
 
     # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server sees hundreds of
@@ -167,7 +167,7 @@ def _require_packages() -> None:
 def _config(flags: dict[str, Any], settings: list[str]) -> "ServeConfig":
     """Return the settings of the server; those of `--set` replace those of flags."""
     from regard.config import apply_override, from_dict
-    from regard.server.config import ServeConfig
+    from regard.extensions.serve.config import ServeConfig
 
     data = {name: value for name, value in flags.items() if name in ServeConfig.__dataclass_fields__}
     for override in settings:

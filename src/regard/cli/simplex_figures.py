@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli.figures import FigureInput, format_value
 from regard.errors import UsageError
-from regard.plotting.figure import PlottedFigure
+from regard.plot.figure import PlottedFigure
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from regard.plotting.landscape import Surface
-    from regard.plotting.simplex import RoundAttention
+    from regard.plot.landscape import Surface
+    from regard.plot.simplex import RoundAttention
 
 __all__ = ["plot_transformations"]
 
@@ -33,8 +33,8 @@ def plot_transformations(inputs: FigureInput) -> PlottedFigure:
     import torch
 
     from regard.functional import softmax, sparsemax
-    from regard.plotting.landscape import curves_chart, surfaces_chart
-    from regard.plotting.simplex import rounds_chart, simplex_chart
+    from regard.plot.landscape import curves_chart, surfaces_chart
+    from regard.plot.simplex import rounds_chart, simplex_chart
 
     # Double precision makes the plotted values the exact solutions to all printed digits.
     double = torch.float64
@@ -70,7 +70,7 @@ def _rounds(scores: "torch.Tensor", fertility: "torch.Tensor") -> "list[RoundAtt
     """Return the attention of three time steps under each transformation, free and with fertilities."""
     from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan, softmax, sparsemax
     from regard.functional.scans import remaining_bound
-    from regard.plotting.simplex import RoundAttention
+    from regard.plot.simplex import RoundAttention
 
     free = [RoundAttention(one.__name__, one(scores).numpy()) for one in (softmax, sparsemax)]
     bounded = []
@@ -87,7 +87,7 @@ def _rounds(scores: "torch.Tensor", fertility: "torch.Tensor") -> "list[RoundAtt
 def _surfaces() -> "list[Surface]":
     """Return the first weight of softmax and of sparsemax as a function of the first two of three scores."""
     from regard.functional import softmax, sparsemax
-    from regard.plotting.landscape import Surface
+    from regard.plot.landscape import Surface
 
     return [
         Surface(one.__name__, 3, _first_weight(one, 19, 19), _first_weight(one, 61, 31), one is sparsemax)

@@ -11,11 +11,11 @@ from regard.cli.output import track, write_json
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.tour.report import TourResults
+    from regard.extensions.tour.report import TourResults
 
 __all__ = ["tour"]
 
-_CORPUS = "regard.phrasebook.corpus.PhrasebookConfig"
+_CORPUS = "regard.extensions.phrasebook.corpus.PhrasebookConfig"
 
 
 def tour(
@@ -46,8 +46,8 @@ def tour(
     """
     from rich.console import Console
 
-    from regard.tour.report import load_report, write_report
-    from regard.tour.runner import CORPUS_SIZES, SYSTEMS, Tour, TrainingInterruptedError
+    from regard.extensions.tour.report import load_report, write_report
+    from regard.extensions.tour.runner import CORPUS_SIZES, SYSTEMS, Tour, TrainingInterruptedError
     from regard.training.display import preparation_progress
 
     known = [system.name for system in SYSTEMS]

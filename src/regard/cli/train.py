@@ -72,8 +72,8 @@ def train_command(
     """
     from regard.api.training import train
     from regard.data.manifest import input_files
-    from regard.data.paths import check_outputs
     from regard.run_config import read_run_config
+    from regard.text.paths import check_outputs
     from regard.training.device import process_rank
 
     changes = list(overrides or [])
@@ -145,9 +145,9 @@ def _print_next_commands(model_dir: Path) -> None:
     """Print commands that translate with a new model and show its attention, as they can be typed."""
     import shlex
 
-    from regard.data.compression import format_of
     from regard.models.registry import MODELS
     from regard.run_config import load_config
+    from regard.text.compression import format_of
 
     config = load_config(model_dir)
     show = " --show-attention" if MODELS.part_of(config.model).has_attention else ""
@@ -223,7 +223,7 @@ def export(
     Example: regard export ctranslate2 runs/first -o exported --quantization int8; then
     regard translate exported --engine ctranslate2 < input.txt
     """
-    from regard.export import export_ctranslate2
+    from regard.extensions.ctranslate2 import export_ctranslate2
 
     export_ctranslate2(model, output_dir, quantization, overwrite)
     print_message(f"{output_dir}: exported {model} for CTranslate2 with {quantization} weights")
@@ -254,8 +254,8 @@ def config(
     from rich.console import Console
 
     from regard.config import dump_toml
-    from regard.config_reference import reference, select_tables
-    from regard.config_rendering import render_text, render_toml
+    from regard.config.reference import reference, select_tables
+    from regard.config.rendering import render_text, render_toml
     from regard.errors import ConfigError
     from regard.run_config import RunConfig, read_run_config
 

@@ -279,7 +279,7 @@ def report_missing_words(
 
 def report_unknown_tokens(results: "Iterator[LineResult]") -> "Iterator[LineResult]":
     """Yield the results, then report the share of unknown tokens in the best translations."""
-    from regard.data.vocabulary import UNK
+    from regard.text.vocabulary import UNK
 
     tokens = unknown = 0
     for result in results:

@@ -146,8 +146,8 @@ class CandidateOptions(SamplingOptions):
         config = self.repair_config()
         if self.checker is None:
             return loaded.with_search(options, *configs, fertilities)
-        from regard.analysis.coverage.judge import CoverageModelJudge
-        from regard.analysis.coverage.model_files import load_coverage_model
+        from regard.extensions.check.judge import CoverageModelJudge
+        from regard.extensions.check.model_files import load_coverage_model
         from regard.generation.repair import RepairingTranslator
 
         judge = CoverageModelJudge(load_coverage_model(self.checker))

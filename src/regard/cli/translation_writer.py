@@ -11,7 +11,7 @@ import typer
 from regard.cli.command import Writes
 from regard.cli.options import LinksOutputOption, OutputOption
 from regard.cli.output import Output, open_output, write_rows
-from regard.data.files import format_json
+from regard.text.files import format_json
 
 if TYPE_CHECKING:
     from regard.api.translation import AttentionDetail
@@ -96,7 +96,7 @@ class TranslationWriter:
 
     def write(self, result: "LineResult") -> None:
         """Write the results of one line."""
-        from regard.data.links import format_links
+        from regard.text.links import format_links
 
         self._write_text(result)
         best = result.translations[0] if result.translations else None
@@ -130,7 +130,7 @@ class TranslationWriter:
 
     def _write_text(self, result: "LineResult") -> None:
         """Write the translation, a row with its score and links, or the n-best list."""
-        from regard.data.links import format_links
+        from regard.text.links import format_links
 
         if self.nbest:
             for translation in result.translations:
@@ -151,7 +151,7 @@ class TranslationWriter:
     def _show_map(self, result: "LineResult", best: "TextHypothesis") -> None:
         from rich.console import Console
 
-        from regard.plotting.terminal import terminal_map
+        from regard.plot.terminal import terminal_map
 
         self.text.flush()
         # Without markup: rich would interpret square brackets in the text.
@@ -160,7 +160,7 @@ class TranslationWriter:
         console.print()
 
     def _write_svg(self, path: Path, result: "LineResult", best: "TextHypothesis") -> None:
-        from regard.plotting.heatmap import attention_heatmap, heatmap_svg
+        from regard.plot.heatmap import attention_heatmap, heatmap_svg
 
         number = result.line.number
         name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")

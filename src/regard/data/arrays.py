@@ -12,8 +12,8 @@ import numpy as np
 
 from regard.data.pretokenization import TAG_PREFIX, TOO_LONG
 from regard.data.text_checks import UnknownTokenCounter
-from regard.data.tokenizers.base import Tokenizer
-from regard.data.vocabulary import EOS
+from regard.text.tokenizers.base import Tokenizer
+from regard.text.vocabulary import EOS
 
 __all__ = ["KeptRows", "SegmentedUnits", "count_kept_tokens", "count_units", "write_split"]
 

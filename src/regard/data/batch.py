@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional as F
 
 from regard.config import configclass, option
-from regard.data.vocabulary import PAD, SINK, TokenIds
 from regard.errors import UsageError
+from regard.text.vocabulary import PAD, SINK, TokenIds
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Batch", "BatchConfig", "PaddedSequences", "collate", "make_batches"]

@@ -16,15 +16,15 @@ from typing import IO, Annotated
 from pydantic import Field
 
 from regard.config import configclass, option
-from regard.data.compression import READ_ERRORS, decompress, is_decompressed, read_failure
 from regard.data.fertility import FertilityConfig
-from regard.data.reading import open_regular_file
-from regard.data.tokenizers.base import TokenizerConfig, check_joint_tokenizers
-from regard.data.tokenizers.pretrained import PretrainedTokenizerConfig
-from regard.data.tokenizers.prompt import PromptTokenizerConfig
-from regard.data.tokenizers.words import WordsConfig
-from regard.data.whitespace import CONTROL_CHARACTERS, split_whitespace
 from regard.errors import DataError
+from regard.text.compression import READ_ERRORS, decompress, is_decompressed, read_failure
+from regard.text.reading import open_regular_file
+from regard.text.tokenizers.base import TokenizerConfig, check_joint_tokenizers
+from regard.text.tokenizers.pretrained import PretrainedTokenizerConfig
+from regard.text.tokenizers.prompt import PromptTokenizerConfig
+from regard.text.tokenizers.words import WordsConfig
+from regard.text.whitespace import CONTROL_CHARACTERS, split_whitespace
 
 __all__ = [
     "MAX_LINE_BYTES",

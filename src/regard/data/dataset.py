@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.array_files import check_offsets
 from regard.data.batch import Batch, BatchConfig, make_batches
 from regard.data.corpus import DataConfig
 from regard.data.fertility import Budget
-from regard.data.files import remove_all_leftovers
 from regard.data.manifest import (
     MANIFEST,
     describe_inputs,
@@ -27,13 +25,15 @@ from regard.data.manifest import (
     read_manifest,
     verify_files,
 )
-from regard.data.paths import check_outputs
 from regard.data.preprocessing import preprocess
 from regard.data.pretokenization import ProgressCallback
-from regard.data.reading import read_bytes
 from regard.data.text import TextProcessor
 from regard.data.text_checks import log_unknown_tokens
 from regard.errors import ConfigError, DataError
+from regard.text.array_files import check_offsets
+from regard.text.files import remove_all_leftovers
+from regard.text.paths import check_outputs
+from regard.text.reading import read_bytes
 
 __all__ = ["DatasetSplit", "PreparedData", "open_data", "prepare_data"]
 

@@ -13,11 +13,11 @@ from typing import Annotated, Literal, Protocol
 import numpy as np
 
 from regard.config import TaggedUnion, configclass, option
-from regard.data.files import write_atomic
-from regard.data.reading import read_bytes
-from regard.data.vocabulary import TokenIds, Vocabulary
-from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
+from regard.text.files import write_atomic
+from regard.text.reading import read_bytes
+from regard.text.vocabulary import TokenIds, Vocabulary
+from regard.text.whitespace import split_whitespace
 
 __all__ = [
     "AlignerName",

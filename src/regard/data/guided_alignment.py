@@ -1,6 +1,6 @@
 """Word alignment links of training pairs as supervision of attention (guided alignment; Chen et al., 2016).
 
-The links are read from a Pharaoh file (see `regard.data.links`) with one line for each pair of the training
+The links are read from a Pharaoh file (see `regard.text.links`) with one line for each pair of the training
 corpora, in their order. Positions count the words of the text files, whose links then apply to all tokens of
 the word, or tokens of the model; sinks, end symbols and source prefixes are not counted. In a batch, the
 links are a distribution over the source tokens for each target token.
@@ -21,11 +21,11 @@ import torch
 
 from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.data.dataset import DatasetSplit
-from regard.data.links import parse_gold_links
 from regard.data.text import TextSide
-from regard.data.tokenizers.words import SPACE_MARK
-from regard.data.whitespace import split_whitespace
 from regard.errors import DataError
+from regard.text.links import parse_gold_links
+from regard.text.tokenizers.words import SPACE_MARK
+from regard.text.whitespace import split_whitespace
 from regard.types import Float, Tensor
 
 __all__ = ["LinkUnit", "SplitLinks", "WordTokens"]

@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from regard.data.reading import InvalidJsonError, checked_file, read_json, read_limited
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
 from regard.installation import install_command
+from regard.text.reading import InvalidJsonError, checked_file, read_json, read_limited
 
 __all__ = [
     "HF_CONFIG",

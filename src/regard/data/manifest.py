@@ -16,10 +16,10 @@ from pydantic import BaseModel, Field
 
 from regard.config import to_dict
 from regard.data.corpus import CorpusConfig, DataConfig
-from regard.data.paths import readable
-from regard.data.reading import InvalidJsonError, checked_file, file_digest, parse_json, read_json
-from regard.data.tokenizers.base import TOKENIZERS
 from regard.errors import DataError
+from regard.text.paths import readable
+from regard.text.reading import InvalidJsonError, checked_file, file_digest, parse_json, read_json
+from regard.text.tokenizers.base import TOKENIZERS
 
 __all__ = [
     "MANIFEST",

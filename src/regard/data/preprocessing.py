@@ -18,18 +18,18 @@ import numpy as np
 from regard.cpu_threads import num_available_cpus
 from regard.data.arrays import SIDES, KeptRows, SegmentedUnits, count_kept_tokens, count_units, write_split
 from regard.data.corpus import CorpusConfig, DataConfig, corpus_name, read_pairs
-from regard.data.directories import atomic_directory, check_replaceable
-from regard.data.files import write_atomic
 from regard.data.manifest import MANIFEST
 from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, UnitWriter
-from regard.data.reading import file_digest
 from regard.data.text import TextProcessor, TextSide
 from regard.data.text_checks import UnknownTokenCounter
-from regard.data.text_format import TextFormat, TextFormatDetector
-from regard.data.tokenizers.base import Tokenizer, create_tokenizers, detect_text_format, learn_tokenizers
-from regard.data.tokenizers.sentencepiece import BYTE_TOKENS
-from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError
+from regard.text.directories import atomic_directory, check_replaceable
+from regard.text.files import write_atomic
+from regard.text.reading import file_digest
+from regard.text.text_format import TextFormat, TextFormatDetector
+from regard.text.tokenizers.base import Tokenizer, create_tokenizers, detect_text_format, learn_tokenizers
+from regard.text.tokenizers.sentencepiece import BYTE_TOKENS
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 __all__ = ["preprocess"]
 

@@ -15,10 +15,10 @@ from typing import IO
 import numpy as np
 
 from regard.data.corpus import CorpusConfig, read_pairs
-from regard.data.tokenizers.base import Tokenizer
-from regard.data.whitespace import split_whitespace
-from regard.data.workers import ordered_map
 from regard.errors import DataError
+from regard.text.tokenizers.base import Tokenizer
+from regard.text.whitespace import split_whitespace
+from regard.text.workers import ordered_map
 
 __all__ = ["TAG_PREFIX", "TOO_LONG", "ProgressCallback", "UnitNumbering", "UnitWriter"]
 

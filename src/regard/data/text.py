@@ -26,14 +26,14 @@ from regard.data.fertility import (
     GuidedFertilityConfig,
     PredictedFertilityConfig,
 )
-from regard.data.files import write_atomic
-from regard.data.reading import InvalidJsonError, checked_file, compute_checksums, read_json, verify_checksums
-from regard.data.text_format import PLAIN_TEXT, TextFormat, convert_format
-from regard.data.tokenizers.base import Tokenizer, TokenizerConfig, load_tokenizer
-from regard.data.tokenizers.words import SPACE_MARK, WordsConfig
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, TokenIds, Vocabulary
-from regard.data.whitespace import ASCII_WHITESPACE, split_whitespace
 from regard.errors import DataError
+from regard.text.files import write_atomic
+from regard.text.reading import InvalidJsonError, checked_file, compute_checksums, read_json, verify_checksums
+from regard.text.text_format import PLAIN_TEXT, TextFormat, convert_format
+from regard.text.tokenizers.base import Tokenizer, TokenizerConfig, load_tokenizer
+from regard.text.tokenizers.words import SPACE_MARK, WordsConfig
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, TokenIds, Vocabulary
+from regard.text.whitespace import ASCII_WHITESPACE, split_whitespace
 
 __all__ = ["TextProcessor", "TextSide"]
 
@@ -63,7 +63,7 @@ class TextSide:
         """Return the tokens of a line; log a warning once for each unknown symbol.
 
         A source prefix at the start of the line is kept as one token. All input text passes through this
-        method. The line is first converted to the format of the training text, see `regard.data.text_format`.
+        method. The line is first converted to the format of the training text, see `regard.text.text_format`.
         """
         prefix, rest = self._split_prefix(line)
         tokens = self.tokenizer.encode(convert_format(rest, self.text_format, self._known))

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.data.tokenizers.sentencepiece import BYTE_VALUES
-from regard.data.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
+from regard.text.tokenizers.sentencepiece import BYTE_VALUES
+from regard.text.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 
 __all__ = [
     "UnknownTokenCounter",

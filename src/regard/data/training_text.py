@@ -20,8 +20,10 @@ from pydantic import Field
 from regard.config import configclass, option, to_dict
 from regard.data.corpus import CorpusConfig, DataConfig, read_pairs
 from regard.data.dataset import PreparedData
-from regard.data.files import write_atomic
-from regard.data.reading import (
+from regard.data.text import TextProcessor
+from regard.errors import DataError
+from regard.text.files import write_atomic
+from regard.text.reading import (
     Checksums,
     InvalidJsonError,
     checked_file,
@@ -29,9 +31,7 @@ from regard.data.reading import (
     read_json,
     verify_checksums,
 )
-from regard.data.text import TextProcessor
-from regard.data.whitespace import split_whitespace
-from regard.errors import DataError
+from regard.text.whitespace import split_whitespace
 
 __all__ = [
     "MAX_STORED_PAIRS",

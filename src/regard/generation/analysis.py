@@ -8,9 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from regard.data.batch import Batch
-from regard.data.links import Links
 from regard.data.text import TextProcessor, TextSide
-from regard.data.whitespace import ASCII_WHITESPACE
 from regard.generation.attribution import attribute_pairs
 from regard.generation.beam import eval_mode
 from regard.generation.blocks import TokenPair, pair_batches, pair_blocks
@@ -27,6 +25,8 @@ from regard.generation.linking import (
 from regard.metrics.alignment import is_selection
 from regard.metrics.attention import SentenceAttention, attention_statistics
 from regard.models.base import TranslationModel
+from regard.text.links import Links
+from regard.text.whitespace import ASCII_WHITESPACE
 from regard.types import Bool, Float
 
 __all__ = ["ForcedResult", "force_decode_lines", "tokens_to_words"]

@@ -24,11 +24,11 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.vocabulary import PAD
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.generation.config import AlignmentConfig
 from regard.kernels.matmul import Int8Weight
 from regard.models.base import TranslationModel
+from regard.text.vocabulary import PAD
 from regard.types import Float, Int, Tensor
 
 __all__ = ["Attribution", "attribute", "attribute_pairs", "has_gradient", "to_map"]

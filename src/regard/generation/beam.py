@@ -33,7 +33,6 @@ import torch
 from torch import nn
 
 from regard.data.batch import PaddedSequences
-from regard.data.vocabulary import BOS
 from regard.errors import ConfigError, RegardError
 from regard.generation.config import GenerationConfig
 from regard.generation.constrained import RequiredOutput, TermState
@@ -42,6 +41,7 @@ from regard.generation.penalties import HypothesisScorer
 from regard.generation.token_constraints import Candidates, TokenConstraints
 from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import Memories, Prediction, TranslationModel
+from regard.text.vocabulary import BOS
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["MIN_DONE_SHARE", "beam_search", "beam_searches", "eval_mode"]

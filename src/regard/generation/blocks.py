@@ -12,12 +12,12 @@ import numpy as np
 from regard.attention.constrained import MIN_ATTENTION_LEFT
 from regard.data.batch import Batch
 from regard.data.text import TextProcessor
-from regard.data.tokenizers.words import STEP, ActionsTokenizer
-from regard.data.vocabulary import EOS
 from regard.errors import RegardError
 from regard.generation.config import GenerationBatchConfig, LengthLimits
 from regard.generation.lines import has_bounded_attention
 from regard.models.base import TranslationModel
+from regard.text.tokenizers.words import STEP, ActionsTokenizer
+from regard.text.vocabulary import EOS
 
 __all__ = [
     "PretokenizedPair",

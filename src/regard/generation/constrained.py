@@ -20,11 +20,11 @@ from functools import cached_property
 import torch
 
 from regard.data.text import TextSide
-from regard.data.tokenizers.words import SPACE_MARK
-from regard.data.vocabulary import PAD, UNK
-from regard.data.whitespace import normalize_whitespace
-from regard.data.words import joins_letters
 from regard.layers.batched_state import BatchedState
+from regard.text.tokenizers.words import SPACE_MARK
+from regard.text.vocabulary import PAD, UNK
+from regard.text.whitespace import normalize_whitespace
+from regard.text.words import joins_letters
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [

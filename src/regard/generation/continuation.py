@@ -5,14 +5,14 @@ from typing import Protocol, cast
 
 from regard.config import configclass, option
 from regard.data.text import TextProcessor
-from regard.data.tokenizers.prompt import PromptTokenizer
-from regard.data.vocabulary import BOS
 from regard.errors import DataError
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.sampling import sample
 from regard.models.base import TranslationModel
+from regard.text.tokenizers.prompt import PromptTokenizer
+from regard.text.vocabulary import BOS
 
 __all__ = ["ContinuationConfig", "ContinuationModel", "continue_text"]
 

@@ -1,6 +1,6 @@
 """The interface of detectors of coverage errors, as search uses it, and the records of repaired translations.
 
-Detectors are built above this package (`regard.analysis.coverage`), so only their interface is here.
+Detectors are built above this package (`regard.extensions.check`), so only their interface is here.
 """
 
 from collections.abc import Sequence

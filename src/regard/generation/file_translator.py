@@ -7,13 +7,13 @@ from pathlib import Path
 from regard.data.corpus import read_lines
 from regard.data.hf import is_hub_name, missing_directory_message
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationConfig
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 __all__ = ["FileTranslator"]
 

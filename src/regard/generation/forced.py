@@ -8,9 +8,7 @@ import torch
 
 from regard.attention.base import Attention
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.links import Links
 from regard.data.text import TextProcessor
-from regard.data.vocabulary import BOS, EOS
 from regard.generation.attribution import attribute_pairs
 from regard.generation.beam import eval_mode
 from regard.generation.blocks import PretokenizedPair, TokenPair, pair_batches, pair_blocks
@@ -19,6 +17,8 @@ from regard.generation.hypothesis import Hypothesis, HypothesisPath
 from regard.generation.linking import WordIndices, attention_links
 from regard.generation.penalties import HypothesisScorer
 from regard.models.base import ForwardOutput, TranslationModel
+from regard.text.links import Links
+from regard.text.vocabulary import BOS, EOS
 from regard.types import Int, Tensor
 
 __all__ = [

@@ -12,14 +12,14 @@ from torch import nn
 from regard.attention.base import Attention
 from regard.attention.constrained import LOWER_BOUND_TOLERANCE
 from regard.data.fertility import Fertilities, parse_fertilities
-from regard.data.links import Links
 from regard.data.text import TextSide
-from regard.data.whitespace import ASCII_WHITESPACE
 from regard.errors import DataError
 from regard.generation.config import AlignmentConfig
 from regard.generation.coverage import LineRepair
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.linking import WordIndices, attention_links, attention_map
+from regard.text.links import Links
+from regard.text.whitespace import ASCII_WHITESPACE
 from regard.types import Float
 
 __all__ = [

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.data.links import Links
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
 from regard.metrics.alignment import is_selection, links_from_selection, links_from_weights
+from regard.text.links import Links
 from regard.types import Float
 
 __all__ = [

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch
-from regard.data.vocabulary import BOS, EOS
 from regard.errors import RegardError
 from regard.generation.beam import MIN_DONE_SHARE, eval_mode
 from regard.generation.config import GenerationConfig, SamplingConfig
@@ -20,6 +19,7 @@ from regard.generation.penalties import HypothesisScorer
 from regard.generation.token_constraints import TokenConstraints
 from regard.layers.batched_state import select_rows
 from regard.models.base import Prediction, TranslationModel
+from regard.text.vocabulary import BOS, EOS
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["sample"]

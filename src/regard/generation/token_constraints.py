@@ -17,10 +17,10 @@ import torch
 
 from regard.attention.base import EosConstraint
 from regard.data.batch import PaddedSequences
-from regard.data.vocabulary import EOS, PAD, SINK, UNK
 from regard.generation.config import GenerationConfig
 from regard.kernels.logits import supports_topk, topk
 from regard.models.base import GenerationConstraints
+from regard.text.vocabulary import EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Candidates", "SuppressedTokens", "TokenConstraints", "top_k_tokens"]

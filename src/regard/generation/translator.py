@@ -12,7 +12,6 @@ import numpy as np
 from regard.attention.scored import ScorerAttention
 from regard.data.batch import Batch
 from regard.data.text import TextProcessor
-from regard.data.vocabulary import EOS, UNK
 from regard.errors import UsageError
 from regard.generation.analysis import ForcedResult, force_decode_lines
 from regard.generation.attribution import has_gradient
@@ -43,6 +42,7 @@ from regard.generation.parallel import map_batches
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.sampling import sample
 from regard.models.base import TranslationModel
+from regard.text.vocabulary import EOS, UNK
 
 __all__ = [
     "Translator",

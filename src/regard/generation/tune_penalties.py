@@ -15,13 +15,13 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
+from regard.config.results import Result
 from regard.errors import RegardError, UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import read_blocks
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import enumerate_lines
 from regard.metrics.translation import bleu, check_tokenizer
-from regard.results import Result
 
 __all__ = ["PenaltyTuningOptions", "PenaltyTuningResult", "Trial", "tune_penalties"]
 

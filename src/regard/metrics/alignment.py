@@ -19,8 +19,8 @@ from itertools import zip_longest
 import numpy as np
 from jaxtyping import Float
 
-from regard.data.links import GoldLinks, Links
 from regard.errors import DataError
+from regard.text.links import GoldLinks, Links
 
 __all__ = [
     "SINK_LABEL",

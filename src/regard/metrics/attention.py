@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from regard.data.links import GoldLinks, Links, format_links
 from regard.errors import DataError
 from regard.metrics.alignment import AlignmentScore, alignment_score, links_from_weights, merge_subwords
+from regard.text.links import GoldLinks, Links, format_links
 
 __all__ = [
     "AttentionStatistics",

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from regard.data.links import Links
+from regard.config.registry import NamedRegistry
 from regard.errors import DataError
-from regard.registry import NamedRegistry
+from regard.text.links import Links
 
 __all__ = [
     "METRICS",

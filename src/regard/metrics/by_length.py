@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from regard.data.links import Links
 from regard.errors import DataError, UsageError
 from regard.metrics.base import Aggregate, Estimate, SentenceCounts, bootstrap, paired_bootstrap
 from regard.metrics.coverage import count_drops, count_text_repetitions
 from regard.metrics.translation import count_statistics, split_words
+from regard.text.links import Links
 
 __all__ = [
     "Bucket",

@@ -22,7 +22,6 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float
 
-from regard.data.links import Links
 from regard.errors import DataError, UsageError
 from regard.metrics.base import (
     DEFAULT_REPETITION,
@@ -34,6 +33,7 @@ from regard.metrics.base import (
     register_metric,
 )
 from regard.metrics.translation import split_words
+from regard.text.links import Links
 
 __all__ = [
     "DEFAULT_REPETITION",
@@ -231,7 +231,7 @@ class ReceivedAttention:
     """The attention that the words of a source sentence received over all time steps of a translation.
 
     Little attention is no reliable sign of an omission: the target words that follow an omitted word may
-    attend to it. `regard.analysis.coverage` finds omissions.
+    attend to it. `regard.extensions.check` finds omissions.
 
     Attributes:
         attention: Attention of each word; one time step distributes a total of 1.

@@ -23,11 +23,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from regard.data.reading import file_digest
-from regard.data.whitespace import normalize_whitespace
 from regard.errors import UsageError
 from regard.installation import install_command
 from regard.metrics.base import CorpusScore, MetricInput, SentenceCounts, check_references, register_metric
+from regard.text.reading import file_digest
+from regard.text.whitespace import normalize_whitespace
 
 __all__ = ["count_meteor", "find_jar", "find_java", "meteor", "meteor_from_counts"]
 

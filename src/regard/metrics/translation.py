@@ -22,7 +22,6 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from regard.data.whitespace import normalize_whitespace
 from regard.errors import UsageError
 from regard.metrics.base import (
     Aggregate,
@@ -33,6 +32,7 @@ from regard.metrics.base import (
     percentage,
     register_metric,
 )
+from regard.text.whitespace import normalize_whitespace
 
 __all__ = [
     "TRANSDUCTION_METRICS",

@@ -19,9 +19,9 @@ from torch import nn
 from regard.attention.base import AttentionStep, EosConstraint, Memory, Objective, Reward
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.text import TextProcessor
-from regard.data.vocabulary import BOS
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
+from regard.text.vocabulary import BOS
 from regard.types import Bool, Float, Int, Tensor
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+from regard.config.registry import PartConfig, Registry, subclass_of
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError
 from regard.models.base import TrainableSystem, TranslationModel
-from regard.registry import PartConfig, Registry, subclass_of
 
 __all__ = ["MODELS", "ModelConfig", "build_for_text", "build_model", "register_model"]
 
@@ -18,7 +18,7 @@ MODELS: Registry[type[TrainableSystem]] = Registry(
         "regard.models.conv",
         "regard.models.transformer",
         "regard.models.hf",
-        "regard.smt",
+        "regard.extensions.smt",
     ],
     contract=subclass_of(TrainableSystem),
 )

@@ -18,9 +18,9 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from regard.data.reading import checked_directory
 from regard.errors import CheckpointError, DataError
 from regard.models.base import TranslationModel
+from regard.text.reading import checked_directory
 from regard.training.lr_scheduler import LRScheduler
 from regard.training.optimizer import load_optimizer_state, optimizer_state_tensors
 from regard.training.progress import TrainingProgress

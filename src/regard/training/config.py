@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from regard.config import configclass, option
+from regard.config.registry import NamesWith
 from regard.data.batch import BatchConfig
 from regard.metrics.base import METRICS
-from regard.registry import NamesWith
 from regard.training.device import Precision
 from regard.training.losses.base import LossConfig
 from regard.training.lr_scheduler import ExponentialConfig, PlateauConfig, ScheduleConfig

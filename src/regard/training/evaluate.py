@@ -9,13 +9,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 
+from regard.config.results import perplexity
 from regard.data.batch import Batch, BatchConfig
 from regard.data.dataset import PreparedData
 from regard.errors import InfeasibleBoundsError
 from regard.generation.config import GenerationConfig
 from regard.metrics.base import METRICS, MetricInput
 from regard.models.base import TranslationModel
-from regard.results import perplexity
 from regard.training.config import TrainingConfig
 from regard.training.device import SINGLE_PROCESS, Precision, ProcessGroup, autocast
 

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.array_files import check_range
 from regard.data.corpus import read_lines
 from regard.data.dataset import DatasetSplit, PreparedData
 from regard.data.fertility import (
@@ -32,11 +31,12 @@ from regard.data.fertility import (
     PredictedFertilityConfig,
     parse_fertilities,
 )
-from regard.data.reading import checked_directory, file_digest
 from regard.data.text import TextProcessor
-from regard.data.vocabulary import TokenIds, Vocabulary
 from regard.errors import DataError
 from regard.models.rnn.tagger import TaggerConfig
+from regard.text.array_files import check_range
+from regard.text.reading import checked_directory, file_digest
+from regard.text.vocabulary import TokenIds, Vocabulary
 from regard.training.config import ValidationConfig
 from regard.training.fertility_predictor import (
     PREDICTOR_TRAINING,

@@ -21,15 +21,15 @@ import numpy as np
 import torch
 
 from regard.config import configclass, option, to_dict
+from regard.config.results import perplexity
 from regard.data.batch import Batch, BatchConfig, collate, make_batches
-from regard.data.directories import directory_lock, is_empty
-from regard.data.files import write_atomic
-from regard.data.reading import InvalidJsonError, checked_file, file_digest, read_json
-from regard.data.vocabulary import Vocabulary
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
-from regard.results import perplexity
+from regard.text.directories import directory_lock, is_empty
+from regard.text.files import write_atomic
+from regard.text.reading import InvalidJsonError, checked_file, file_digest, read_json
+from regard.text.vocabulary import Vocabulary
 from regard.training.config import TrainingConfig
 from regard.training.lr_scheduler import ConstantConfig
 from regard.training.optimizer import AdamConfig

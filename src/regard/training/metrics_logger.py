@@ -12,11 +12,11 @@ import os
 from pathlib import Path
 from typing import IO, Any
 
-from regard.data.files import format_json, write_atomic
-from regard.data.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_limited
+from regard.config.results import finite
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.installation import install_command
-from regard.results import finite
+from regard.text.files import format_json, write_atomic
+from regard.text.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_limited
 
 __all__ = ["METRICS_FILE", "MetricsLogger", "read_metrics"]
 

@@ -5,8 +5,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from regard.config.results import perplexity
 from regard.errors import CheckpointError
-from regard.results import perplexity
 from regard.training.config import StopConfig
 from regard.training.run_context import StepStatistics
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import read_toml
-from regard.data.files import is_partial
-from regard.data.reading import checked_directory, checked_file, file_digest
 from regard.errors import CheckpointError, ConfigError, DataError
+from regard.text.files import is_partial
+from regard.text.reading import checked_directory, checked_file, file_digest
 from regard.training.losses.base import resumable_loss_options
 from regard.training.serialization import read_metadata, write_tensors
 from regard.training.weights import MODEL_FILE

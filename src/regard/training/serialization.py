@@ -18,11 +18,11 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from regard.config import configclass, option
-from regard.data.array_files import check_array, open_safetensors
-from regard.data.files import atomic_file
-from regard.data.paths import check_name
-from regard.data.reading import InvalidJsonError, checked_file, parse_json
 from regard.errors import CheckpointError, DataError, RegardError
+from regard.text.array_files import check_array, open_safetensors
+from regard.text.files import atomic_file
+from regard.text.paths import check_name
+from regard.text.reading import InvalidJsonError, checked_file, parse_json
 from regard.types import Tensor
 
 __all__ = ["read_array", "read_metadata", "read_shapes", "read_tensors", "write_array", "write_tensors"]

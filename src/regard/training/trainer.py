@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from regard.config.results import Result, finite
 from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.metrics.base import METRICS
 from regard.models.base import TranslationModel
-from regard.results import Result, finite
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.display import ProgressDisplay, banner

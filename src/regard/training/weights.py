@@ -9,9 +9,9 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from regard.attention.base import Attention
-from regard.data.reading import checked_file
 from regard.errors import CheckpointError, DataError
 from regard.models.base import TrainableSystem
+from regard.text.reading import checked_file
 from regard.training.serialization import read_shapes, read_tensors
 from regard.types import Tensor
 

@@ -16,7 +16,6 @@ import transformers
 
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch
-from regard.data.vocabulary import EOS
 from regard.errors import ConfigError
 from regard.experiment import LoadedModel, load_model
 from regard.generation.beam import beam_search
@@ -27,6 +26,7 @@ from regard.generation.translator import Translator
 from regard.models.hf.building import build_hf
 from regard.models.hf.config import HfConfig
 from regard.run_config import load_config, load_hf_text
+from regard.text.vocabulary import EOS
 
 __all__ = [
     *("COLUMNS", "PAGE", "KindRow", "Pair", "check_kind", "format_table", "prepare_generation", "read_table"),

@@ -18,7 +18,6 @@ from torch import nn
 from regard.attention.base import Attention, Memory, Reference
 from regard.attention.registry import build_attention
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.vocabulary import PAD
 from regard.layers.batched_state import BatchedState
 from regard.layers.convolution import PreparedLinear, WeightNormLinear
 from regard.layers.dropout import dropout
@@ -45,6 +44,7 @@ from regard.models.conv.layers import (
 from regard.models.output import OutputLayer
 from regard.models.registry import register_model
 from regard.models.stack import DecoderStack, LayerQuery, PendingStack, Requested, StackState, continue_state
+from regard.text.vocabulary import PAD
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["ConvModel"]

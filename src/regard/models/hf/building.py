@@ -10,8 +10,6 @@ from typing import Any
 
 from regard.data.hf import convert_errors
 from regard.data.text import TextProcessor, TextSide
-from regard.data.tokenizers.pretrained import PretrainedTokenizer
-from regard.data.vocabulary import BOS
 from regard.errors import ConfigError
 from regard.models.base import TrainableSystem
 from regard.models.hf.config import HfConfig, PretrainedConfig
@@ -35,6 +33,8 @@ from regard.models.hf.model import HfSeq2Seq
 from regard.models.hf.probing import probe_model
 from regard.models.registry import register_model
 from regard.models.transformer.model import TransformerModel
+from regard.text.tokenizers.pretrained import PretrainedTokenizer
+from regard.text.vocabulary import BOS
 
 __all__ = ["HfSystem", "PretrainedEncoderSystem", "build_hf", "build_pretrained"]
 

@@ -1,6 +1,6 @@
 """A decoder-only Hugging Face model as a `TranslationModel`.
 
-The model continues a prompt that contains the source sentence (`regard.data.tokenizers.prompt`). Search,
+The model continues a prompt that contains the source sentence (`regard.text.tokenizers.prompt`). Search,
 sampling and scores are ours; the model and its key-value cache are those of transformers. Prompts are encoded
 once, and hypotheses of a sentence share the keys and values of its prompt.
 
@@ -21,8 +21,6 @@ import torch
 from regard.attention.base import AttentionStep, Memory, State
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.hf import convert_errors
-from regard.data.tokenizers.prompt import PromptTokenizer
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError
 from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import (
@@ -39,6 +37,8 @@ from regard.models.hf.layers import scaled_embeddings, use_regard_attention, use
 from regard.models.hf.loading import count_multiply_adds, layer_groups
 from regard.models.hf.recording import WeightRecorder
 from regard.models.output import score_logits
+from regard.text.tokenizers.prompt import PromptTokenizer
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["HfCausal"]

@@ -6,8 +6,6 @@ from typing import Any
 
 from regard.data.hf import convert_errors
 from regard.data.text import TextProcessor
-from regard.data.tokenizers.prompt import PromptTokenizer
-from regard.data.vocabulary import BOS, EOS
 from regard.errors import ConfigError, UsageError
 from regard.installation import install_command
 from regard.models.base import TrainableSystem
@@ -16,6 +14,8 @@ from regard.models.hf.causal_config import CausalConfig, LoraConfig
 from regard.models.hf.generation import GenerationSettings, read_generation_settings, to_constraints
 from regard.models.hf.loading import check_tokenizer_fit, config_dirs, copy_configs, load_causal
 from regard.models.registry import register_model
+from regard.text.tokenizers.prompt import PromptTokenizer
+from regard.text.vocabulary import BOS, EOS
 
 __all__ = ["CausalSystem", "build_causal"]
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from regard.data.files import partial_directory, sync_directory, sync_file
+from regard.config.results import Result
 from regard.data.hf import (
     HF_CONFIG,
     convert_errors,
@@ -26,9 +26,9 @@ from regard.data.hf import (
     read_hf_config,
     weight_files,
 )
-from regard.data.reading import checked_file
 from regard.errors import CheckpointError, DataError, UsageError
-from regard.results import Result
+from regard.text.files import partial_directory, sync_directory, sync_file
+from regard.text.reading import checked_file
 from regard.types import Tensor
 
 __all__ = ["ConvertedWeights", "convert_weights", "read_pickled_tensors"]

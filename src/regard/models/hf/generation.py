@@ -12,11 +12,11 @@ import pydantic
 from pydantic import ConfigDict, Field, ValidationError
 
 from regard.data.hf import HF_CONFIG, TokenId
-from regard.data.reading import checked_file, read_bytes
-from regard.data.tokenizers.pretrained import PretrainedTokenizer
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.base import GenerationConstraints
+from regard.text.reading import checked_file, read_bytes
+from regard.text.tokenizers.pretrained import PretrainedTokenizer
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 
 __all__ = [
     "GENERATION_CONFIG",

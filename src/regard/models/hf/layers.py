@@ -23,13 +23,13 @@ from regard.attention.base import AttentionStep, Memory, State
 from regard.attention.multihead import MultiHeadAttention
 from regard.data.batch import PaddedSequences
 from regard.data.hf import import_transformers, quiet_transformers
-from regard.data.tokenizers.pretrained import PretrainedTokenizer
 from regard.kernels.attention import fused_backends
 from regard.layers.linear import Linear, matrix_entries
 from regard.models.base import OutputAttentions
 from regard.models.hf.loading import count_multiply_adds, layer_groups, max_positions
 from regard.models.hf.recording import WeightRecorder, needs_explicit_attention
 from regard.models.transformer.model import SourceEncoder
+from regard.text.tokenizers.pretrained import PretrainedTokenizer
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [

@@ -20,8 +20,6 @@ from regard.attention.base import AttentionStep, Memory, State
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.hf import quiet_transformers
-from regard.data.tokenizers.pretrained import PretrainedTokenizer
-from regard.data.vocabulary import BOS, UNK
 from regard.errors import ConfigError
 from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import (
@@ -35,6 +33,8 @@ from regard.models.base import (
 from regard.models.hf.config import HfConfig
 from regard.models.hf.model import HfSeq2Seq, KeyValueCache
 from regard.models.hf.probing import PROBE_SOURCE, ProbedModel, make_cache, run_decoder
+from regard.text.tokenizers.pretrained import PretrainedTokenizer
+from regard.text.vocabulary import BOS, UNK
 from regard.types import Float, Int, Tensor
 
 __all__ = ["LibraryAttentionSeq2Seq"]

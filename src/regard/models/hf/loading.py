@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.data.array_files import open_safetensors
 from regard.data.hf import (
     HF_CONFIG,
     check_safetensors,
@@ -18,12 +17,13 @@ from regard.data.hf import (
     read_hf_config,
     weight_files,
 )
-from regard.data.reading import checked_file
-from regard.data.tokenizers.pretrained import PretrainedTokenizer
-from regard.data.vocabulary import EOS, PAD
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.hf.generation import GENERATION_CONFIG
 from regard.models.hf.memory import choose_placement
+from regard.text.array_files import open_safetensors
+from regard.text.reading import checked_file
+from regard.text.tokenizers.pretrained import PretrainedTokenizer
+from regard.text.vocabulary import EOS, PAD
 from regard.types import Int, Tensor
 
 __all__ = [

@@ -23,8 +23,6 @@ from regard.attention.scored import ScorerAttention
 from regard.attention.scorers import SoftcapScorer
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.tokenizers.pretrained import PretrainedTokenizer
-from regard.data.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
 from regard.models.base import (
@@ -43,6 +41,8 @@ from regard.models.hf.loading import count_multiply_adds, layer_groups, max_posi
 from regard.models.hf.probing import ProbedModel, make_cache, run_decoder
 from regard.models.output import score_logits
 from regard.models.stack import PendingStack, StackState, continue_state
+from regard.text.tokenizers.pretrained import PretrainedTokenizer
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.types import Float, Int, Tensor
 
 __all__ = ["HfSeq2Seq"]

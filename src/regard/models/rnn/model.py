@@ -14,7 +14,6 @@ from torch import nn
 from regard.attention.base import AttentionStep, Memory, Reference, stack_steps
 from regard.attention.registry import build_attention
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.vocabulary import PAD
 from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import dropout
@@ -52,6 +51,7 @@ from regard.models.rnn.layers import (
     initialize_uniform,
 )
 from regard.models.rnn.readout import ReadoutMemory, SourceReadout
+from regard.text.vocabulary import PAD
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["RnnModel"]

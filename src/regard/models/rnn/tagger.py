@@ -11,9 +11,9 @@ from torch.nn import functional as F
 from regard.attention.base import Objective
 from regard.config import configclass, option
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.vocabulary import PAD
 from regard.models.base import ForwardOutput, OutputAttentions
 from regard.models.rnn.layers import RecurrentEncoder, RnnEncoderConfig
+from regard.text.vocabulary import PAD
 from regard.types import Float, Tensor
 
 __all__ = ["FertilityTagger", "TaggerConfig"]

@@ -17,7 +17,6 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig, attention_class, build_attention
 from regard.attention.self_attention import KVCache
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.vocabulary import PAD
 from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import dropout
 from regard.layers.linear import compute_dtype
@@ -35,6 +34,7 @@ from regard.models.registry import register_model
 from regard.models.stack import DecoderStack, LayerQuery, Requested, StackState, continue_state
 from regard.models.transformer.config import TransformerConfig, check_transformer
 from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm, LayerSettings
+from regard.text.vocabulary import PAD
 from regard.types import Float, Int, Tensor
 
 __all__ = ["SourceEncoder", "TransformerModel"]

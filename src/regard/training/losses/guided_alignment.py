@@ -33,14 +33,14 @@ import torch
 from pydantic import Field
 
 from regard.config import configclass, option
-from regard.data.array_files import check_offsets
 from regard.data.batch import Batch
 from regard.data.corpus import DataConfig
 from regard.data.dataset import PreparedData
 from regard.data.guided_alignment import LinkUnit, SplitLinks
-from regard.data.reading import file_digest
 from regard.errors import ConfigError, DataError
 from regard.models.base import ForwardOutput, TranslationModel
+from regard.text.array_files import check_offsets
+from regard.text.reading import file_digest
 from regard.training.losses.base import LossTerm, TermBatch, register_loss
 from regard.training.serialization import read_array, write_array
 from regard.types import Float, Int, Tensor

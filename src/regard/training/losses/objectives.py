@@ -22,12 +22,12 @@ import torch
 
 from regard.attention.base import Objective, Reward
 from regard.data.batch import PaddedSequences
-from regard.data.vocabulary import EOS, UNK
 from regard.errors import ConfigError
 from regard.functional.estimators import leave_one_out
 from regard.functional.estimators import reinforce_objective as estimate
 from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput
+from regard.text.vocabulary import EOS, UNK
 from regard.types import Float, Int, Tensor
 
 __all__ = [

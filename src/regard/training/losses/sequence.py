@@ -23,7 +23,6 @@ import torch
 from regard.attention.base import Attention
 from regard.config import configclass, option
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.vocabulary import EOS, UNK
 from regard.errors import ConfigError
 from regard.functional.estimators import leave_one_out, reinforce_objective
 from regard.generation.beam import beam_search
@@ -31,6 +30,7 @@ from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.sampling import sample
 from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput, TranslationModel
+from regard.text.vocabulary import EOS, UNK
 from regard.training.losses.base import LossTerm, TermBatch, register_loss
 from regard.types import Bool, Float, Int, Tensor
 

@@ -1,0 +1,368 @@
+"""Registries: one per kind of part (attention mechanisms, models, losses, ...), open to plugins.
+
+A part is a class with a configuration class, whose field `kind` is the name of the part:
+
+    @configclass
+    class TopKAttentionConfig:
+        kind: Literal["topk"] = option(default="topk", help="Attention mechanism: the k highest scores.")
+        k: int = option(default=8, help="Number of positions.", ge=1)
+
+    @register_attention("topk", TopKAttentionConfig)
+    class TopKAttention(Attention): ...
+
+The built-in parts and those of plugins (`regard.config.plugins`) are registered in the same way. A registry is also
+the annotation of a configuration field: `Annotated[PartConfig, ATTENTION]` accepts a table of every
+registered kind, validated by the class of its kind. Parts without options of their own (metrics, score
+functions, normalizers) are registered in a `NamedRegistry`, and their field is a string.
+"""
+
+import importlib
+import json
+import pkgutil
+import sys
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+
+from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+
+from regard.config import ConfigUnion, is_configclass, plugins
+from regard.errors import PluginError
+
+__all__ = ["NamedRegistry", "NamesWith", "PartConfig", "Registry", "plugins_of", "subclass_of"]
+
+P = TypeVar("P")
+Q = TypeVar("Q")
+Contract = Callable[[Any], str | None]
+
+_CONFIG_PLUGINS: dict[type[Any], str] = {}
+"""The plugin of each configuration class that a plugin registered."""
+
+
+@runtime_checkable
+class PartConfig(Protocol):
+    """The configuration of a part: a configuration class with the field `kind`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def kind(self) -> str:
+        """The name under which the part is registered."""
+        ...
+
+
+@dataclass(frozen=True)
+class Entry(Generic[P]):
+    """A registered part.
+
+    Attributes:
+        part: The class or function.
+        config: Its configuration class; None in a `NamedRegistry`.
+        plugin: The plugin that registered it; None if it is built in.
+        source: The qualified name of the class or function that was registered.
+        home: Its file, or its module without a file, and its name in there.
+    """
+
+    part: P
+    config: type[Any] | None
+    plugin: str | None
+    source: str
+    home: tuple[str, str]
+
+
+class NamedRegistry(Generic[P]):
+    """The parts of one kind by name.
+
+    Args:
+        noun: The noun for a part, as in "attention mechanism".
+        packages: The packages whose modules register the built-in parts; they are imported when a part is
+            looked up.
+        contract: Returns the reason why an object is not a part of this kind, or None; see `subclass_of`.
+    """
+
+    def __init__(self, noun: str, packages: Iterable[str] = (), contract: Contract | None = None) -> None:
+        """Create an empty registry."""
+        self.noun, self._contract = noun, contract
+        self._packages = tuple(packages)
+        self._entries: dict[str, Entry[P]] = {}
+
+    def register(self, name: str) -> Callable[[Q], Q]:
+        """Return a decorator that registers a part under a name.
+
+        Raises:
+            PluginError: if another part has this name.
+        """
+
+        def decorate(part: Q) -> Q:
+            self.add(name, part)
+            return part
+
+        return decorate
+
+    def add(self, name: str, part: Any, config: type[Any] | None = None, source: Any = None) -> None:
+        """Register a part under a name.
+
+        Args:
+            name: The name.
+            part: The part.
+            config: Its configuration class, if it has one.
+            source: The class or function that the part was made from. Default: the part.
+
+        Raises:
+            PluginError: if another part has this name, or the part does not implement the contract.
+        """
+        source = part if source is None else source
+        if not isinstance(name, str) or not name.isidentifier():
+            raise PluginError(f"{self.noun} {name!r}: a name consists of letters, digits and underscores")
+        old = self._entries.get(name)
+        # A cell of a notebook that is run again defines the same class again.
+        qualified_name = f"{source.__module__}.{_shown(source)}"
+        if old is not None and old.home != _home(source):
+            raise PluginError(
+                f"{self.noun} {name!r} is already registered by {old.source}: "
+                f"choose another name for {qualified_name}"
+            )
+        if self._contract is not None and (problem := self._contract(source)) is not None:
+            raise PluginError(f"{self.noun} {name!r}: {qualified_name} {problem}")
+        plugin = plugins.origin(source)
+        self._entries[name] = Entry(part, config, plugin, qualified_name, _home(source))
+        if config is not None and plugin is not None:
+            _CONFIG_PLUGINS[config] = plugin
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names, including those of installed plugins."""
+        self._import_packages()
+        plugins.load_installed()
+        return tuple(self._entries)
+
+    def get(self, name: str) -> P | None:
+        """Return the part with a name; None if there is none."""
+        entry = self._entry(name)
+        return None if entry is None else entry.part
+
+    def plugin_of(self, name: str) -> str | None:
+        """Return the plugin that registered a name; None if the part is built in or unknown."""
+        entry = self._entry(name)
+        return None if entry is None else entry.plugin
+
+    def _entry(self, name: str) -> Entry[P] | None:
+        if name not in self._entries:
+            self._import_packages()
+        if name not in self._entries:
+            # Installed plugins are imported only when a name is not built in.
+            plugins.load_installed()
+        return self._entries.get(name)
+
+    def _import_packages(self) -> None:
+        # The list is cleared first, because a module may look up a part while it is imported. A second import
+        # of the packages would then begin inside the first.
+        packages, self._packages = self._packages, ()
+        for package in packages:
+            for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+                importlib.import_module(module.name)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Build the schema of a string field that must be a registered name."""
+
+        def check(value: str) -> str:
+            if self._entry(value) is None:
+                known = " or ".join(repr(name) for name in self.names())
+                raise PydanticCustomError("part", "{text}", {"text": f"expected {known}"})
+            return value
+
+        return core_schema.no_info_after_validator_function(check, core_schema.str_schema(strict=True))
+
+
+class NamesWith(NamedRegistry[P]):
+    """The names of a registry and further ones, as the annotation of a field.
+
+    Args:
+        registry: The registry.
+        names: Further names, which are not registered.
+    """
+
+    def __init__(self, registry: NamedRegistry[P], *names: str) -> None:
+        """Keep both."""
+        super().__init__(registry.noun)
+        self._registry, self._names = registry, names
+
+    def names(self) -> tuple[str, ...]:
+        """Return the further names, then those of the registry."""
+        return (*self._names, *self._registry.names())
+
+    def _entry(self, name: str) -> Entry[Any] | None:
+        return Entry(None, None, None, "", ("", "")) if name in self._names else self._registry._entry(name)
+
+
+class Registry(NamedRegistry[P], ConfigUnion):
+    """The parts of one kind, each with its configuration class.
+
+    Args:
+        noun: The noun for a part.
+        default: The kind of a table without the key `kind`. If it is empty, this key is required.
+        packages: As in `NamedRegistry`.
+        contract: As in `NamedRegistry`.
+    """
+
+    def __init__(
+        self, noun: str, default: str, packages: Iterable[str] = (), contract: Contract | None = None
+    ) -> None:
+        """Create an empty registry."""
+        super().__init__(noun, packages, contract)
+        self.default = default
+
+    def register(self, name: str, config: type[Any] | None = None) -> Callable[[Q], Q]:
+        """Return a decorator that registers a part with its configuration class.
+
+        Args:
+            name: The kind, as in `kind = "topk"`.
+            config: The configuration class. Default: the class in the annotation of the parameter `config` of
+                the part's `__init__`.
+
+        Raises:
+            PluginError: if another part has this name, the configuration class is missing or does not have
+                the field `kind` with this name, or the part does not implement the contract.
+        """
+
+        def decorate(part: Q) -> Q:
+            chosen = _annotated_config(part) if config is None else config
+            if chosen is None:
+                raise PluginError(
+                    f"{self.noun} {name!r}: the parameter `config` of __init__ has no annotation: annotate "
+                    "it with the configuration class, or give the class as the second argument"
+                )
+            if not is_configclass(chosen):
+                raise PluginError(
+                    f"{self.noun} {name!r}: {_shown(chosen)} is not a configuration class: decorate it with "
+                    "@regard.configclass"
+                )
+            kind = typing.get_args(typing.get_type_hints(chosen).get("kind"))
+            if kind != (name,):
+                raise PluginError(
+                    f"{self.noun} {name!r}: {_shown(chosen)} needs the field "
+                    f'`kind: Literal["{name}"] = "{name}"`'
+                )
+            self.add(name, part, chosen)
+            return part
+
+        return decorate
+
+    def config_classes(self) -> Iterator[type[Any]]:
+        """Yield the configuration classes of all parts, including those of installed plugins."""
+        for name in self.names():
+            config = self._entries[name].config
+            assert config is not None
+            yield config
+
+    def parts(self) -> Iterator[P]:
+        """Yield all parts, including those of installed plugins."""
+        for name in self.names():
+            yield self._entries[name].part
+
+    def part_of(self, config: PartConfig) -> P:
+        """Return the part that a configuration describes.
+
+        Raises:
+            PluginError: if the kind is not registered.
+        """
+        part = self.get(config.kind)
+        if part is None:
+            raise PluginError(f"{self.noun} {config.kind!r} is not registered")
+        return part
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Build the schema of a table of any registered kind. The kinds are looked up at validation."""
+        return core_schema.no_info_plain_validator_function(self._validate)
+
+    def _validate(self, value: Any) -> Any:
+        kind = value.get("kind", self.default) if isinstance(value, dict) else getattr(value, "kind", None)
+        entry = self._entry(kind) if isinstance(kind, str) else None
+        if entry is None or entry.config is None:
+            known = " or ".join(repr(name) for name in self.names())
+            text = f"expected a table with kind = {known}" if kind else f"kind is required: {known}"
+            text += ", or a kind of a plugin (--plugin FILE; in Python: plugins=[FILE])"
+            raise PydanticCustomError("kind", "{text}", {"text": text})
+        # A configuration object was validated when it was created.
+        if not isinstance(value, dict):
+            if not isinstance(value, entry.config):
+                raise PydanticCustomError("kind", "{text}", {"text": f"expected a {entry.config.__name__}"})
+            return value
+        try:
+            # JSON mode accepts a list for a tuple, which strict mode does not.
+            return TypeAdapter(entry.config).validate_json(json.dumps(value))
+        except ValidationError as error:
+            # The kind in the path of an error selects the class whose keys a message suggests.
+            raise ValidationError.from_exception_data(
+                error.title, [_with_kind(problem, str(kind)) for problem in error.errors()]
+            ) from None
+
+
+def subclass_of(base: type[Any]) -> Contract:
+    """Return the contract of classes that derive from a base class and define all its abstract methods."""
+
+    def check(part: Any) -> str | None:
+        if not isinstance(part, type) or not issubclass(part, base):
+            return f"is not a subclass of {base.__module__}.{base.__qualname__}"
+        missing = sorted(getattr(part, "__abstractmethods__", ()))
+        return f"does not define {' and '.join(f'`{name}`' for name in missing)}" if missing else None
+
+    return check
+
+
+def plugins_of(config: Any) -> set[str]:
+    """Return the plugins that registered the parts of a configuration, at any depth."""
+    if isinstance(config, tuple | list):
+        return {name for item in config for name in plugins_of(item)}
+    if not is_configclass(type(config)):
+        return set()
+    found = {_CONFIG_PLUGINS.get(type(config))}
+    for name, hint in typing.get_type_hints(type(config), include_extras=True).items():
+        value = getattr(config, name, None)
+        found |= plugins_of(value)
+        if isinstance(value, str):
+            found |= {registry.plugin_of(value) for registry in _named_registries(hint)}
+    return {name for name in found if name is not None}
+
+
+def _named_registries(hint: Any) -> Iterator[NamedRegistry[Any]]:
+    if isinstance(hint, NamedRegistry):
+        yield hint
+    for argument in typing.get_args(hint):
+        yield from _named_registries(argument)
+
+
+def _with_kind(problem: Any, kind: str) -> InitErrorDetails:
+    """Return an error of pydantic with the kind in front of its path."""
+    # pydantic accepts only its own error types by name; other errors must be custom ones.
+    known = typing.get_args(core_schema.ErrorType)
+    custom = problem["type"] not in known
+    return InitErrorDetails(
+        type=PydanticCustomError(problem["type"], "{text}", {"text": problem["msg"]})
+        if custom
+        else problem["type"],
+        loc=(kind, *problem["loc"]),
+        input=problem["input"],
+        ctx={} if custom else problem.get("ctx", {}),
+    )
+
+
+def _home(source: Any) -> tuple[str, str]:
+    """Return the file of a class or function, or its module without a file, and its name in there.
+
+    A file may be imported twice under different names: as a plugin, and by `import`.
+    """
+    file = getattr(sys.modules.get(source.__module__), "__file__", None)
+    return source.__module__ if file is None else str(Path(file).resolve()), _shown(source)
+
+
+def _annotated_config(part: Any) -> Any:
+    """Return the annotation of the parameter `config` of a part's `__init__`; None if there is none."""
+    return typing.get_type_hints(part.__init__).get("config")
+
+
+def _shown(part: Any) -> str:
+    """Return the qualified name of a class or function, or another object as text."""
+    return getattr(part, "__qualname__", repr(part))

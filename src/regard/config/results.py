@@ -1,0 +1,159 @@
+"""The base class of all results: plain data with a versioned JSON schema, tables, and display in notebooks.
+
+A result is a frozen dataclass. Its `to_dict` is the one JSON form that the command line, the report and the
+server share.
+"""
+
+import html
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from regard.errors import UsageError
+from regard.text.files import format_json, write_atomic
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Result",
+    "exact_numbers",
+    "finite",
+    "html_table",
+    "perplexity",
+    "rounded_numbers",
+]
+
+SCHEMA_VERSION = 1
+"""Version of the JSON schema of results. It increases when a field changes its name or meaning."""
+
+_MAX_HTML_ROWS = 20
+_DIGITS = 5  # significant digits: rows of attention sum to 1 within 1e-4, and only exact zeros become 0
+
+
+class Result(ABC):
+    """Base class of results. Subclasses are frozen dataclasses that define `to_data`, and `rows` if a table.
+
+    Attributes:
+        schema: Name of the kind of result in JSON, such as `alignments`.
+    """
+
+    schema: ClassVar[str]
+
+    @abstractmethod
+    def to_data(self) -> Mapping[str, Any]:
+        """Return the fields of the result as JSON values, without NaN and infinity."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON values, with the name and the version of the schema."""
+        return {"schema": self.schema, "schema_version": SCHEMA_VERSION, **self.to_data()}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return the result as JSON text.
+
+        Raises:
+            DataError: if a number is NaN or infinite.
+        """
+        return format_json(self.to_dict(), indent)
+
+    def save(self, path: Path | str) -> None:
+        """Write the result to a JSON file, atomically.
+
+        Raises:
+            DataError: if the file cannot be written.
+        """
+        write_atomic(Path(path), f"{self.to_json()}\n".encode())
+
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of the result as a table.
+
+        Raises:
+            UsageError: if the result is not a table.
+        """
+        raise UsageError(f"{type(self).__name__} is not a table: use to_dict()")
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a pandas DataFrame.
+
+        Raises:
+            UsageError: if pandas is not installed, or the result is not a table.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise UsageError("to_pandas() requires pandas: pip install pandas") from None
+        return pandas.DataFrame(list(self.rows()))
+
+    def _repr_html_(self) -> str:
+        """Return the table for notebooks."""
+        return html_table(self.rows())
+
+
+def finite(value: Any) -> Any:
+    """Return a value for JSON, also nested lists and dictionaries, with None instead of NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def perplexity(loss: float) -> float:
+    """Return exp(loss) of a loss in nats per token; infinite if it exceeds the range of a float."""
+    # `math.exp` raises OverflowError instead.
+    with np.errstate(over="ignore"):
+        return float(np.exp(loss))
+
+
+def rounded_numbers(values: np.ndarray) -> Any:
+    """Return the values rounded to `_DIGITS` significant digits, as nested lists."""
+    # Scaling in float32 would add rounding errors to the last digits.
+    wide = values.astype(np.float64)
+    # `np.where` evaluates both branches, so log10(0) occurs and is discarded.
+    with np.errstate(divide="ignore"):
+        size = np.where(wide == 0, 0.0, np.floor(np.log10(np.abs(wide))))
+    scale = 10.0 ** (_DIGITS - 1 - size)
+    return (np.round(wide * scale) / scale).tolist()
+
+
+def exact_numbers(weights: np.ndarray) -> Any:
+    """Return nested lists with the shortest decimals that round to the given float32 numbers.
+
+    No nonzero weight becomes 0, so that the support of sparse attention is preserved.
+    """
+    # `tolist` alone would convert to float64, whose decimals have many more digits. The text of a float32 is
+    # the shortest one that distinguishes it from its neighbors.
+    return weights.astype(str).astype(float).tolist()
+
+
+def html_table(rows: Sequence[Mapping[str, Any]], max_rows: int = _MAX_HTML_ROWS) -> str:
+    """Return rows as an HTML table, with the number of omitted rows below it.
+
+    Args:
+        rows: The rows; the keys of the first one are the columns.
+        max_rows: Maximum number of rows in the table.
+    """
+    if not rows:
+        return "<p>no rows</p>"
+    columns = list(rows[0])
+    head = _line("th", columns)
+    body = "".join(_line("td", [_text(row.get(name)) for name in columns]) for row in rows[:max_rows])
+    more = len(rows) - max_rows
+    note = f"<p>{more} more rows</p>" if more > 0 else ""
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{note}"
+
+
+def _line(tag: str, cells: Iterable[str]) -> str:
+    """Return one row of an HTML table."""
+    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _text(value: Any) -> str:
+    """Return a value as it appears in a cell."""
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""Extensions: parts, commands and routes on top of the package. Nothing else imports them."""

@@ -1,0 +1,305 @@
+"""Evidence of a word aligner about the words of a text: is a word linked to a word of the other side?
+
+Good translations leave many function words unlinked and link others weakly, so each statistic of a word is
+compared with the mean and the deviation of the same word in good translations. Both directions of the
+aligner are used. For a source word j, the direction that links each target word t to a source word leaves j
+unlinked with probability prod_t (1 - p(t -> j)); the direction that links j itself leaves it unlinked with
+probability 1 - sum_t p(j -> t). An aligner links a word whose translation is missing to some other word, so
+the strength of links in the training text is a statistic as well.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from regard.alignment.corpus import UNKNOWN
+from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors
+from regard.text.words import is_word
+from regard.types import Float, Int
+
+__all__ = ["NUM_CLASSES", "STATISTICS", "SideEvidence", "WordNorms"]
+
+STATISTICS = (
+    "unlinked",
+    "other",
+    "own",
+    "mutual",
+    "mutual_known",
+    "translation",
+    "reverse",
+    "dice",
+    "linked_dice",
+    "linked_translation",
+    "linked_reverse",
+    "shared",
+)
+"""The statistics of each word.
+
+`other` and `own` are the probabilities of no link in each direction, `unlinked` is their geometric mean.
+`mutual` is 1 minus the geometric mean of both directions for the best link, `mutual_known` the same with
+links weighted by whether the training text has them. `translation`, `reverse` and `dice` are logarithms of
+the largest p(t | s), p(s | t) and Dice coefficient of the word with any word of the other side, wherever it
+stands, and `linked_...` of those with the linked words. `shared` is the part of the linked words that other
+words are linked to.
+"""
+NUM_CLASSES = 14
+"""Classes of words by the logarithm of their frequency. The first one is that of unknown words."""
+
+_SMOOTHING = 8.0  # occurrences that the class of a word counts for
+_CLASS_SMOOTHING = 10.0
+_MIN_PROBABILITY = 1e-4
+_MIN_PREFIX = 4  # characters that two similar words share at least
+
+
+@dataclass(frozen=True)
+class SideEvidence:
+    """Evidence about all words of the source side of a text, one after the other.
+
+    Attributes:
+        offsets: Start of each sentence, and the end of the last one.
+        numbers: The numbers of the words.
+        statistics: [N, 12], the columns are `STATISTICS`.
+        frequency: Logarithm of the number of occurrences in the training text plus 1.
+        known: Whether the word is in the vocabulary of the aligner.
+        word: Whether it is a word rather than a punctuation mark.
+        copied: Similarity of the word to a word of the other side: 1 for the same word, such as a name or a
+            number, and the share of a common beginning for a word that is not in the vocabulary.
+        position: Position of the best linked word in the other sentence, -1 without a probable link.
+        other_offsets: Start of each sentence of the other side, and the end of the last one.
+        other_unlinked: Probability that each word of the other side has no link.
+    """
+
+    offsets: Int[np.ndarray, "P+1"]
+    numbers: Int[np.ndarray, "N"]
+    statistics: Float[np.ndarray, "N 12"]
+    frequency: Float[np.ndarray, "N"]
+    known: Float[np.ndarray, "N"]
+    word: Float[np.ndarray, "N"]
+    copied: Float[np.ndarray, "N"]
+    position: Float[np.ndarray, "N"]
+    other_offsets: Int[np.ndarray, "P+1"]
+    other_unlinked: Float[np.ndarray, "M"]
+
+    @classmethod
+    def collect(
+        cls,
+        table: TextPosteriors,
+        counts: LinkCounts,
+        swapped: bool = False,
+        linked: np.ndarray | None = None,
+    ) -> Self:
+        """Collect the evidence about the source side of a table.
+
+        Args:
+            table: The link probabilities, swapped to collect the evidence about the translations.
+            counts: Link counts of the training text.
+            swapped: Whether the table is swapped.
+            linked: [K], the link counts of the cells. They are found by default, but are the same in both
+                directions.
+        """
+        numbers, offsets = table.numbers[0], table.offsets[0]
+        words = [word for pair in table.pairs for word in pair.source]
+        copied = [
+            value
+            for pair, first, last in zip(table.pairs, offsets[:-1], offsets[1:], strict=True)
+            for value in _copied(*pair.folded, numbers[first:last].tolist())
+        ]
+        occurrences = counts.occurrences[1 if swapped else 0]
+        if linked is None:
+            own, other = (side[index] for side, index in zip(table.numbers, table.words, strict=True))
+            linked = counts.of(other, own) if swapped else counts.of(own, other)
+        statistics = _statistics(table, linked, counts.occurrences[::-1] if swapped else counts.occurrences)
+        statistics[:, 0] *= 1 - np.array(copied)
+        return cls(
+            offsets,
+            numbers,
+            statistics,
+            np.log1p(_lookup(occurrences, numbers)),
+            (numbers != UNKNOWN).astype(np.float64),
+            np.array([is_word(word) for word in words], dtype=np.float64),
+            np.array(copied, dtype=np.float64),
+            _positions(table),
+            table.offsets[1],
+            _no_link(table.backward, table.words[1], len(table.numbers[1])),
+        )
+
+    def column(self, name: str) -> Float[np.ndarray, "N"]:
+        """Return a statistic of all words."""
+        return self.statistics[:, STATISTICS.index(name)]
+
+    @property
+    def sentence(self) -> Int[np.ndarray, "N"]:
+        """The number of the sentence of each word."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+
+def _statistics(
+    table: TextPosteriors, linked: Float[np.ndarray, "K"], occurrences: tuple[np.ndarray, ...]
+) -> Float[np.ndarray, "N 12"]:
+    """Return the statistics of the source words of a table, given link counts of cells and of words."""
+    index, other_index = table.words
+    own, other = table.numbers[0][index], table.numbers[1][other_index]
+    own_count, other_count = _lookup(occurrences[0], own), _lookup(occurrences[1], other)
+    # Constants keep the estimates of rare words low.
+    translation, reverse = linked / (own_count + 2), linked / (other_count + 2)
+    dice = 2 * linked / (own_count + other_count + 4)
+    size = len(table.numbers[0])
+    claimed = np.bincount(other_index, weights=table.backward, minlength=len(table.numbers[1]))
+
+    # All cells of a source word are neighbors, so a reduction over ranges suffices.
+    starts = np.flatnonzero(np.diff(index, prepend=-1))
+
+    def total(values: np.ndarray, reduction: np.ufunc = np.add) -> np.ndarray:
+        found = np.zeros(size)
+        if len(starts):
+            found[index[starts]] = reduction.reduceat(values, starts)
+        return found
+
+    def largest(values: np.ndarray) -> np.ndarray:
+        return total(values, np.maximum)
+
+    def log(values: np.ndarray, floor: float = _MIN_PROBABILITY) -> np.ndarray:
+        return np.log(values + floor)
+
+    no_other = _no_link(table.forward, index, size)
+    no_own = np.maximum(1 - total(table.backward), 0.0)
+    return np.stack(
+        [
+            np.sqrt(no_other * no_own),
+            no_other,
+            no_own,
+            1 - largest(table.mutual),
+            1 - largest(table.mutual * linked / (linked + 0.5)),
+            log(largest(translation)),
+            log(largest(reverse)),
+            log(largest(dice)),
+            log(largest(table.mutual * np.sqrt(dice)), 1e-3),
+            log(total(table.backward * translation)),
+            log(total(table.backward * reverse)),
+            total(table.backward * (claimed[other_index] - table.backward)),
+        ],
+        axis=1,
+    )
+
+
+def _no_link(probabilities: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
+    """Return for each word the probability that no word of the other side is linked to it."""
+    missing = np.log(np.maximum(1 - probabilities, 1e-6))
+    return np.exp(np.bincount(index, weights=missing, minlength=size))
+
+
+def _positions(table: TextPosteriors) -> Float[np.ndarray, "N"]:
+    """Return the position of the best link of each source word, -1 without a probable link."""
+    found = np.full(len(table.numbers[0]), -1.0)
+    probable = np.flatnonzero(table.mutual > LINK_THRESHOLD)
+    # The top-scoring link of a word is assigned last.
+    probable = probable[np.argsort(table.mutual[probable], kind="stable")]
+    source, target = table.words[0][probable], table.words[1][probable]
+    pair = np.searchsorted(table.offsets[1], target, side="right") - 1
+    found[source] = target - table.offsets[1][pair]
+    return found
+
+
+def _lookup(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return the value of each word, 0 for unknown words."""
+    if not len(values):
+        return np.zeros(len(numbers))
+    return np.where(numbers == UNKNOWN, 0.0, values[numbers])
+
+
+@dataclass(frozen=True)
+class WordNorms:
+    """Mean and standard deviation of the statistics of each word of one side in good translations.
+
+    Attributes:
+        occurrences: Number of occurrences of each word in the training text, which gives its class.
+        means: Mean of each word, smoothed by that of its class.
+        deviations: Standard deviation of each word, smoothed by that of its class.
+        unknown: [2, 12], mean and standard deviation of unknown words.
+    """
+
+    occurrences: Float[np.ndarray, "V"]
+    means: Float[np.ndarray, "V 12"]
+    deviations: Float[np.ndarray, "V 12"]
+    unknown: Float[np.ndarray, "2 12"]
+
+    @classmethod
+    def estimate(cls, evidence: Sequence[SideEvidence], occurrences: np.ndarray) -> Self:
+        """Estimate the norms.
+
+        Args:
+            evidence: Evidence of the training text and of other text. An aligner links rare words of its
+                training text too confidently, so both are needed.
+            occurrences: Number of occurrences of each word in the training text.
+        """
+        numbers = np.concatenate([side.numbers for side in evidence])
+        values = np.concatenate([side.statistics for side in evidence])
+        overall = values.mean(axis=0), values.var(axis=0)
+        classes = np.where(numbers == UNKNOWN, 0, _lookup(_classes(occurrences), numbers).astype(np.int64))
+        means, variances = _moments(classes, values, NUM_CLASSES, overall, _CLASS_SMOOTHING)
+        prior = _classes(occurrences)
+        known = numbers != UNKNOWN
+        of_words = _moments(
+            numbers[known], values[known], len(occurrences), (means[prior], variances[prior]), _SMOOTHING
+        )
+        unknown = np.stack([means[0], np.sqrt(variances[0])])
+        return cls(occurrences, of_words[0], np.sqrt(of_words[1]), unknown)
+
+    def of(self, numbers: Int[np.ndarray, "N"]) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and standard deviation of the statistics of each word, both [N, 12]."""
+        if not len(self.means):
+            return np.tile(self.unknown[0], (len(numbers), 1)), np.tile(self.unknown[1], (len(numbers), 1))
+        missing = (numbers == UNKNOWN)[:, None]
+        mean = np.where(missing, self.unknown[0], self.means[numbers])
+        return mean, np.where(missing, self.unknown[1], self.deviations[numbers])
+
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """Return the arrays to save."""
+        return {"means": self.means, "deviations": self.deviations, "unknown": self.unknown}
+
+
+def _classes(occurrences: np.ndarray) -> np.ndarray:
+    return np.minimum(1 + np.log2(np.maximum(occurrences, 1)), NUM_CLASSES - 1).astype(np.int64)
+
+
+def _moments(
+    groups: np.ndarray, values: np.ndarray, size: int, prior: tuple[np.ndarray, np.ndarray], weight: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance of each group, smoothed by `weight` observations of the prior."""
+    count = np.bincount(groups, minlength=size)[:, None] + weight
+
+    def summed(columns: np.ndarray) -> np.ndarray:
+        return np.stack([np.bincount(groups, weights=one, minlength=size) for one in columns.T], axis=1)
+
+    mean = (summed(values) + weight * prior[0]) / count
+    return mean, (summed((values - mean[groups]) ** 2) + weight * prior[1]) / count
+
+
+def _copied(words: Sequence[str], others: Sequence[str], numbers: Sequence[int]) -> list[float]:
+    """Return for each word its similarity to a word of the other side, from 0 to 1."""
+    # Only unknown words are compared by their beginning: for the others, the aligner has evidence.
+    there = set(others)
+    shared = {word for word in there.intersection(words) if is_word(word)}
+    found = [1.0 if word in shared else 0.0 for word in words]
+    for place, number in enumerate(numbers):
+        if number == UNKNOWN and not found[place] and is_word(words[place]):
+            found[place] = _similarity(words[place], there)
+    return found
+
+
+def _similarity(word: str, others: Iterable[str]) -> float:
+    """Return the largest share of a common beginning of a word and others, 0 below four characters."""
+    best, start = 0.0, word[:_MIN_PREFIX]
+    if len(word) < _MIN_PREFIX:
+        return best
+    for other in others:
+        if not other.startswith(start):
+            continue
+        shared = next(
+            (i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b),
+            min(len(word), len(other)),
+        )
+        best = max(best, shared / max(len(word), len(other)))
+    return best

@@ -1,0 +1,392 @@
+"""Features of words and sentences, from which coverage errors are predicted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+
+from regard.extensions.check.evidence import STATISTICS, SideEvidence, WordNorms
+from regard.extensions.check.posteriors import TextPosteriors
+from regard.extensions.check.text import WordPair
+from regard.text.words import is_reduplication, is_word, normalize_word, word_share
+from regard.types import Float, Int
+
+__all__ = [
+    "MIN_DEVIATION",
+    "NUM_REPETITION_FEATURES",
+    "NUM_WORD_FEATURES",
+    "LengthModel",
+    "longest_repetitions",
+    "repeats_previous",
+    "repetition_features",
+    "repetition_sentence_features",
+    "sentence_features",
+    "word_features",
+]
+
+MIN_DEVIATION = 0.05
+"""Minimum standard deviation of the logarithm of the length."""
+_MAX_NGRAM = 4
+NUM_REPETITION_FEATURES = 10
+_CONTEXT = (-3, -2, -1, 1, 2, 3)
+_NEIGHBOR_STATISTICS = ("mutual", "mutual_known", "translation", "linked_dice")
+_MAX_SCORE = 6.0
+_MAX_GAP = 5.0
+NUM_WORD_FEATURES = 3 * len(STATISTICS) + (2 + len(_CONTEXT) + 1) * len(_NEIGHBOR_STATISTICS) + 4 + 6 + 7 + 5
+
+
+@dataclass(frozen=True)
+class LengthModel:
+    """The logarithm of the length of a translation, as a linear function of that of its source.
+
+    Attributes:
+        slope: The slope.
+        intercept: The intercept.
+        deviation: Standard deviation of the residuals.
+    """
+
+    slope: float
+    intercept: float
+    deviation: float
+
+    @classmethod
+    def fit(cls, pairs: Sequence[WordPair]) -> Self:
+        """Fit the function to good translations, by least squares."""
+        source, target = _log_lengths(pairs)
+        variance = float(source.var())
+        covariance = float(((source - source.mean()) * (target - target.mean())).mean())
+        slope = covariance / variance if variance > 1e-9 else 1.0
+        intercept = float(target.mean() - slope * source.mean())
+        return cls(slope, intercept, max(float((target - slope * source - intercept).std()), MIN_DEVIATION))
+
+    def excess(self, pairs: Sequence[WordPair]) -> Float[np.ndarray, "P"]:
+        """Return the excess length of each translation over the expected one, in standard deviations."""
+        source, target = _log_lengths(pairs)
+        return (target - self.slope * source - self.intercept) / self.deviation
+
+
+def _log_lengths(pairs: Sequence[WordPair]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the logarithms of the numbers of characters, which vary less than those of words."""
+    sides = [
+        [sum(len(normalize_word(word)) for word in words) + 1 for words in (pair.source, pair.target)]
+        for pair in pairs
+    ]
+    lengths = np.log(np.array(sides, dtype=np.float64).reshape(-1, 2))
+    return lengths[:, 0], lengths[:, 1]
+
+
+def word_features(
+    evidence: SideEvidence, norms: WordNorms, length_excess: Float[np.ndarray, "P"]
+) -> Float[np.ndarray, "N F"]:
+    """Return the features of each word of one side: its own evidence, its neighbors', the sentence's.
+
+    Args:
+        evidence: Evidence about the side.
+        norms: The statistics of the words in good translations.
+        length_excess: Length of each translation, see `LengthModel.excess`.
+    """
+    if not len(evidence.numbers):
+        return np.empty((0, NUM_WORD_FEATURES))
+    mean, deviation = norms.of(evidence.numbers)
+    difference = evidence.statistics - mean
+    # Rare words have small deviations by chance, so the scores are bounded.
+    scores = np.clip(difference / (deviation + 0.05), -_MAX_SCORE, _MAX_SCORE)
+    sentence, offsets = evidence.sentence, evidence.offsets
+    lengths = np.maximum(np.diff(offsets), 1)
+    place = np.arange(len(sentence)) - offsets[:-1][sentence]
+    around = [STATISTICS.index(name) for name in _NEIGHBOR_STATISTICS]
+    tables = [evidence.statistics, difference, scores, mean[:, around], deviation[:, around]]
+    tables.append(np.stack([evidence.known, evidence.copied, evidence.word, evidence.frequency], axis=1))
+    context = np.concatenate([scores[:, around], evidence.column("mutual")[:, None]], axis=1)
+    tables += [_shifted(context, evidence.offsets, step) for step in _CONTEXT]
+    tables.append(_order_features(evidence))
+    sums = _per_sentence(scores[:, around], offsets) / lengths[:, None]
+    tables.append(sums[sentence])
+    relative = place / lengths[sentence]
+    ends = (place == 0).astype(np.float64), (place == lengths[sentence] - 1).astype(np.float64)
+    tables.append(np.stack([length_excess[sentence], np.log(lengths)[sentence], relative, *ends], axis=1))
+    return np.concatenate(tables, axis=1)
+
+
+def _order_features(evidence: SideEvidence) -> Float[np.ndarray, "N 7"]:
+    """Return the room that the other sentence has for a translation between those of the neighbors.
+
+    If the nearest linked words to the left and to the right are linked to adjacent words, then nothing
+    between them can be the translation. An unlinked word in the gap may be a free translation.
+    """
+    sentence = evidence.sentence
+    length = np.diff(evidence.other_offsets)[sentence].astype(np.float64)
+    left = _nearest(evidence.position, evidence.offsets)
+    reversed_offsets = len(evidence.numbers) - evidence.offsets[::-1]
+    right = _nearest(evidence.position[::-1], reversed_offsets)[::-1]
+    right = np.where(right < 0, length, right)
+    gap = right - left - 1
+    total = np.concatenate([[0.0], np.cumsum(evidence.other_unlinked)])
+    start = evidence.other_offsets[:-1][sentence]
+    first = (start + np.minimum(left, right) + 1).astype(np.int64)
+    last = np.maximum((start + np.maximum(left, right)).astype(np.int64), first)
+    unlinked = total[np.minimum(last, len(total) - 1)] - total[np.minimum(first, len(total) - 1)]
+    everywhere = (total[evidence.other_offsets[1:]] - total[evidence.other_offsets[:-1]])[sentence]
+    return np.stack(
+        [
+            np.clip(gap, -_MAX_GAP, _MAX_GAP),
+            (gap == 0).astype(np.float64),
+            (gap < 0).astype(np.float64),
+            (gap == 1).astype(np.float64),
+            unlinked,
+            everywhere,
+            everywhere / np.maximum(length, 1),
+        ],
+        axis=1,
+    )
+
+
+def _nearest(positions: Float[np.ndarray, "N"], offsets: Int[np.ndarray, "P+1"]) -> Float[np.ndarray, "N"]:
+    """Return for each word the position of the nearest linked word before it in its sentence, or -1."""
+    index = np.arange(len(positions))
+    linked = np.maximum.accumulate(np.where(positions >= 0, index, -1))
+    before = np.concatenate([[-1], linked[:-1]])
+    start = np.repeat(offsets[:-1], np.diff(offsets))
+    return np.where(before >= start, positions[np.maximum(before, 0)], -1.0)
+
+
+def _shifted(
+    values: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "P+1"], step: int
+) -> Float[np.ndarray, "N F"]:
+    """Return the values of the word `step` positions to the right, 0 beyond the sentence."""
+    # A neighbor in the flat array may belong to another sentence, and counts as absent.
+    sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    index = np.arange(len(values)) + step
+    inside = (index >= 0) & (index < len(values))
+    index = np.clip(index, 0, len(values) - 1)
+    return np.where((inside & (sentence[index] == sentence))[:, None], values[index], 0.0)
+
+
+def _per_sentence(values: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "P+1"]) -> np.ndarray:
+    """Return the sums over each sentence, [P, F]."""
+    total = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
+    return total[offsets[1:]] - total[offsets[:-1]]
+
+
+def sentence_features(
+    evidence: SideEvidence,
+    words: Float[np.ndarray, "N"],
+    length_excess: Float[np.ndarray, "P"],
+) -> Float[np.ndarray, "P F"]:
+    """Return the features of one side of each sentence, from which unrelated translations are found.
+
+    Args:
+        evidence: Evidence about the side.
+        words: Log-odds of an error of each word.
+        length_excess: Length of each translation.
+    """
+    offsets = evidence.offsets
+    lengths = np.diff(offsets)
+    table = np.zeros((len(lengths), _NUM_SENTENCE_FEATURES + 3))
+    filled = np.flatnonzero(lengths)
+    if len(filled):
+        starts, size = offsets[:-1][filled], lengths[filled]
+
+        def mean(values: np.ndarray) -> np.ndarray:
+            return np.add.reduceat(values, starts) / size
+
+        def largest(values: np.ndarray) -> np.ndarray:
+            return np.maximum.reduceat(values, starts)
+
+        probability = 1 / (1 + np.exp(-words))
+        mutual = evidence.column("mutual")
+        columns = [
+            largest(words),
+            _mean_of_largest(words, evidence.sentence, starts, size),
+            mean(words),
+            np.add.reduceat(np.log1p(-np.minimum(probability, 1 - 1e-9)), starts),
+            np.add.reduceat(probability, starts),
+            best_runs(words, offsets)[filled],
+            mean(evidence.column("unlinked")),
+            mean(mutual),
+            largest(mutual),
+            mean(evidence.column("mutual_known")),
+            mean(evidence.column("linked_dice")),
+            1 - mean(evidence.known),
+            mean(evidence.copied),
+            np.log(size),
+        ]
+        table[filled, :_NUM_SENTENCE_FEATURES] = np.stack(columns, axis=1)
+    # The positive and the negative part let the effects of long and of short translations differ.
+    positive = np.maximum(length_excess, 0), np.maximum(-length_excess, 0)
+    table[:, _NUM_SENTENCE_FEATURES:] = np.stack([length_excess, *positive], axis=1)
+    return table
+
+
+_NUM_SENTENCE_FEATURES = 14
+_LARGEST = 3
+
+
+def _mean_of_largest(
+    values: np.ndarray, sentence: np.ndarray, starts: np.ndarray, sizes: np.ndarray
+) -> Float[np.ndarray, "P"]:
+    """Return the mean of the three largest values of each sentence that has words."""
+    descending = values[np.lexsort((-values, sentence))]
+    place = np.arange(len(values)) - np.repeat(starts, sizes)
+    return np.add.reduceat(np.where(place < _LARGEST, descending, 0.0), starts) / np.minimum(sizes, _LARGEST)
+
+
+def best_runs(values: Float[np.ndarray, "N"], offsets: Int[np.ndarray, "P+1"]) -> Float[np.ndarray, "P"]:
+    """Return for each sentence the largest sum of neighboring values, at least 0."""
+    return np.array([best_run(values[i:j]) for i, j in pairwise(offsets.tolist())], dtype=np.float64)
+
+
+def best_run(values: Float[np.ndarray, "N"]) -> float:
+    """Return the largest sum of neighboring values, at least 0."""
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    return float((total - np.minimum.accumulate(total)).max())
+
+
+def repetition_features(table: TextPosteriors, target: SideEvidence) -> Float[np.ndarray, "M F"]:
+    """Return the features of each target word of a text for repetitions.
+
+    A repetition that the source has as well is linked to two source words; one that it has not is linked to
+    the same source word twice, or to nothing.
+
+    Args:
+        table: The link probabilities.
+        target: Evidence about the translations.
+    """
+    features = np.zeros((len(table.numbers[1]), NUM_REPETITION_FEATURES))
+    features[:, 7:] = target.statistics[:, 1:4]
+    cells = table.cell_offsets
+    for row, pair in enumerate(table.pairs):
+        words = pair.folded[1]
+        # Most sentences repeat no word, and need no further features.
+        if len(set(words)) == len(words):
+            continue
+        forward = table.forward[cells[row] : cells[row + 1]].reshape(len(pair.source), len(words))
+        first = table.offsets[1][row]
+        features[first : first + len(words), :7] = _repetitions(pair, forward)
+    return features
+
+
+def _repetitions(pair: WordPair, forward: Float[np.ndarray, "S T"]) -> Float[np.ndarray, "T 7"]:
+    """Return the features of the target words of one sentence without those of links to nothing."""
+    words = pair.folded[1]
+    table = np.zeros((len(words), 7))
+    repeated = [size for size, _ in longest_repetitions(words)]
+    table[:, 0] = np.array(repeated) / _MAX_NGRAM
+    places: dict[str, list[int]] = {}
+    for t, word in enumerate(words):
+        places.setdefault(word, []).append(t)
+    doubled = {word for size, word in zip(repeated, words, strict=True) if size}
+    for word, own in places.items():
+        if len(own) == 1 or not is_word(word) or word not in doubled:
+            continue
+        source_count = pair.folded[0].count(word)
+        # The overlap is large if both occurrences are linked to the same source word.
+        overlaps = forward[:, own].T @ forward[:, own]
+        for number, (last, t) in enumerate(pairwise(own), 1):
+            overlap = overlaps[number, :number].max()
+            table[t, 1:] = (
+                1.0,
+                float(t - last == 1),
+                overlap,
+                overlap * repeated[t] / _MAX_NGRAM,
+                float(source_count > number),
+                1.0 / (t - last),
+            )
+    return table
+
+
+def longest_repetitions(words: Sequence[str]) -> list[tuple[float, int]]:
+    """Return the longest n-gram around each word that occurs before, without overlap: its size and n.
+
+    The size counts words, up to 4. In scripts without spaces, a character is only a part of a word. A word
+    that is doubled as its language may double it is no repetition, see `is_reduplication`.
+    """
+    shares = [word_share(word) for word in words]
+    longest = [(0.0, 0)] * len(words)
+    for n in range(1, round(_MAX_NGRAM / min(shares, default=1.0)) + 1):
+        first: dict[tuple[str, ...], int] = {}
+        repeats = False
+        for start, ngram in enumerate(zip(*(words[shift:] for shift in range(n)), strict=False)):
+            seen = first.setdefault(ngram, start)
+            # Overlap is excluded, because "a a a" does not repeat the bigram "a a".
+            if seen + n > start:
+                continue
+            repeats = True
+            if any(map(is_word, ngram)) and (seen + n < start or repeats_previous(words, start, n)):
+                size = min(sum(shares[start : start + n]), _MAX_NGRAM)
+                longest[start : start + n] = [(size, n)] * n
+        # A longer n-gram is repeated only if its beginning is.
+        if not repeats:
+            break
+    return longest
+
+
+def repeats_previous(words: Sequence[str], start: int, n: int) -> bool:
+    """Return whether the n words from `start` on are an erroneous copy of the n words before them.
+
+    Two copies are no error where a language doubles words, but three are one.
+    """
+    ngram = words[start : start + n]
+    if start < n or words[start - n : start] != ngram:
+        return False
+    copies = [words[place : place + n] for place in range(start - 2 * n, start + 2 * n, n) if place >= 0]
+    return copies.count(ngram) > 2 or not is_reduplication(ngram)
+
+
+def repetition_sentence_features(
+    table: TextPosteriors,
+    features: Float[np.ndarray, "M F"],
+    words: Float[np.ndarray, "M"],
+    length_excess: Float[np.ndarray, "P"],
+) -> Float[np.ndarray, "P 10"]:
+    """Return the features of each sentence for repetitions.
+
+    Args:
+        table: The link probabilities.
+        features: The features of the target words, see `repetition_features`.
+        words: Log-odds of a repetition of each target word.
+        length_excess: Length of each translation.
+    """
+    found = np.zeros((len(table.pairs), 10))
+    offsets = table.offsets[1]
+    lengths = np.diff(offsets)
+    filled = np.flatnonzero(lengths)
+    if not len(filled):
+        return found
+    starts = offsets[:-1][filled]
+    probability = 1 / (1 + np.exp(-words))
+    counts = np.zeros((len(filled), 3))
+    for row, number in enumerate(filled.tolist()):
+        source, target = table.pairs[number].folded
+        # A repetition that the source has as well is no error, so its count is subtracted.
+        counts[row] = (
+            _doubles(target) - _doubles(source),
+            _repeats(target) - _repeats(source),
+            1 - len(set(target)) / len(target),
+        )
+    found[filled] = np.stack(
+        [
+            np.maximum.reduceat(words, starts),
+            np.add.reduceat(np.log1p(-np.minimum(probability, 1 - 1e-9)), starts),
+            np.add.reduceat(probability, starts),
+            best_runs(words, offsets)[filled],
+            counts[:, 0],
+            counts[:, 1],
+            np.maximum.reduceat(features[:, 0], starts),
+            np.maximum.reduceat(features[:, 4], starts),
+            counts[:, 2],
+            length_excess[filled],
+        ],
+        axis=1,
+    )
+    return found
+
+
+def _doubles(words: Sequence[str]) -> int:
+    return sum(a == b and is_word(a) and not is_reduplication((a,)) for a, b in pairwise(words))
+
+
+def _repeats(words: Sequence[str]) -> int:
+    return max(len(words) - 1, 0) - len(set(pairwise(words)))

@@ -1,0 +1,399 @@
+"""A model of good translations, which gives the probabilities of errors in others: the combined detector.
+
+It consists of a word aligner and an aligner of stems, the norms of their links in good translations, a model
+of the length, and classifiers that are fitted to synthetic errors in text that the aligners were not trained
+on: small neural networks for omissions and additions, logistic regressions for repetitions. Logistic
+regressions calibrate the probabilities of sentences, on pairs that are used only for this. The networks need
+more examples than one held-out part of a small text has, so several parts are held out in turn, and each time
+other aligners are trained on the rest.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from regard.alignment import TrainingSetup, WordAligner
+from regard.alignment.word_aligner import DEFAULT_ALIGNER
+from regard.config import configclass, option
+from regard.errors import DataError
+from regard.extensions.check.base import (
+    ERRORS,
+    CoverageError,
+    Detector,
+    PairScores,
+    SentenceError,
+    register_detector,
+)
+from regard.extensions.check.corruptions import (
+    CORRUPTIONS,
+    CorruptedPair,
+    Corruption,
+    CorruptionConfig,
+    corrupt_pairs,
+    with_unknown_words,
+    word_labels,
+)
+from regard.extensions.check.error_tagger import ErrorTagger
+from regard.extensions.check.evidence import SideEvidence
+from regard.extensions.check.features import (
+    LengthModel,
+    repetition_features,
+    repetition_sentence_features,
+    sentence_features,
+    word_features,
+)
+from regard.extensions.check.link_model import Evidence, LinkModel
+from regard.extensions.check.logistic import LogisticRegression
+from regard.extensions.check.text import WordPair, training_pairs
+from regard.text.links import Links
+
+__all__ = ["TAGGED", "CombinedDetector", "CoverageModelConfig", "ErrorModel"]
+
+_MIN_PAIRS = 100
+_MAX_CALIBRATION_PAIRS = 2_000  # of the first held-out part, at most a half of it
+_ROUNDS: Mapping[CoverageError, int] = {"omission": 5, "addition": 5, "repetition": 3}
+"""How often errors are made in each held-out pair. Networks learn from more examples than regressions do."""
+_MIN_EXAMPLES = 6_000
+_UNKNOWN = 0.3, 0.1  # share of the examples with unknown words, and the mean share of these words
+_KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
+    "omission": ("deletion", "truncation"),
+    "addition": ("insertion",),
+    "repetition": ("repetition",),
+}
+"""The synthetic errors of each kind of coverage error."""
+_SINGLE: tuple[Corruption, ...] = tuple(kind for kind in CORRUPTIONS if kind != "unrelated")
+TAGGED: tuple[CoverageError, ...] = ("omission", "addition")
+"""The errors that networks find. A translation that is unrelated to the source has both."""
+_NEVER = LogisticRegression(np.zeros(0), -30.0)
+
+
+@configclass
+class CoverageModelConfig:
+    """Settings of the training of a coverage model."""
+
+    aligner: str = option(default=DEFAULT_ALIGNER, help="Kind of the word aligner.")
+    stem_length: int = option(
+        default=4,
+        help="Number of characters of a stem: a second aligner compares words by their first characters, "
+        "because rare words share them with others.",
+        ge=1,
+        le=100,
+    )
+    held_out: float = option(
+        default=0.15,
+        help="Share of the training text that the aligner does not see, in which synthetic errors are made.",
+        gt=0,
+        le=0.5,
+    )
+    num_splits: int = option(
+        default=3,
+        help="Number of parts of the training text that are held out in turn. The classifiers of words learn "
+        "from all of them, and the aligners of the first one are kept. A text so large that one part has the "
+        "maximum number of pairs is split once.",
+        ge=1,
+        le=100,
+    )
+    max_held_out: int = option(
+        default=18_000,
+        help="Maximum number of sentence pairs that are held out, in all parts together.",
+        ge=50,
+        le=1_000_000,
+    )
+    error_rate: float = option(
+        default=0.1,
+        help="Assumed share of sentences with each kind of error, for which probabilities are calibrated.",
+        gt=0,
+        lt=1,
+    )
+    seed: int = option(
+        default=1, help="Random seed of the aligner and of the synthetic errors.", ge=0, le=2**63 - 1
+    )
+
+    def splits(self, num_pairs: int) -> list[np.ndarray]:
+        """Return the numbers of the pairs of a text that are held out in each split."""
+        # A small text still needs enough held-out pairs for examples of each error.
+        most = max(round(num_pairs * self.held_out), _MIN_PAIRS // 2)
+        count = min(most * min(self.num_splits, num_pairs // most), self.max_held_out)
+        order = np.random.default_rng(self.seed).permutation(num_pairs)
+        return np.array_split(order[:count], -(-count // most))
+
+
+@dataclass(frozen=True)
+class ErrorModel:
+    """A model of good translations.
+
+    Attributes:
+        config: The settings of its training.
+        words: The links of words.
+        stems: The links of stems.
+        length: The model of the length.
+        taggers: The networks that give the log-odds of omissions and additions.
+        repeated: The regression that gives the log-odds that a word is repeated.
+        sentences: For each error, the regression that gives the log-odds of a sentence.
+        unrelated: The regression that gives the log-odds that the translation is that of another sentence,
+            which omits all words and adds all of its own.
+    """
+
+    config: CoverageModelConfig
+    words: LinkModel
+    stems: LinkModel
+    length: LengthModel
+    taggers: Mapping[CoverageError, ErrorTagger]
+    repeated: LogisticRegression
+    sentences: Mapping[CoverageError, LogisticRegression]
+    unrelated: LogisticRegression
+
+    @property
+    def aligner(self) -> WordAligner:
+        """The aligner of whole words."""
+        return self.words.aligner
+
+    @classmethod
+    def train(
+        cls, pairs: Sequence[WordPair], config: CoverageModelConfig | None = None, num_threads: int = 0
+    ) -> Self:
+        """Train a model on good translations.
+
+        Args:
+            pairs: The translations. Pairs with an empty side, and those that are too long, are ignored.
+            config: The settings.
+            num_threads: Number of threads of the aligner; 0 uses all processors. It has no effect on the
+                result.
+
+        Raises:
+            DataError: if there are fewer than 100 pairs.
+        """
+        config = config or CoverageModelConfig()
+        usable = training_pairs(pairs)
+        if len(usable) < _MIN_PAIRS:
+            raise DataError(
+                f"the training text has {len(usable)} sentence pairs; at least {_MIN_PAIRS} are needed, and "
+                "several thousand for useful results"
+            )
+        setup = TrainingSetup(num_threads=num_threads, seed=config.seed)
+        parts = []
+        for rows in config.splits(len(usable)):
+            held_out = [usable[i] for i in rows]
+            # The order is that of the text, from which `sample` takes evenly spaced pairs.
+            training = [usable[i] for i in np.setdiff1d(np.arange(len(usable)), rows)]
+            # The norms of rare words fit the pairs that they are estimated from better than other text.
+            others = held_out if parts else held_out[: _num_word_pairs(len(held_out))]
+            words, stems = (
+                LinkModel.train(training, others, config.aligner, setup, length)
+                for length in (None, config.stem_length)
+            )
+            model = cls(config, words, stems, LengthModel.fit(training), {}, _NEVER, {}, _NEVER)
+            parts.append(_HeldOut(model, held_out, words.posteriors(held_out, num_threads).best_links()))
+        return parts[0].model._fit(parts, num_threads)
+
+    def _fit(self, parts: Sequence["_HeldOut"], num_threads: int) -> Self:
+        """Return the model of the first part with classifiers that are fitted to synthetic errors."""
+        # Classifiers of words are too confident on their own examples, so the sentences are others.
+        own, *rest = parts
+        num_words = _num_word_pairs(len(own.pairs))
+        parts = [own.some(slice(num_words)), *rest]
+        sentence_part = own.some(slice(num_words, None))
+        model = self
+        sentences: dict[CoverageError, LogisticRegression] = {}
+        for number, error in enumerate(ERRORS):
+            seed = self.config.seed + number
+            model = model._fit_words(parts, error, seed, num_threads)
+            (others,) = _examples([sentence_part], error, seed)
+            views = model._views([one.pair for one in others], error, num_threads)
+            sentences[error] = self._fit_sentences(model._logits(views, error)[1], others, _KINDS[error])
+        # The features of unrelated pairs contain the log-odds of words, so this regression comes last.
+        model = replace(model, sentences=sentences)
+        seed = self.config.seed + len(ERRORS)
+        examples = sentence_part.corrupted(("unrelated",), seed) + sentence_part.corrupted(_SINGLE, seed + 1)
+        examples = with_unknown_words(examples, *_UNKNOWN, seed)
+        views = model._views([one.pair for one in examples], "omission", num_threads)
+        logits: dict[CoverageError, np.ndarray] = {error: model._logits(views, error)[0] for error in TAGGED}
+        rows = model._unrelated_table(views[0], logits)
+        return replace(model, unrelated=model._fit_sentences(rows, examples, ("unrelated",)))
+
+    def _fit_words(
+        self, parts: Sequence["_HeldOut"], error: CoverageError, seed: int, num_threads: int
+    ) -> Self:
+        """Return the model with the classifier of the words of an error."""
+        if error not in TAGGED:
+            # A regression needs no more examples than one part has.
+            (every,) = _examples(parts[:1], error, seed)
+            (evidence,) = self._views([one.pair for one in every], error, num_threads)
+            table = repetition_features(evidence.table, evidence.target)
+            return replace(self, repeated=LogisticRegression.fit(table, word_labels(every, error)))
+        examples = [with_unknown_words(some, *_UNKNOWN, seed) for some in _examples(parts, error, seed)]
+        found = [
+            part.model._word_tables([one.pair for one in some], error, num_threads)
+            for part, some in zip(parts, examples, strict=True)
+        ]
+        every = [one for some in examples for one in some]
+        affected = np.array([one.kind in _KINDS[error] for one in every])
+        features = np.concatenate([table for table, _ in found])
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate([lengths for _, lengths in found]))])
+        found.clear()  # the tables of many long sentences take gigabytes
+        tagger = ErrorTagger.fit(features, offsets, (word_labels(every, error), affected), seed)
+        return replace(self, taggers={**self.taggers, error: tagger})
+
+    def _word_tables(
+        self, pairs: Sequence[WordPair], error: CoverageError, num_threads: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the features of all words, in the precision of the networks, and the sentence lengths."""
+        views = self._views(pairs, error, num_threads)
+        lengths = np.diff(_side(views[0], error).offsets)
+        return self._word_table(views, error).astype(np.float32), lengths
+
+    def _fit_sentences(
+        self, rows: np.ndarray, examples: Sequence[CorruptedPair], kinds: tuple[Corruption, ...]
+    ) -> LogisticRegression:
+        """Return the regression of some kinds of errors, calibrated for the assumed share of errors."""
+        present = np.array([one.kind in kinds for one in examples])
+        # The share of errors among the examples is far above that of a text, in which others are doubtful.
+        share, rate = np.clip(present.mean(), 1e-3, 1 - 1e-3), self.config.error_rate
+        weights = np.where(present, rate / share, (1 - rate) / (1 - share))
+        return LogisticRegression.fit(rows, present, weights)
+
+    def collect(self, pairs: Sequence[WordPair], num_threads: int = 0) -> Evidence:
+        """Return the evidence of the aligner of words about a text."""
+        return self.words.collect(pairs, num_threads)
+
+    def _views(self, pairs: Sequence[WordPair], error: CoverageError, num_threads: int) -> Sequence[Evidence]:
+        """Return the evidence of words, and that of stems if the error is found by it."""
+        models = (self.words, self.stems) if error in TAGGED else (self.words,)
+        return [model.collect(pairs, num_threads) for model in models]
+
+    def _logits(self, views: Sequence[Evidence], error: CoverageError) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-odds of an error of the words, and the features of the sentences, [P, F]."""
+        evidence = views[0]
+        if error in TAGGED:
+            offsets = _side(evidence, error).offsets
+            words, sentences = self.taggers[error].logits(self._word_table(views, error), offsets)
+            return words, sentences[:, None]
+        table = repetition_features(evidence.table, evidence.target)
+        words = self.repeated.logits(table)
+        return words, repetition_sentence_features(evidence.table, table, words, self._excess(evidence))
+
+    def _word_table(self, views: Sequence[Evidence], error: CoverageError) -> np.ndarray:
+        """Return the features of all words of the side in which an error is found."""
+        excess, number = self._excess(views[0]), TAGGED.index(error)
+        tables = [
+            word_features(_side(evidence, error), model.norms[number], excess)
+            for evidence, model in zip(views, (self.words, self.stems), strict=True)
+        ]
+        return np.concatenate(tables, axis=1)
+
+    def _unrelated_table(self, evidence: Evidence, logits: Mapping[CoverageError, np.ndarray]) -> np.ndarray:
+        """Return the features of both sides."""
+        excess = self._excess(evidence)
+        sides = [sentence_features(_side(evidence, error), logits[error], excess) for error in TAGGED]
+        return np.concatenate(sides, axis=1)
+
+    def _excess(self, evidence: Evidence) -> np.ndarray:
+        pairs = evidence.table.pairs
+        return self.length.excess(pairs) if pairs else np.empty(0)
+
+    def scores(self, evidence: Evidence, num_threads: int = 0) -> list[PairScores]:
+        """Return the probabilities of each error, of words and of sentences.
+
+        Args:
+            evidence: The evidence of the aligner of words.
+            num_threads: Number of threads of the aligner of stems; 0 uses all processors.
+        """
+        pairs = evidence.table.pairs
+        if not pairs:
+            return []
+        views = evidence, self.stems.collect(pairs, num_threads)
+        logits: dict[CoverageError, np.ndarray] = {}
+        sentence, words = {}, {}
+        for error in ERRORS:
+            logits[error], rows = self._logits(views, error)
+            sentence[error] = self.sentences[error].probabilities(rows)
+            # `np.split` expects the inner boundaries only.
+            words[error] = np.split(1 / (1 + np.exp(-logits[error])), _side(evidence, error).offsets[1:-1])
+        unrelated = self.unrelated.probabilities(self._unrelated_table(evidence, logits))
+        found = []
+        for number, pair in enumerate(pairs):
+            # The regressions are fitted to translations with words, so this case needs a rule.
+            if pair.source and not pair.target:
+                found.append(_empty_translation(len(pair.source)))
+                continue
+            own: dict[SentenceError, float] = {error: float(sentence[error][number]) for error in ERRORS}
+            own["unrelated"] = float(unrelated[number])
+            each: dict[CoverageError, np.ndarray] = {error: words[error][number] for error in ERRORS}
+            for error in TAGGED:
+                # Both probabilities may describe the same error, so the larger one counts, not the sum.
+                own[error] = max(own[error], float(unrelated[number]))
+                each[error] = np.maximum(each[error], unrelated[number])
+            found.append(PairScores(own, each))
+        return found
+
+
+def _side(evidence: Evidence, error: CoverageError) -> SideEvidence:
+    """Return the evidence about the side in which an error is found."""
+    return evidence.source if error == "omission" else evidence.target
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """A part of the training text that some aligners have not seen.
+
+    Attributes:
+        model: A model with these aligners.
+        pairs: The pairs of the part.
+        links: The links that the aligners find in them.
+    """
+
+    model: ErrorModel
+    pairs: Sequence[WordPair]
+    links: Sequence[Links]
+
+    def some(self, rows: slice) -> "_HeldOut":
+        """Return a part of this part."""
+        return replace(self, pairs=self.pairs[rows], links=self.links[rows])
+
+    def corrupted(self, kinds: tuple[Corruption, ...], seed: int) -> list[CorruptedPair]:
+        """Return the pairs, half of them with one synthetic error."""
+        return corrupt_pairs(self.pairs, self.links, CorruptionConfig(kinds=kinds, seed=seed))
+
+
+def _examples(parts: Sequence[_HeldOut], error: CoverageError, seed: int) -> list[list[CorruptedPair]]:
+    """Return for each part its pairs, pairs with one kind of error, and fewer with errors of other kinds."""
+    own, size = _KINDS[error], sum(len(part.pairs) for part in parts)
+    # Errors of other kinds are negative examples, so that the regression separates the kinds.
+    others: tuple[Corruption, ...] = tuple(kind for kind in _SINGLE if kind not in own)
+    # Several errors in the same pair are cheaper than more pairs, which the aligner could not learn from.
+    rounds = max(_ROUNDS[error], -(-_MIN_EXAMPLES // size))
+    return [
+        [one for number in range(rounds) for one in part.corrupted(own, 1_000 * seed + number)]
+        + part.some(slice(len(part.pairs) // 2)).corrupted(others, seed)
+        for part in parts
+    ]
+
+
+def _empty_translation(num_words: int) -> PairScores:
+    """Return the scores of an empty translation, which omits everything."""
+    nothing = np.empty(0)
+    words: dict[CoverageError, np.ndarray] = dict.fromkeys(ERRORS, nothing)
+    words["omission"] = np.ones(num_words)
+    return PairScores({"omission": 1.0, "addition": 0.0, "repetition": 0.0, "unrelated": 0.0}, words)
+
+
+def _num_word_pairs(num_pairs: int) -> int:
+    """Return the number of pairs of the first held-out part that are not used for calibration alone."""
+    return num_pairs - min(num_pairs // 2, _MAX_CALIBRATION_PAIRS)
+
+
+@register_detector("combined")
+class CombinedDetector(Detector):
+    """Calibrated probabilities of all errors, from alignment, length and repetition together."""
+
+    name = "combined"
+    needs = ("model",)
+
+    def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
+        """Return the probabilities of each pair."""
+        model = self.inputs.model
+        assert model is not None
+        threads = self.inputs.num_threads
+        return [one for evidence in self.inputs.evidence(pairs) for one in model.scores(evidence, threads)]

@@ -1,0 +1,34 @@
+"""The built-in corpus: German-English pairs from a synchronous grammar, with gold links and fertilities.
+
+The English sentence is a function of the German sentence, so that a model can learn the translation
+perfectly. The corpus contains the constructions that decoders tend to drop or to repeat (lists, repeated
+words, compounds, contractions, separable verbs, reflexives), with exact gold alignments.
+
+Recommended reading order: `pair`, `sampling`, `lexicon` (tables and entries), `morphology_de`,
+`morphology_en`, `noun_phrases`, `verb_group`, `clauses`, `planning`, `complements`, `clause_builder`,
+`sentences`, `patterns`, `corpus`.
+"""
+
+from regard.extensions.phrasebook.corpus import (
+    SPLITS,
+    PhrasebookConfig,
+    SplitName,
+    generate,
+    generate_split,
+    generate_splits,
+    split_of,
+    write_splits,
+)
+from regard.extensions.phrasebook.pair import CorpusPair
+
+__all__ = [
+    "SPLITS",
+    "CorpusPair",
+    "PhrasebookConfig",
+    "SplitName",
+    "generate",
+    "generate_split",
+    "generate_splits",
+    "split_of",
+    "write_splits",
+]

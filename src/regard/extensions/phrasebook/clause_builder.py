@@ -1,0 +1,314 @@
+"""Generation of clauses: a verb with complements, adverbials, negation and relative clauses."""
+
+from dataclasses import replace
+
+from regard.extensions.phrasebook import morphology_de as de
+from regard.extensions.phrasebook.clauses import Clause, Order, order_clause
+from regard.extensions.phrasebook.complements import KINDS, PERSONAL, POSSESSABLE, Participants, Predicates
+from regard.extensions.phrasebook.lexicon import Lexicon, Verb
+from regard.extensions.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
+from regard.extensions.phrasebook.pair import Token, Word
+from regard.extensions.phrasebook.planning import (
+    ANY,
+    PASSIVE,
+    QUESTION,
+    Adverbials,
+    ClauseConstraints,
+    Planner,
+)
+from regard.extensions.phrasebook.sampling import Distribution, RandomChoices, zipf_distribution
+from regard.extensions.phrasebook.verb_group import COPULAS, MODALS, Tense
+
+__all__ = ["ClauseBuilder"]
+
+# Pronouns whose nominative differs from the accusative.
+_CLEAR = Distribution({"ich": 30, "er": 30, "wir": 20, "du": 10})
+_FRAMES = Distribution(
+    {
+        "transitive": 330,
+        "motion": 115,
+        "location": 95,
+        "intransitive": 95,
+        "copula": 130,
+        "prepositional": 75,
+        "ditransitive": 65,
+        "dative": 45,
+        "reflexive": 30,
+        "reflexive prepositional": 32,
+        "passive": 40,
+        "explaining": 18,
+        "pleasing": 18,
+        "weather": 10,
+    }
+)
+# Semantic classes of the object `was`.
+_WHAT = Distribution({"thing": 30, "food": 20, "text": 20, "clothes": 12, "drink": 10, "sound": 5})
+
+
+class ClauseBuilder:
+    """Generates random clauses."""
+
+    def __init__(self, draw: RandomChoices, lexicon: Lexicon) -> None:
+        """Create the generators of the constituents."""
+        self.draw = draw
+        self.lexicon = lexicon
+        self.nouns = NounPhrases(draw, lexicon)
+        self.adverbials = Adverbials(draw, lexicon, self.nouns)
+        self.planner = Planner(draw, self.adverbials)
+        self.participants = Participants(draw, self.nouns, self.relative)
+        self.predicates = Predicates(draw, lexicon, self.nouns, self.adverbials)
+        transitive = lexicon.verbs["transitive"].items
+        kinds = sorted({kind for verb in transitive for kind in verb.objects})
+        self._taking = {
+            kind: zipf_distribution(verb for verb in transitive if kind in verb.objects) for kind in kinds
+        }
+        self._passive = zipf_distribution(verb for verb in transitive if "passive" in verb.features)
+        self._located = {verb.forms.infinitive: verb for verb in lexicon.verbs["location"].items}
+        self._doing = zipf_distribution(verb for verb in transitive if "person" in verb.subjects)
+
+    def clause(self, constraints: ClauseConstraints, given_object: NounPhrase | None = None) -> Clause:
+        """Return a random clause.
+
+        Args:
+            constraints: The constraints of the sentence.
+            given_object: The accusative or dative object, if it is given (a question word).
+        """
+        draw = self.draw
+        frame = constraints.frame or draw.sample(_FRAMES)
+        personal = constraints.personal or constraints.subject is not None
+        if personal:
+            while frame in ("passive", "pleasing", "weather"):
+                frame = draw.sample(_FRAMES)
+        if frame == "copula":
+            return self._copula(constraints)
+        if frame == "passive":
+            return self._passive_clause(constraints)
+        verb = draw.sample(self._doing if frame == "transitive" else self.lexicon.verbs[frame])
+        while personal and verb.subjects[0] not in PERSONAL:
+            verb = draw.sample(self.lexicon.verbs[frame])
+        return self._with(verb, frame, constraints, given_object=given_object)
+
+    def _with(
+        self,
+        verb: Verb,
+        frame: str,
+        constraints: ClauseConstraints,
+        kind: str = "",
+        given_object: NounPhrase | None = None,
+    ) -> Clause:
+        draw, adverbials = self.draw, self.adverbials
+        negated = draw.bernoulli(constraints.negation)
+        subject = constraints.subject or self.participants.subject(verb.subjects, constraints, negated)
+        clause = self.planner.clause(verb, subject, constraints, negated)
+        if clause.time is not None:
+            # A relative clause between the objects and the time would be hard to read.
+            constraints = replace(constraints, relative=0.0)
+        plain = replace(constraints, relative=0.0)
+        make_object = self.participants.object
+        if frame in ("dative", "ditransitive", "explaining"):
+            given = given_object if frame == "dative" else None
+            clause.dative = given or make_object(("person", "family"), de.DAT, subject, plain, negated)
+        if frame in ("transitive", "ditransitive", "explaining"):
+            clause.accusative = given_object or make_object(
+                verb.objects, de.ACC, subject, constraints, negated
+            )
+            clause.to_dative = frame == "explaining"
+        elif frame == "pleasing":
+            self._pleasing(clause, constraints)
+        elif frame in ("prepositional", "reflexive prepositional"):
+            preposition, case, english = verb.preposition
+            clause.complement = contract(
+                preposition, make_object(verb.objects, case, subject, plain), english
+            )
+        elif frame == "motion":
+            clause.complement = adverbials.direction(subject.owner, verb)
+            # English: return to the house, not into it.
+            if verb.english.base == "return" and clause.complement.english[0][0] == "into":
+                clause.complement.english[0] = ("to", clause.complement.english[0][1])
+            driving = verb.forms.infinitive in ("fahren", "reisen") and "person" in verb.subjects
+            if driving and draw.bernoulli(0.35) and subject.human:
+                clause.company = adverbials.fixed("vehicle")
+        elif frame == "location":
+            inanimate = (kind or subject.kind) in ("thing", "text", "clothes", "furniture")
+            home = "dwelling" in verb.features
+            clause.place = adverbials.position() if inanimate else adverbials.place(subject.owner, home)
+        self._add_adverbials(clause, frame, negated)
+        if negated:
+            self._negate(clause)
+        return clause
+
+    def _add_adverbials(self, clause: Clause, frame: str, negated: bool) -> None:
+        draw, adverbials, subject = self.draw, self.adverbials, clause.subject
+        doing = subject.human and not clause.verb.stative
+        prior = clause.plan.tense is Tense.PLUPERFECT
+        if (
+            clause.time is None
+            and clause.plan.gern is None
+            and not (prior or negated)
+            and draw.bernoulli(0.13)
+        ):
+            if not clause.verb.stative or draw.bernoulli(0.3):
+                clause.middle = adverbials.fixed("frequency")
+        if clause.accusative is not None and clause.accusative.german[-1].form == ",":
+            return  # after a relative clause, the attachment of an adverbial would be ambiguous
+        resting = clause.verb.english.base in ("sleep", "fall", "wake", "get")
+        moving = clause.verb.prefix in ("zurück", "weg")
+        if doing and not moving and frame in ("transitive", "intransitive") and draw.bernoulli(0.14):
+            clause.place = adverbials.place(subject.owner)
+        elif doing and frame in ("intransitive", "motion", "transitive") and draw.bernoulli(0.07):
+            if "manner" in clause.verb.features:
+                clause.manner = adverbials.fixed("manner")
+        elif (
+            doing
+            and clause.company is None
+            and frame in ("motion", "intransitive")
+            and not resting
+            and draw.bernoulli(0.1)
+        ):
+            clause.company = adverbials.company(subject.owner)
+        if clause.time is None and clause.middle is None and doing and draw.bernoulli(0.012):
+            clause.time = adverbials.cause()
+
+    def _negate(self, clause: Clause) -> None:
+        if clause.middle is not None or clause.plan.gern is not None:
+            return
+        kein = clause.accusative.negator if clause.accusative is not None else None
+        if kein is None:
+            # Without an indefinite object that `kein` could negate, `nicht` negates the clause.
+            clause.nicht = Word("nicht")
+        clause.negator = kein or clause.nicht
+
+    def _pleasing(self, clause: Clause, constraints: ClauseConstraints) -> None:
+        """Set the objects of `Das Buch gefällt dem Kind`, whose dative object is the English subject."""
+        dative = self.participants.object(
+            ("person", "family"), de.DAT, clause.subject, replace(constraints, relative=0.0)
+        )
+        clause.dative = clause.english_subject = dative
+        if dative.pronoun:
+            subject = self.nouns.pronoun(dative.owner, de.NOM)
+            tokens: list[Token] = [(subject.english[0][0], (dative.german[0],))]
+            clause.dative = replace(dative)
+            clause.english_subject = replace(subject, german=dative.german, english=tokens)
+
+    def _copula(self, constraints: ClauseConstraints, kind: str = "") -> Clause:
+        draw = self.draw
+        negated = draw.bernoulli(constraints.negation)
+        subject = constraints.subject
+        if subject is None:
+            kinds = ("person",) if constraints.personal or draw.bernoulli(0.45) else KINDS
+            subject = self.participants.subject((kinds[draw.sample_below(len(kinds))],), constraints, negated)
+        tenses = constraints.tenses
+        if tenses is ANY:
+            tenses = Distribution({"present": 65, "past": 35})
+        verb = COPULAS["sein"]
+        if draw.bernoulli(0.07):
+            verb = COPULAS["werden" if draw.bernoulli(0.7) else "bleiben"]
+        constraints = replace(constraints, tenses=tenses, timed=0.1)
+        clause = self.planner.clause(verb, subject, constraints, negated)
+        changing = verb is COPULAS["werden"] and not negated
+        clause.complement = self.predicates.predicate(
+            subject, kind, negated, changing, verb is COPULAS["sein"]
+        )
+        if clause.time is None and draw.bernoulli(0.1):
+            clause.middle = self.adverbials.fixed("frequency")
+        if negated and isinstance(clause.complement, NounPhrase) and clause.complement.negator is not None:
+            clause.middle, clause.negator = None, clause.complement.negator
+        elif negated:
+            self._negate(clause)
+        return clause
+
+    def _passive_clause(self, constraints: ClauseConstraints) -> Clause:
+        draw = self.draw
+        verb = draw.sample(self._passive)
+        negated = draw.bernoulli(constraints.negation)
+        subject = self.participants.subject(verb.objects, replace(constraints, pronouns=0.3), negated)
+        tenses = PASSIVE if constraints.tenses in (ANY, QUESTION) else constraints.tenses
+        clause = self.planner.clause(verb, subject, replace(constraints, tenses=tenses), negated)
+        plan = clause.plan
+        if constraints.tenses is ANY and draw.bernoulli(0.12) and plan.modal is None and not subject.human:
+            # Only `können` and `müssen`: `wollen` needs a subject with a will.
+            plan.modal = MODALS.items[draw.sample_below(2)]
+            plan.tense = plan.english = Tense.PRESENT
+            clause.time, plan.time = None, ""
+        plan.passive = True
+        # `Das Haus wird gebaut` is an event in progress: the house is being built.
+        if plan.english is Tense.PRESENT and plan.modal is None and plan.time != "general":
+            plan.english = Tense.PROGRESSIVE
+        if draw.bernoulli(0.25):
+            agent = self.nouns.common(("person",), de.DAT, adjective=0.15)
+            clause.company = contract("von", agent, "by")
+        if negated:
+            self._negate(clause)
+        return clause
+
+    def relative(self, head: NounPhrase) -> None:
+        """Append a relative clause to a noun phrase: `der Mann, der dort wohnt,`."""
+        draw = self.draw
+        constraints = ClauseConstraints(relative=0.0, timed=0.2, negation=0.08)
+        gap = de.NOM
+        if head.kind in self._taking and draw.bernoulli(0.45 if head.human else 0.75):
+            gap = de.ACC
+        elif head.human and draw.bernoulli(0.15):
+            gap = de.DAT
+        form = "denen" if gap == de.DAT and head.column == de.PLURAL else de.DEFINITE_FORMS[head.column][gap]
+        item = Word(form)
+        english = ("who" if gap == de.NOM else "whom") if head.human else "that"
+        pronoun = NounPhrase(
+            [item],
+            [(english, (item,))],
+            head.person,
+            head.agreement,
+            head.column,
+            head.owner,
+            True,
+            human=head.human,
+        )
+        if gap == de.NOM:
+            if head.human:
+                clause = self.clause(replace(constraints, subject=pronoun))
+            elif head.kind in ("thing", "text", "clothes", "furniture", "vehicle"):
+                verb = self._located["liegen" if head.kind in ("thing", "text", "clothes") else "stehen"]
+                clause = self._with(verb, "location", replace(constraints, subject=pronoun), head.kind)
+            else:
+                clause = self._copula(replace(constraints, subject=pronoun), head.kind)
+            body = order_clause(clause, Order.FINAL, pronoun)
+        else:
+            verb = self._personal(self._taking[head.kind] if gap == de.ACC else self.lexicon.verbs["dative"])
+            frame = "transitive" if gap == de.ACC else "dative"
+            subject = None
+            if gap == de.ACC and form != "den" and head.kind not in POSSESSABLE[:5]:
+                # Of nominative and accusative relative pronouns only `der` and `den` differ: an unambiguous
+                # subject pronoun shows that the relative pronoun is the object.
+                subject = self.nouns.pronoun(draw.sample(_CLEAR), de.NOM)
+            clause = self._with(
+                verb,
+                frame,
+                replace(constraints, subject=subject, personal=True, pronouns=0.6),
+                given_object=pronoun,
+            )
+            body = order_clause(clause, Order.FINAL, pronoun, pronoun)
+        # German encloses relative clauses in commas; English defining ones have none.
+        head.german += [Word(","), *body.german, Word(",")]
+        head.english += body.english
+
+    def asked_object(self, given_object: NounPhrase, frame: str, constraints: ClauseConstraints) -> Clause:
+        """Return a clause whose accusative or dative object is a question word or `welches Buch`."""
+        if frame == "dative":
+            verb = self._personal(self.lexicon.verbs["dative"])
+        else:
+            kind = given_object.kind or ("person" if given_object.human else self.draw.sample(_WHAT))
+            verb = self._personal(self._taking[kind])
+        return self._with(verb, frame, constraints, given_object=given_object)
+
+    def _personal(self, verbs: Distribution[Verb]) -> Verb:
+        """Sample a verb whose subject may be a person."""
+        return self.draw.sample_where(verbs, lambda verb: "person" in verb.subjects)
+
+    def matrix(self, verb: Verb, constraints: ClauseConstraints) -> Clause:
+        """Return the matrix clause of a verb with a clausal complement."""
+        negated = self.draw.bernoulli(constraints.negation)
+        subject = self.participants.subject(("person",), constraints, negated)
+        clause = self.planner.clause(verb, subject, constraints, negated)
+        if negated:
+            self._negate(clause)
+        return clause

@@ -1,0 +1,213 @@
+"""The built-in corpus as an infinite stream of distinct pairs, as disjoint splits, and as files.
+
+The split of a pair is determined by its German side (the CRC-32 of the words joined by spaces, modulo 100).
+Training, validation and test sets are therefore disjoint for all sizes and seeds.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from regard.config import configclass, option
+from regard.errors import DataError, UsageError
+from regard.extensions.phrasebook.clause_builder import ClauseBuilder
+from regard.extensions.phrasebook.lexicon import lexicon
+from regard.extensions.phrasebook.pair import CorpusPair, Phrase, realize, sentence
+from regard.extensions.phrasebook.patterns import Patterns
+from regard.extensions.phrasebook.planning import ClauseConstraints
+from regard.extensions.phrasebook.sampling import Distribution, RandomChoices
+from regard.extensions.phrasebook.sentences import MainClauses, Subordination
+from regard.text.files import open_atomic
+from regard.text.links import format_links
+
+__all__ = [
+    "SPLITS",
+    "PhrasebookConfig",
+    "SplitName",
+    "generate",
+    "generate_split",
+    "generate_splits",
+    "split_of",
+    "write_splits",
+]
+
+SplitName = Literal["train", "valid", "test"]
+SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
+# Percentage of pairs for training and for validation; the other pairs are for testing.
+_TRAIN, _VALID = 80, 10
+MAX_WORDS, MIN_WORDS = 40, 3
+
+
+@configclass
+class PhrasebookConfig:
+    """Settings of the files of the built-in corpus."""
+
+    num_train: int = option(default=30_000, help="Number of training pairs.", ge=0, le=100_000_000)
+    num_valid: int = option(default=1_000, help="Number of validation pairs.", ge=0, le=100_000_000)
+    num_test: int = option(default=1_000, help="Number of test pairs.", ge=0, le=100_000_000)
+    seed: int = option(
+        default=1,
+        help="Random seed. The same seed gives the same pairs on every machine.",
+        ge=0,
+        le=4_294_967_295,
+    )
+
+    @property
+    def sizes(self) -> dict[SplitName, int]:
+        """The number of pairs of each split."""
+        return {"train": self.num_train, "valid": self.num_valid, "test": self.num_test}
+
+
+class Sentences:
+    """Generates random sentence pairs.
+
+    Args:
+        seed: A non-negative seed. The same seed gives the same sentences on every machine.
+    """
+
+    def __init__(self, seed: int) -> None:
+        """Load the lexicon and seed the random number generator."""
+        self._draw = RandomChoices(seed)
+        self._clauses = ClauseBuilder(self._draw, lexicon())
+        self._main = MainClauses(self._clauses)
+        several, patterns = Subordination(self._main), Patterns(self._main)
+        # Relative frequencies of the constructions.
+        self._constructions: Distribution[Callable[[], Phrase]] = Distribution(
+            {
+                self._statement: 350,
+                self._main.yes_or_no: 75,
+                self._main.question: 80,
+                several.that: 85,
+                several.because: 85,
+                several.when_first: 52,
+                several.two: 66,
+                several.infinitive: 40,
+                several.in_order_to: 25,
+                patterns.request: 32,
+                patterns.there_is: 25,
+                patterns.list_of_things: 26,
+                patterns.weather: 8,
+                patterns.greeting: 6,
+                patterns.exclamation: 7,
+                several.important: 12,
+                patterns.neither: 7,
+                patterns.more_and_more: 6,
+            }
+        )
+
+    def sentence(self) -> CorpusPair:
+        """Return the next sentence pair."""
+        return realize(self._draw.sample(self._constructions)())
+
+    def _statement(self) -> Phrase:
+        return sentence(self._main.main(self._clauses.clause(ClauseConstraints())))
+
+
+def generate(seed: int) -> Iterator[CorpusPair]:
+    """Yield an infinite stream of sentence pairs with distinct sources and 3 to 40 words on each side.
+
+    Args:
+        seed: A non-negative seed. It gives the same pairs on every machine and with every Python version.
+
+    Raises:
+        UsageError: if the seed is negative.
+    """
+    if seed < 0:
+        raise UsageError(f"seed is {seed}; expected 0 or more")
+    sentences = Sentences(seed)
+    # Hashes of 12 bytes need less memory than the sentences.
+    seen: set[bytes] = set()
+    while True:
+        pair = sentences.sentence()
+        if not (MIN_WORDS <= len(pair.source) <= MAX_WORDS and MIN_WORDS <= len(pair.target) <= MAX_WORDS):
+            continue
+        key = blake2b(" ".join(pair.source).encode(), digest_size=12).digest()
+        if key not in seen:
+            seen.add(key)
+            yield pair
+
+
+def split_of(pair: CorpusPair) -> SplitName:
+    """Return the split of a pair, which depends on its German side only."""
+    bucket = zlib.crc32(" ".join(pair.source).encode()) % 100
+    return "train" if bucket < _TRAIN else "valid" if bucket < _TRAIN + _VALID else "test"
+
+
+def generate_split(name: SplitName, size: int, seed: int) -> list[CorpusPair]:
+    """Return the first `size` pairs of a split.
+
+    Raises:
+        UsageError: if there is no split of this name, or the size or the seed is negative.
+    """
+    if name not in SPLITS:
+        raise UsageError(f"split is {name!r}; expected one of {', '.join(SPLITS)}")
+    return generate_splits({name: size}, seed)[name]
+
+
+def generate_splits(sizes: Mapping[SplitName, int], seed: int) -> dict[SplitName, list[CorpusPair]]:
+    """Return several splits; each sentence is generated only once.
+
+    Args:
+        sizes: Number of pairs of each split.
+        seed: A non-negative seed.
+
+    Raises:
+        UsageError: if a size or the seed is negative.
+    """
+    for name, size in sizes.items():
+        if size < 0:
+            raise UsageError(f"size of {name} is {size}; expected 0 or more")
+    found: dict[SplitName, list[CorpusPair]] = {name: [] for name in sizes}
+    # Pairs of a split that is full are generated, too: the stream is the same for all sizes.
+    missing = sum(sizes.values())
+    pairs = generate(seed)
+    while missing:
+        pair = next(pairs)
+        name = split_of(pair)
+        if len(found.get(name, ())) < sizes.get(name, 0):
+            found[name].append(pair)
+            missing -= 1
+    return found
+
+
+def write_splits(folder: Path | str, sizes: Mapping[SplitName, int], seed: int) -> list[Path]:
+    """Write splits as files `.de`, `.en`, `.talp` (gold links) and `.fertility` (one number per German word).
+
+    The text is tokenized: punctuation and the English `'s` are separate words, and words are separated by
+    single spaces. Each file is written atomically.
+
+    Args:
+        folder: The output directory, which is created if it does not exist.
+        sizes: Number of pairs of each split. An empty split gives empty files.
+        seed: A non-negative seed.
+
+    Returns:
+        The paths of the written files, four per split.
+
+    Raises:
+        DataError: if a file cannot be written.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot create the directory: {error.strerror or error}") from None
+    written: list[Path] = []
+    for name, pairs in generate_splits(sizes, seed).items():
+        texts = {
+            "de": (" ".join(pair.source) for pair in pairs),
+            "en": (" ".join(pair.target) for pair in pairs),
+            "talp": (format_links(pair.links) for pair in pairs),
+            "fertility": (" ".join(map(str, pair.fertilities)) for pair in pairs),
+        }
+        for suffix, lines in texts.items():
+            path = folder / f"{name}.{suffix}"
+            with open_atomic(path) as file:
+                # Blocks, so that a corpus of millions of pairs is not joined in memory.
+                while block := list(islice(lines, 10_000)):
+                    file.write(("\n".join(block) + "\n").encode())
+            written.append(path)
+    return written

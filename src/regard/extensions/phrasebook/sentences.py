@@ -1,0 +1,325 @@
+"""Generation of sentences: statements, questions, subordinate clauses, infinitives and coordination."""
+
+from dataclasses import replace
+
+from regard.extensions.phrasebook import morphology_de as de
+from regard.extensions.phrasebook.clause_builder import ClauseBuilder
+from regard.extensions.phrasebook.clauses import Clause, Order, infinitive_clause, order_clause
+from regard.extensions.phrasebook.complements import implicit_subject
+from regard.extensions.phrasebook.noun_phrases import WELCH, NounPhrase
+from regard.extensions.phrasebook.pair import Phrase, Word, concatenate, sentence, word_phrase
+from regard.extensions.phrasebook.planning import (
+    AFTER_PAST,
+    ANY,
+    ONLY_PRESENT,
+    PAST,
+    PRESENT,
+    QUESTION,
+    TENSE_PAIRS,
+    ClauseConstraints,
+)
+from regard.extensions.phrasebook.sampling import Distribution
+from regard.extensions.phrasebook.verb_group import Plan, Tense
+
+__all__ = [
+    "MainClauses",
+    "Subordination",
+    "subordinate",
+]
+
+_WH = Distribution(
+    {
+        "wer": 16,
+        "was": 16,
+        "wo": 12,
+        "wann": 12,
+        "warum": 12,
+        "welch": 9,
+        "wohin": 9,
+        "wie lange": 4,
+        "wen": 5,
+        "wem": 4,
+    }
+)
+_STAYING = ("sit", "stand", "live", "stay", "spend")
+
+
+class MainClauses:
+    """Generates statements and questions."""
+
+    def __init__(self, clauses: ClauseBuilder) -> None:
+        """Store the generators."""
+        self.draw = clauses.draw
+        self.clauses = clauses
+
+    def main(self, clause: Clause, fronted: float = 0.3) -> Phrase:
+        """Return a main clause in verb-second order, sometimes with an adverbial or object in front."""
+        draw = self.draw
+        formal = clause.subject.owner == "Sie" and clause.subject.pronoun
+        place = clause.place if clause.negator is None else None
+        if clause.subject.pronoun and clause.verb.english.base in _STAYING:
+            place = None  # not: in the garden I sit
+        choices = [
+            item for item in (clause.time, place) if item is not None and item.german[0].form != "gerade"
+        ]
+        if choices and (formal or draw.bernoulli(fronted + 0.12)):
+            front = choices[0]
+            return order_clause(clause, Order.SECOND, front, front)
+        if formal or draw.bernoulli(fronted * 0.2):
+            front = self.clauses.adverbials.fixed("comment")
+            return order_clause(clause, Order.SECOND, front, front)
+        accusative = clause.accusative
+        if accusative is not None and clause.subject.pronoun and clause.negator is not accusative.negator:
+            if accusative.definite and accusative.owner not in ("ich", "wir") and draw.bernoulli(0.05):
+                plain = accusative.german[0].form in ("den", "diesen", "dieses", "das")
+                if plain and clause.subject.owner in ("ich", "wir", "du", "er"):
+                    return order_clause(clause, Order.SECOND, accusative)
+        return order_clause(clause, Order.SECOND)
+
+    def following(self, first: Clause, constraints: ClauseConstraints) -> ClauseConstraints:
+        """Return the constraints of a following clause; its subject may refer to the first subject."""
+        if self.draw.bernoulli(0.45):
+            subject = first.subject
+            pronoun = None if subject.pronoun else self.clauses.participants.pronoun_for(subject)
+            return replace(constraints, subject=pronoun)
+        return constraints
+
+    def yes_or_no(self) -> Phrase:
+        """Return a yes-no question: `Hast du das Buch gelesen?`."""
+        constraints = ClauseConstraints(
+            tenses=QUESTION, negation=0.0, pronouns=0.75, timed=0.25, relative=0.02
+        )
+        clause = self.clauses.clause(constraints)
+        return sentence(order_clause(clause, Order.FIRST, inverted=True), mark="?")
+
+    def question(self) -> Phrase:
+        """Return a question with a question word."""
+        return sentence(self.asked(self.draw.sample(_WH), Order.SECOND), mark="?")
+
+    def asked(self, kind: str, order: Order, constraints: ClauseConstraints | None = None) -> Phrase:
+        """Return a question clause; verb-final order makes it an indirect question."""
+        direct = order is not Order.FINAL
+        if constraints is None:
+            constraints = ClauseConstraints(
+                tenses=QUESTION, negation=0.0, pronouns=0.7, timed=0.2, relative=0.0
+            )
+        constraints = replace(constraints, wh=direct)
+        build = self.clauses
+        if kind == "wer":
+            item = Word("wer")
+            who = NounPhrase([item], [("who", (item,))], owner="er", human=True, pronoun=True)
+            clause = build.clause(replace(constraints, subject=who))
+            return order_clause(clause, order, who, who, direct)
+        if kind in ("was", "wen", "wem", "welch"):
+            asked_object, frame = self._object_word(kind)
+            clause = build.asked_object(asked_object, frame, replace(constraints, personal=True))
+            return order_clause(clause, order, asked_object, asked_object, direct)
+        if kind in ("wann", "warum"):
+            timed = 0.2 if kind == "warum" else 0.0
+            clause = build.clause(replace(constraints, personal=True, timed=timed))
+            front = word_phrase(kind, "why" if kind == "warum" else "when")
+            return order_clause(clause, order, front, front, direct)
+        frame = "motion" if kind == "wohin" else "location"
+        clause = build.clause(replace(constraints, frame=frame, personal=True))
+        while kind == "wie lange" and clause.verb.forms.infinitive == "übernachten":
+            clause = build.clause(replace(constraints, frame=frame, personal=True))
+        front = word_phrase(kind, "where")
+        if kind == "wohin":
+            clause.complement = None
+        elif kind == "wo":
+            clause.place = None
+        else:
+            front = concatenate(word_phrase("wie", "how"), word_phrase("lange", "long"))
+            clause.time = clause.middle = None
+            # Only the past: `Wie lange wohnt er dort?` would need the English present perfect.
+            clause.plan = Plan(Tense.PAST, Tense.PAST)
+            if clause.subject.owner in ("du", "ihr"):
+                clause.plan = Plan(Tense.PERFECT, Tense.PAST if direct else Tense.PERFECT)
+        clause.company = clause.manner = None
+        return order_clause(clause, order, front, front, direct)
+
+    def _object_word(self, kind: str) -> tuple[NounPhrase, str]:
+        if kind == "welch":
+            kinds = ("text", "event", "thing", "clothes", "vehicle")
+            return self.clauses.nouns.common(kinds, de.ACC, choice=WELCH, adjective=0.2), "transitive"
+        item = Word(kind)
+        english = {"was": "what", "wen": "who", "wem": "who"}[kind]
+        phrase = NounPhrase([item], [(english, (item,))], human=kind != "was", pronoun=True)
+        return phrase, "dative" if kind == "wem" else "transitive"
+
+
+def subordinate(link: str, english: str, clause: Clause) -> Phrase:
+    """Return a subordinate clause in verb-final order.
+
+    Args:
+        link: The German subordinator.
+        english: The words of the English subordinator.
+        clause: The constituents of the clause.
+    """
+    return concatenate(word_phrase(link, *english.split()), order_clause(clause, Order.FINAL))
+
+
+# German subordinator, English subordinator, verb forms of the subordinate and of the main clause.
+_SUBORDINATORS = Distribution(
+    {
+        ("weil", "because", ANY, ANY): 30,
+        ("wenn", "if", PRESENT, PRESENT): 18,
+        ("als", "when", PAST, PAST): 14,
+        ("obwohl", "although", ANY, ANY): 10,
+        ("bevor", "before", PAST, PAST): 8,
+        ("nachdem", "after", Distribution({"pluperfect": 1}), PAST): 8,
+        ("während", "while", PAST, PAST): 5,
+        ("sobald", "as soon as", PRESENT, PRESENT): 4,
+        ("damit", "so that", ONLY_PRESENT, PRESENT): 3,
+        ("bis", "until", PAST, PAST): 3,
+    }
+)
+# Subordinators of a point in time, which do not combine with adverbs such as `often` and `never`.
+_ONCE = ("als", "bevor", "nachdem", "sobald", "bis", "damit")
+_COORDINATORS = Distribution({("und", "and"): 50, ("aber", "but"): 36, ("denn", "because"): 14})
+_ACTIONS = Distribution(
+    {"transitive": 45, "motion": 20, "ditransitive": 10, "dative": 10, "prepositional": 8, "intransitive": 7}
+)
+
+
+class Subordination:
+    """Generates sentences with several clauses.
+
+    Args:
+        main: The generator of main clauses and indirect questions.
+    """
+
+    def __init__(self, main: MainClauses) -> None:
+        """Store the generators."""
+        self.draw = main.draw
+        self.verbs = main.clauses.lexicon.verbs
+        self.clauses = main.clauses
+        self.main = main
+
+    def that(self) -> Phrase:
+        """Return a sentence with a clausal complement: `Ich glaube, dass ...`, `Wir fragen, ob ...`."""
+        draw, build = self.draw, self.clauses
+        verb = draw.sample(self.verbs["clause"])
+        kinds = verb.complements
+        kind = kinds[0] if draw.bernoulli(0.7) else kinds[draw.sample_below(len(kinds))]
+        tenses = Distribution({"present": 55, "past": 30, "perfect": 15})
+        matrix = build.matrix(
+            verb, ClauseConstraints(tenses=tenses, timed=0.08, negation=0.08, relative=0.02)
+        )
+        now = matrix.plan.tense is Tense.PRESENT
+        constraints = ClauseConstraints(tenses=ANY if now else AFTER_PAST, pronouns=0.5, relative=0.03)
+        if kind in ("dass", "ob"):
+            linker = word_phrase(kind, "that" if kind == "dass" else "whether")
+            inner = concatenate(linker, order_clause(build.clause(constraints), Order.FINAL))
+        else:
+            tenses = QUESTION if now else AFTER_PAST
+            constraints = replace(constraints, tenses=tenses, negation=0.0, timed=0.2)
+            inner = self.main.asked(kind, Order.FINAL, constraints)
+        matrix.tail = concatenate(word_phrase(","), inner)
+        return sentence(self.main.main(matrix, 0.06))
+
+    def because(self) -> Phrase:
+        """Return a main clause with a subordinate clause after it; only German has a comma."""
+        build = self.clauses
+        link, english, inner, outer = self.draw.sample(_SUBORDINATORS)
+        timed = 0.1 if link in ("weil", "obwohl") else 0.0
+        if outer is ANY:
+            outer, inner = self.draw.sample(TENSE_PAIRS)
+        first = build.clause(ClauseConstraints(tenses=outer, timed=timed, relative=0.02))
+        second = build.clause(
+            self.main.following(
+                first, ClauseConstraints(tenses=inner, timed=timed, relative=0.02, negation=0.08)
+            )
+        )
+        if link in _ONCE:
+            second.middle = None
+        first.tail = concatenate(word_phrase(","), subordinate(link, english, second))
+        return sentence(self.main.main(first, 0.1))
+
+    def when_first(self) -> Phrase:
+        """Return a subordinate clause with its main clause after it, which begins with the verb in German."""
+        build = self.clauses
+        link, english, inner, outer = self.draw.sample_where(
+            _SUBORDINATORS, lambda item: item[0] not in ("damit", "bis")
+        )
+        if outer is ANY:
+            inner, outer = self.draw.sample(TENSE_PAIRS)
+        first = build.clause(ClauseConstraints(tenses=inner, timed=0.0, relative=0.02, negation=0.06))
+        second = build.clause(
+            self.main.following(first, ClauseConstraints(tenses=outer, timed=0.0, relative=0.02))
+        )
+        if link in _ONCE:
+            first.middle = None
+        opening = subordinate(link, english, first)
+        return sentence(opening, word_phrase(",", ","), order_clause(second, Order.FIRST))
+
+    def two(self) -> Phrase:
+        """Return two coordinated main clauses."""
+        build = self.clauses
+        link, english = self.draw.sample(_COORDINATORS)
+        left, right = self.draw.sample(TENSE_PAIRS)
+        first = build.clause(ClauseConstraints(tenses=left, timed=0.25, relative=0.02, negation=0.06))
+        second = build.clause(
+            self.main.following(first, ClauseConstraints(tenses=right, timed=0.2, relative=0.02))
+        )
+        parts = [self.main.main(first, 0.2), word_phrase(link, english), self.main.main(second, 0.2)]
+        if link != "und":
+            # German has a comma before `aber` and `denn`; English only before `but`.
+            parts.insert(1, word_phrase(",", ",") if link == "aber" else word_phrase(","))
+        return sentence(*parts)
+
+    def infinitive(self) -> Phrase:
+        """Return a sentence with an infinitive clause: `Sie versucht, das Buch zu lesen`."""
+        build = self.clauses
+        verb = self.draw.sample(self.verbs["infinitive"])
+        tenses = Distribution({"present": 40, "past": 30, "perfect": 30})
+        (form,) = verb.complements
+        timed = 0.2 if form == "to" else 0.0  # not: he stopped today reading
+        matrix = build.matrix(
+            verb, ClauseConstraints(tenses=tenses, timed=timed, negation=0.06, relative=0.02)
+        )
+        matrix.tail = concatenate(word_phrase(","), self._infinitive(matrix.subject, form))
+        return sentence(self.main.main(matrix, 0.15))
+
+    def _infinitive(self, subject: NounPhrase, form: str) -> Phrase:
+        constraints = ClauseConstraints(
+            subject=subject,
+            tenses=ONLY_PRESENT,
+            timed=0.0,
+            negation=0.0,
+            relative=0.02,
+            frame=self.draw.sample(_ACTIONS),
+        )
+        inner = self.clauses.clause(constraints)
+        # Not: he tries to own a house.
+        while inner.verb.stative:
+            inner = self.clauses.clause(constraints)
+        inner.middle = None
+        return infinitive_clause(inner, form)
+
+    def in_order_to(self) -> Phrase:
+        """Return a sentence with `um ... zu` (in order to) or `ohne ... zu` (without)."""
+        matrix = self.clauses.clause(
+            ClauseConstraints(
+                personal=True, frame=self.draw.sample(_ACTIONS), relative=0.0, negation=0.0, timed=0.25
+            )
+        )
+        matrix.middle = None
+        without = self.draw.bernoulli(0.3)
+        inner = self._infinitive(matrix.subject, "ing" if without else "to")
+        link = word_phrase("ohne", "without") if without else word_phrase("um", "in", "order")
+        matrix.tail = concatenate(word_phrase(","), link, inner)
+        return sentence(self.main.main(matrix, 0.15))
+
+    def important(self) -> Phrase:
+        """Return a sentence such as `Es ist wichtig, ... zu ...`."""
+        draw = self.draw
+        verdict = self.clauses.adverbials.fixed("verdict")
+        be = word_phrase("ist", "is") if draw.bernoulli(0.7) else word_phrase("war", "was")
+        parts = [word_phrase("es", "it"), be]
+        infinitive = self._infinitive(implicit_subject(), "to")
+        if draw.bernoulli(0.2):
+            parts.append(word_phrase("nicht", "not"))
+        elif draw.bernoulli(0.3):
+            parts.append(word_phrase("sehr", "very"))
+        return sentence(*parts, verdict, word_phrase(","), infinitive)

@@ -1,0 +1,171 @@
+"""One job of a table in its own process: train a model, then translate and score its rows.
+
+    python -m regard.extensions.reproduce.job FILE [PARENT]       FILE as `TableJob.write` writes it
+
+If a signal stops the job, its state is saved, and the same command resumes it. PARENT is the id of the
+process that started the job. The job ends when that process ends, because it would otherwise continue to
+train in a directory that a second run of the parent uses.
+"""
+
+import dataclasses
+import logging
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import __version__
+from regard.child_processes import exit_with_parent
+from regard.config import from_dict
+from regard.errors import RegardError
+from regard.experiment import LoadedModel, load_model
+from regard.experiment import run_training as train
+from regard.extensions.reproduce.experiment_text import ExperimentText, read_text
+from regard.extensions.reproduce.plan import RowJob, TableJob
+from regard.extensions.reproduce.scores import (
+    METRIC_FUNCTIONS,
+    ScoredSystem,
+    read_statistics,
+    serialize_statistics,
+)
+from regard.generation.config import GenerationConfig
+from regard.generation.ensemble import Ensemble
+from regard.generation.translator import Translator
+from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penalties
+from regard.run_config import RunConfig
+from regard.text.files import format_json, write_atomic
+from regard.training.display import preparation_progress
+from regard.training.metrics_logger import read_metrics
+from regard.training.trainer import TrainingResult
+
+__all__ = ["run"]
+
+_log = logging.getLogger(__name__)
+
+
+def run(job: TableJob) -> int | None:
+    """Train the models of a job and compute its unfinished rows.
+
+    Returns:
+        The number of the signal that stopped training, or None.
+    """
+    config = from_dict(RunConfig, job.config)
+    results = []
+    for number, directory in enumerate(job.member_dirs):
+        # The members of an ensemble are trained by earlier jobs; `train` then only returns their results.
+        seeded = dataclasses.replace(config, seed=job.seed + number)
+        results.append(train(seeded, directory, preparation_progress))
+        if results[-1].signal is not None:
+            return results[-1].signal
+    rows = job.unfinished_rows()
+    if not rows:
+        return None
+    text, members = read_text(Path(job.text_dir)), [load_model(one, config.device) for one in job.member_dirs]
+    # All members have the text processing and the config of the first one; only their weights differ.
+    loaded = members[0]
+    if len(members) > 1:
+        loaded = dataclasses.replace(loaded, model=Ensemble([one.model for one in members]))
+    for row in rows:
+        _log.info("scoring %s", row.recipe)
+        _score(job, row, loaded, text, results)
+    return None
+
+
+def _score(
+    job: TableJob, row: RowJob, loaded: LoadedModel, text: ExperimentText, results: Sequence[TrainingResult]
+) -> None:
+    """Translate the test text and write the scores; the JSON file, which marks the row as finished, is last.
+
+    Scores that the row already has from another table are kept.
+    """
+    done = row.read_scores() or {"scores": {}, "signatures": {}}
+    # Penalties that were tuned for another table are kept: with others, the row would have other scores.
+    search, trials = from_dict(GenerationConfig, row.search), done.get("tuned", [])
+    if trials:
+        search = _with_penalties(search, done["length_penalty"], done["coverage_penalty"])
+    elif row.penalties:
+        search, trials = _tune_penalties(row, loaded, search, text)
+    system = ScoredSystem(loaded, text, job.split, search)
+    # The translations are timed before any metric uses them, as `outputs` keeps them.
+    begun = time.monotonic()
+    outputs = system.outputs()
+    seconds = time.monotonic() - begun
+    counts = {
+        name: METRIC_FUNCTIONS[name].count(system) for name in job.metrics if name not in done["scores"]
+    }
+    kept = read_statistics(row.path("safetensors")) if done["scores"] else {}
+    row.path("txt").parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(row.path("txt"), "".join(f"{line}\n" for line in outputs).encode())
+    write_atomic(
+        row.path("safetensors"), serialize_statistics(kept | {name: own.rows for name, own in counts.items()})
+    )
+    figures: dict[str, Any] = {
+        "digest": row.checksum,
+        "row": row.recipe,
+        "model": job.model,
+        "seed": job.seed,
+        "scores": done["scores"] | {name: own.corpus_score().score for name, own in counts.items()},
+        "signatures": done["signatures"] | {name: own.signature for name, own in counts.items()},
+        "length_penalty": search.length_penalty,
+        "coverage_penalty": search.coverage_penalty.weight,
+        "tuned": trials,
+        **_training(job, results),
+        "search_seconds": round(seconds, 1),
+        "device": _device(loaded.device),
+        "num_threads": torch.get_num_threads(),
+        "versions": {"regard": __version__, "torch": torch.__version__, "python": platform.python_version()},
+    }
+    write_atomic(row.path("json"), (format_json(figures, indent=2) + "\n").encode())
+
+
+def _tune_penalties(
+    row: RowJob, loaded: LoadedModel, search: GenerationConfig, text: ExperimentText
+) -> tuple[GenerationConfig, list[dict[str, Any]]]:
+    """Return the search with the best penalties by tokenized BLEU on the validation text, and all trials."""
+    sources, references = (text.lines("valid", side) for side in ("source", "target"))
+    translator = Translator(loaded.model, loaded.text, search)
+    options = PenaltyTuningOptions(row.penalties, row.penalties, "none", lowercase=True)
+    result = tune_penalties(translator, sources, references, options)
+    best = result.best
+    chosen = _with_penalties(search, best.length_penalty, best.coverage_penalty)
+    return chosen, [dataclasses.asdict(trial) for trial in result.trials]
+
+
+def _with_penalties(search: GenerationConfig, length: float, coverage: float) -> GenerationConfig:
+    penalty = dataclasses.replace(search.coverage_penalty, weight=coverage)
+    return dataclasses.replace(search, length_penalty=length, coverage_penalty=penalty)
+
+
+def _training(job: TableJob, results: Sequence[TrainingResult]) -> dict[str, Any]:
+    """Return the training statistics; for an ensemble: the time of all, the rest of the first member."""
+    # Each improvement is marked as best, so the last mark belongs to the kept checkpoint.
+    best = [entry for entry in read_metrics(job.member_dirs[0]) if entry.get("best")]
+    return {
+        "steps": results[0].progress.step,
+        "training_seconds": round(sum(result.progress.seconds for result in results), 1),
+        "validation_perplexity": best[-1]["perplexity"] if best else None,
+    }
+
+
+def _device(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def _main() -> int:
+    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    if len(sys.argv) > 2:
+        exit_with_parent(int(sys.argv[2]))
+    try:
+        stopped = run(TableJob.read(Path(sys.argv[1])))
+    except RegardError as error:
+        print(f"regard: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0 if stopped is None else 128 + stopped
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

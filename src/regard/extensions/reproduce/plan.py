@@ -1,0 +1,389 @@
+"""The plan of a table: jobs that train a model and compute the rows that use it, as plain data.
+
+A job may need other models to be trained first: an ensemble needs its members, and a model that starts from
+trained weights needs the model with these weights.
+
+OUT/text/                       see `regard.extensions.reproduce.experiment_text`
+OUT/prepared/                   the prepared text
+OUT/runs/MODEL-DIGEST-seedN/    model directories; DIGEST is the checksum of all inputs of training
+OUT/runs/MODEL-DIGEST-seedN.log the log of the run; with -ensembleM: the log of an ensemble of M models
+OUT/rows/ROW-DIGEST-seedN.*     translations (txt), scores (json), sentence statistics (safetensors)
+"""
+
+import dataclasses
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regard.config import apply_override, from_dict, to_dict
+from regard.errors import DataError, UsageError
+from regard.extensions.reproduce.experiment_text import ExperimentText
+from regard.extensions.reproduce.tables import Row, Table
+from regard.generation.config import GenerationBatchConfig
+from regard.run_config import RunConfig
+from regard.text.directories import recipes_dir
+from regard.text.files import write_atomic
+from regard.text.links import GoldLinks, check_links, read_gold_links
+from regard.text.reading import InvalidJsonError, read_json
+from regard.text.whitespace import split_whitespace
+
+__all__ = ["GOLD_LINKS_HINT", "MODEL_SIZES", "PlanOptions", "RowJob", "TableJob", "merge_options", "plan"]
+
+MODEL_SIZES = ("small", "paper")
+PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+GOLD_LINKS_HINT = ". A link is SOURCE-TARGET; check --target-language."
+
+
+@dataclass(frozen=True)
+class RowJob:
+    """One row of a table for one seed.
+
+    Attributes:
+        recipe: The name of the recipe.
+        stem: The path of the row's files without the suffix.
+        checksum: The checksum of all inputs that the scores depend on.
+        search: The search options.
+        penalties: The penalties to choose from on the validation text; empty: the penalties are not tuned.
+    """
+
+    recipe: str
+    stem: str
+    checksum: str
+    search: dict[str, Any]
+    penalties: tuple[float, ...]
+
+    def path(self, suffix: str) -> Path:
+        """Return the path of one of the row's files."""
+        return Path(f"{self.stem}.{suffix}")
+
+    def read_scores(self) -> dict[str, Any] | None:
+        """Return the scores and statistics of the row, or None if it is not finished."""
+        try:
+            found = read_json(self.path("json"), dict[str, Any])
+        except InvalidJsonError as error:
+            raise DataError(
+                f"{self.path('json')}: not the scores of a run: {error}; remove the file"
+            ) from None
+        except DataError:
+            return None  # there is no file yet
+        known = found.get("digest") == self.checksum and isinstance(found.get("scores"), dict)
+        return found if known else None
+
+
+@dataclass(frozen=True)
+class TableJob:
+    """A model for one seed, or an ensemble, and the rows that use it.
+
+    Attributes:
+        model: The recipe of the model.
+        seed: The seed of the run. The members of an ensemble have consecutive seeds that start here.
+        config: The config of the run, as plain data.
+        output_dir: The model directory; for an ensemble only the name of its log.
+        member_dirs: The directories of the ensemble's members; for one model its own directory.
+        text_dir: The directory of the experiment's text.
+        split: The split that is used as the test set.
+        metrics: The metrics to compute.
+        rows: The rows.
+    """
+
+    model: str
+    seed: int
+    config: dict[str, Any]
+    output_dir: str
+    member_dirs: tuple[str, ...]
+    text_dir: str
+    split: str
+    metrics: tuple[str, ...]
+    rows: tuple[RowJob, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the job in messages."""
+        num_members = len(self.member_dirs)
+        return f"{self.model} seed {self.seed}" + (f", ensemble of {num_members}" if num_members > 1 else "")
+
+    @property
+    def required_dirs(self) -> set[str]:
+        """The directories of the models that must be trained before this job."""
+        start = self.config["training"].get("init_from")
+        return {*self.member_dirs, *([start] if start else [])} - {self.output_dir}
+
+    def unfinished_rows(self) -> list[RowJob]:
+        """Return the rows with missing scores."""
+        found = ((row, row.read_scores()) for row in self.rows)
+        return [row for row, own in found if own is None or not set(self.metrics) <= set(own["scores"])]
+
+    def write(self, path: Path) -> None:
+        """Write the job to a file for the process that runs it."""
+        write_atomic(path, json.dumps(asdict(self)).encode())
+
+    @classmethod
+    def read(cls, path: Path) -> "TableJob":
+        """Read a job that `write` wrote.
+
+        Raises:
+            DataError: if the file does not contain a job.
+        """
+        try:
+            return read_json(path, cls)
+        except InvalidJsonError as error:
+            raise DataError(f"{path}: not a job that `regard reproduce` wrote: {error}") from None
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """The options of a reproduction that apply to all rows of its table.
+
+    Attributes:
+        size: The size of the models, one of `MODEL_SIZES`.
+        seeds: The seeds.
+        metrics: The metrics to compute.
+        rows: The recipes of the rows to run. Default: all rows.
+        overrides: Options for all runs as `key=value`, or for some rows only as `row,row:key=value`.
+        device: The device, as in a config.
+        num_threads: The number of threads per run. 0 leaves the choice to PyTorch.
+    """
+
+    size: str = "small"
+    seeds: Sequence[int] = (1,)
+    metrics: Sequence[str] = ()
+    rows: Sequence[str] = ()
+    overrides: Sequence[str] = ()
+    device: str = "auto"
+    num_threads: int = 0
+
+
+def plan(table: Table, output_dir: Path, text: ExperimentText, options: PlanOptions) -> list[TableJob]:
+    """Return the jobs of a table, in an order in which they can be run.
+
+    Args:
+        table: The table.
+        output_dir: The output directory.
+        text: The text of the experiment.
+        options: The size, the seeds, the metrics, the rows and the settings of the runs.
+
+    Raises:
+        UsageError: if the table has no such row, or the text has no test set for the table.
+        ConfigError: if a recipe with the overrides is invalid.
+        DataError: if gold links do not fit their text.
+    """
+    known = [row.recipe for row in table.rows]
+    for name in options.rows:
+        if name not in known:
+            raise UsageError(f"--rows {name}: unknown row; the rows of {table.name} are {', '.join(known)}")
+    split = _test_split(table, text)
+    overrides = _overrides_by_row(known, options.overrides)
+    recipes = {name: _recipe(table, name, options.size, overrides[name]) for name in known}
+    planner = _Planner(table, output_dir, text, options, split, recipes)
+    jobs: dict[str, TableJob] = {}
+    for seed in options.seeds:
+        for row in planner.rows:
+            # Several rows can need the same model, which is trained once.
+            for job in planner.jobs(row, seed):
+                jobs.setdefault(job.output_dir, job)
+    return list(jobs.values())
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """The jobs of one table on one text.
+
+    Attributes:
+        table: The table.
+        output_dir: The output directory.
+        text: The text of the experiment.
+        options: The options of the reproduction.
+        split: The split that is used as the test set.
+        recipes: The options that the recipe of each row sets.
+    """
+
+    table: Table
+    output_dir: Path
+    text: ExperimentText
+    options: PlanOptions
+    split: str
+    recipes: Mapping[str, dict[str, Any]]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The rows to run."""
+        return [row for row in self.table.rows if not self.options.rows or row.recipe in self.options.rows]
+
+    @cached_property
+    def _starts(self) -> dict[str, str]:
+        """The recipe whose weights initialize a model, by the recipe of the model."""
+        return {row.model_recipe: row.init_from for row in self.table.rows if row.init_from}
+
+    def jobs(self, row: Row, seed: int) -> Iterator[TableJob]:
+        """Yield the jobs of a row: a model follows the model that it starts from, an ensemble its members."""
+        models = [row.model_recipe]
+        while models[0] in self._starts:
+            models.insert(0, self._starts[models[0]])
+        for number in range(row.ensemble_size):
+            for model in models:
+                yield self._job(model, seed + number)
+        if row.ensemble_size > 1:
+            yield self._job(row.model_recipe, seed, row.ensemble_size)
+
+    def _job(self, model: str, seed: int, size: int = 1) -> TableJob:
+        """Return the job of one model, or of an ensemble of `size` models."""
+        settings: dict[str, Any] = {
+            "seed": seed,
+            "device": self.options.device,
+            "num_threads": self.options.num_threads,
+        }
+        if model in self._starts:
+            settings["training"] = {"init_from": self._run_dir(self._starts[model], seed)}
+        members = tuple(self._run_dir(model, seed + number) for number in range(size))
+        rows = [row for row in self.rows if (row.model_recipe, row.ensemble_size) == (model, size)]
+        return TableJob(
+            model=model,
+            seed=seed,
+            config=self._config(model, settings),
+            output_dir=members[0] + (f"-ensemble{size}" if size > 1 else ""),
+            member_dirs=members,
+            text_dir=str(self.text.directory),
+            split=self.split,
+            metrics=tuple(self.options.metrics),
+            # A member of an ensemble can have a seed that the user did not choose. It is trained, not scored.
+            rows=tuple(self._row_job(row, seed) for row in rows) if seed in self.options.seeds else (),
+        )
+
+    def _row_job(self, row: Row, seed: int) -> RowJob:
+        search = self.recipes[row.recipe].get("generation", {})
+        penalties = PENALTIES if row.tune_penalties else ()
+        origin = [self._model_checksum(row.model_recipe), self.split, self.text.test_checksums[self.split]]
+        origin += [str(row.ensemble_size)] if row.ensemble_size > 1 else []
+        # The batch size affects the speed of the search, but not its result.
+        limits = (field.name for field in dataclasses.fields(GenerationBatchConfig))
+        checksum = _checksum(origin, _drop_keys(search, *limits), penalties)
+        stem = self.output_dir / "rows" / f"{row.recipe}-{checksum}-seed{seed}"
+        return RowJob(row.recipe, str(stem), checksum, search, penalties)
+
+    def _model_checksum(self, model: str) -> str:
+        """Return the checksum of all inputs that the weights of a model depend on, except for the seed."""
+        start = [self._model_checksum(self._starts[model])] if model in self._starts else []
+        return _checksum(_options_of_weights(self.recipes[model]), self.text.checksum, *start)
+
+    def _run_dir(self, model: str, seed: int) -> str:
+        return str(self.output_dir / "runs" / f"{model}-{self._model_checksum(model)}-seed{seed}")
+
+    def _config(self, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the complete config of a run, as plain data."""
+        recipe, text = merge_options(self.recipes[model], settings), self.text
+        predicts_actions = recipe["data"].get("target_tokenizer", {}).get("kind") == "actions"
+        train, valid = (
+            text.actions(split) if predicts_actions else text.corpora[split] for split in ("train", "valid")
+        )
+        cache_dir = self.output_dir / ("prepared-actions" if predicts_actions else "prepared")
+        data = _drop_keys(recipe["data"], "test")
+        data |= {"train": [train], "valid": valid, "cache_dir": str(cache_dir)}
+        where = f"{self.table.recipes}/{model}.toml"
+        return to_dict(from_dict(RunConfig, {**recipe, "data": data}, origin=where))
+
+
+def _test_split(table: Table, text: ExperimentText) -> str:
+    """Return the split that is used as the test set, after a check of its gold links.
+
+    Raises:
+        UsageError: if the text has no such split.
+        DataError: if gold links do not fit their text.
+    """
+    split = "gold" if table.text_kind == "gold" else "test"
+    if split not in text.test_checksums:
+        raise UsageError(
+            f"{table.name} needs gold links: add gold-test.talp and its two texts to the data in {text.name}"
+        )
+    if split == "gold" and text.gold_path is not None:
+        _check_gold(text, read_gold_links(text.gold_path))
+    return split
+
+
+def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
+    """Check that the gold links fit their text, before any model is trained.
+
+    Raises:
+        DataError: if a link points beyond its sentence; the message gives the line.
+    """
+    gold = list(links)
+    sides = [
+        [len(split_whitespace(line)) for line in text.lines("gold", side)] for side in ("source", "target")
+    ]
+    if len(gold) != len(sides[0]):
+        raise DataError(
+            f"{text.gold_path} has {len(gold)} lines but its texts have {len(sides[0])}: the file must have "
+            "one line per sentence pair"
+        )
+    for number, (truth, source, target) in enumerate(zip(gold, *sides, strict=True), 1):
+        words = {"source": source, "target": target}
+        check_links(truth.possible, words, f"{text.gold_path}:{number}", GOLD_LINKS_HINT)
+
+
+def _overrides_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[str, list[str]]:
+    """Return the overrides of each row.
+
+    Raises:
+        UsageError: if an override names an unknown row.
+    """
+    found: dict[str, list[str]] = {name: [] for name in known}
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        names, _, own = key.rpartition(":")
+        for name in names.split(",") if names else known:
+            if name not in found:
+                raise UsageError(f"--set {override}: unknown row {name}; the rows are {', '.join(known)}")
+            found[name].append(own + equals + value)
+    return found
+
+
+def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dict[str, Any]:
+    """Return the options that a recipe sets at a size.
+
+    Defaults are omitted, so that a new option with a default does not change the checksum of a run.
+    """
+    directory = recipes_dir(table.recipes)
+    # Read as plain TOML, not as a config, because a config would add the defaults.
+    data = tomllib.loads((directory / f"{name}.toml").read_text(encoding="utf-8"))
+    if table.has_sizes and size != "paper":
+        # SIZE.toml changes all recipes of the table; NAME.SIZE.toml changes this one.
+        for changes in (directory / f"{size}.toml", directory / f"{name}.{size}.toml"):
+            if changes.name == f"{size}.toml" or changes.exists():
+                data = merge_options(data, tomllib.loads(changes.read_text(encoding="utf-8")))
+    for override in overrides:
+        apply_override(data, override)
+    return data
+
+
+def merge_options(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with changes merged into them; a table with a `kind` replaces the whole table."""
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping) and "kind" not in value:
+            merged[key] = merge_options(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _options_of_weights(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a recipe that the weights depend on, except for the seed."""
+    # Paths and the device are not part of the checksum, so that results can be moved to another machine.
+    kept = _drop_keys(config, "output_dir", "seed", "device", "num_threads", "generation")
+    kept["data"] = _drop_keys(kept["data"], "cache_dir", "train", "valid", "test")
+    # These tables change the files that a run writes, but not its weights.
+    kept["training"] = _drop_keys(kept.get("training", {}), "checkpoint", "logging")
+    return kept
+
+
+def _drop_keys(table: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in keys}
+
+
+def _checksum(*what: Any) -> str:
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:10]

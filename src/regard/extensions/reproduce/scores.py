@@ -1,0 +1,240 @@
+"""The metrics of reproduced tables, as statistics of every sentence of the test text.
+
+Tokenized lowercased BLEU, METEOR, REP and DROP are computed on whole words, as in Malaviya et al. (2018);
+perplexity and BLEU at several beam sizes as in Shankar & Sarawagi (2019). The statistics are stored by
+sentence, so that confidence intervals can be computed without the text.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save
+
+from regard.alignment import Corpus, WordAligner
+from regard.errors import UsageError
+from regard.experiment import LoadedModel
+from regard.extensions.reproduce.experiment_text import ExperimentText
+from regard.extensions.reproduce.plan import GOLD_LINKS_HINT
+from regard.extensions.reproduce.tables import LENGTH_BINS
+from regard.generation.analysis import force_decode_lines
+from regard.generation.config import GenerationConfig
+from regard.generation.forced import score_lines
+from regard.generation.lines import enumerate_lines
+from regard.generation.translator import Translator
+from regard.metrics.alignment import aer_from_counts, count_links
+from regard.metrics.base import Aggregate, SentenceCounts
+from regard.metrics.by_length import bucket_by_length, count_lengths
+from regard.metrics.coverage import count_drops, count_repetitions, percentage
+from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor_from_counts
+from regard.metrics.translation import count_statistics, count_transduction, make_aggregate, mean_edits
+from regard.text.array_files import load_arrays
+from regard.text.links import check_links, read_gold_links
+from regard.text.whitespace import split_whitespace
+
+__all__ = [
+    "METRIC_FUNCTIONS",
+    "MetricFunctions",
+    "ScoredSystem",
+    "read_statistics",
+    "serialize_statistics",
+    "unavailable_reason",
+]
+
+
+@dataclass
+class ScoredSystem:
+    """A trained model and the test text.
+
+    Attributes:
+        model: The model.
+        text: The text of the experiment.
+        split: The split that is used as the test set.
+        search: The search options.
+    """
+
+    model: LoadedModel
+    text: ExperimentText
+    split: str
+    search: GenerationConfig
+    _outputs: dict[int, list[str]] = field(default_factory=dict)
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """The source sentences."""
+        return self.text.lines(self.split, "source")
+
+    @cached_property
+    def references(self) -> list[str]:
+        """The reference translations."""
+        return self.text.lines(self.split, "target")
+
+    def outputs(self, beam_size: int | None = None) -> list[str]:
+        """Return the model's translations with the given beam size. Default: that of `search`."""
+        beam_size = beam_size or self.search.beam_size
+        # Several metrics use the same translations, which are by far the slowest step.
+        if beam_size not in self._outputs:
+            search = dataclasses.replace(self.search, beam_size=beam_size)
+            translator = Translator(self.model.model, self.model.text, search)
+            self._outputs[beam_size] = [
+                found.text for found in translator.translate(enumerate_lines(self.sources))
+            ]
+        return self._outputs[beam_size]
+
+
+def _bleu(system: ScoredSystem, beam: int | None = None) -> SentenceCounts:
+    return count_statistics(
+        "bleu", system.outputs(beam), [system.references], tokenize="none", lowercase=True
+    )
+
+
+def _sacrebleu(system: ScoredSystem) -> SentenceCounts:
+    # The default tokenizer `13a` makes the scores comparable with published sacreBLEU scores.
+    return count_statistics("bleu", system.outputs(), [system.references])
+
+
+def _sacrebleu_in_bin(system: ScoredSystem, place: int) -> SentenceCounts:
+    """Return the BLEU statistics of the sentences in one bin of source lengths."""
+    found = _sacrebleu(system)
+    # The bins depend on the source alone, so that all systems have the same sentences in a bin.
+    bucket = bucket_by_length(count_lengths(system.sources))[place]
+    return dataclasses.replace(found, rows=found.rows[bucket.sentence_ids])
+
+
+def _meteor(system: ScoredSystem) -> SentenceCounts:
+    return count_meteor(system.outputs(), [system.references])
+
+
+def _rep(system: ScoredSystem) -> SentenceCounts:
+    outputs, references = (
+        [split_whitespace(line) for line in lines] for lines in (system.outputs(), system.references)
+    )
+    return count_repetitions(outputs, references)
+
+
+def _drop(system: ScoredSystem) -> SentenceCounts:
+    # One aligner links reference and output, so that its errors affect both sides of the comparison.
+    aligner = WordAligner.load(system.text.aligner)
+    links = []
+    for targets in (system.references, system.outputs()):
+        pairs = (
+            (split_whitespace(a), split_whitespace(b)) for a, b in zip(system.sources, targets, strict=True)
+        )
+        corpus = Corpus.from_tokens(pairs, aligner.words, allow_empty=True)
+        links.append(list(aligner.align(corpus, "grow-diag-final-and", system.model.config.num_threads)))
+    return count_drops(links[0], links[1])
+
+
+def _perplexity(system: ScoredSystem) -> SentenceCounts:
+    """Return the negative log-likelihood in nats and the number of tokens of each reference, with EOS."""
+    pairs = zip(system.sources, system.references, strict=True)
+    found = [
+        # A pair that the model cannot score counts neither as tokens nor as likelihood.
+        (0.0, 0) if line.hypothesis is None else (-line.hypothesis.log_probability, len(line.tokens) + 1)
+        for line in score_lines(system.model.model, system.model.text, pairs, system.search)
+    ]
+    return SentenceCounts("PPL", "", np.array(found), _perplexity_from_counts)
+
+
+def _transduction(system: ScoredSystem, name: str) -> SentenceCounts:
+    return count_transduction(name, system.outputs(), [system.references])
+
+
+def _alignment(system: ScoredSystem, name: str, score: Aggregate) -> SentenceCounts:
+    """Return AER statistics of links to the source word with the highest attention."""
+    assert system.text.gold_path is not None
+    gold = list(read_gold_links(system.text.gold_path))
+    pairs = zip(system.sources, system.references, strict=True)
+    links = []
+    model, text = system.model.model, system.model.text
+    for line, truth in zip(force_decode_lines(model, text, pairs, system.search), gold, strict=True):
+        if line is None:
+            # A pair that the model cannot score has no links, so that it counts as an error.
+            links.append(frozenset[tuple[int, int]]())
+            continue
+        words = {"source": len(line.source), "target": len(line.target)}
+        check_links(truth.possible, words, f"{system.text.gold_path}:{line.number}", GOLD_LINKS_HINT)
+        links.append(line.links(system.search.alignment))
+    return SentenceCounts(name, "", count_links(links, gold), score)
+
+
+def _aer_percent(summed: np.ndarray) -> np.ndarray:
+    return 100 * aer_from_counts(summed)
+
+
+def _one_minus_aer_percent(summed: np.ndarray) -> np.ndarray:
+    return 100 - _aer_percent(summed)
+
+
+def _perplexity_from_counts(summed: np.ndarray) -> np.ndarray:
+    # The likelihoods are summed before the division: perplexity is per token, not a mean of sentences.
+    with np.errstate(over="ignore"):  # infinite, as in `regard.config.results.perplexity`
+        return np.exp(summed[:, 0] / np.maximum(summed[:, 1], 1))
+
+
+@dataclass(frozen=True)
+class MetricFunctions:
+    """A metric.
+
+    Attributes:
+        count: A function that returns the statistics of each sentence of a system.
+        aggregate: A function that returns the aggregate, which computes scores from summed statistics.
+    """
+
+    count: Callable[[ScoredSystem], SentenceCounts]
+    aggregate: Callable[[], Aggregate]
+
+
+def _bleu_aggregate() -> Aggregate:
+    return make_aggregate("bleu", tokenize="none", lowercase=True)
+
+
+METRIC_FUNCTIONS = {
+    "bleu": MetricFunctions(_bleu, _bleu_aggregate),
+    "bleu-4": MetricFunctions(partial(_bleu, beam=4), _bleu_aggregate),
+    "bleu-10": MetricFunctions(partial(_bleu, beam=10), _bleu_aggregate),
+    "sacrebleu": MetricFunctions(_sacrebleu, lambda: make_aggregate("bleu")),
+    **{
+        f"sacrebleu:{label}": MetricFunctions(
+            partial(_sacrebleu_in_bin, place=place), lambda: make_aggregate("bleu")
+        )
+        for place, label in enumerate(LENGTH_BINS)
+    },
+    "meteor": MetricFunctions(_meteor, lambda: meteor_from_counts),
+    "rep": MetricFunctions(_rep, lambda: percentage),
+    "drop": MetricFunctions(_drop, lambda: percentage),
+    "accuracy": MetricFunctions(partial(_transduction, name="accuracy"), lambda: percentage),
+    "edits": MetricFunctions(partial(_transduction, name="edits"), lambda: mean_edits),
+    "aer": MetricFunctions(partial(_alignment, name="AER", score=_aer_percent), lambda: _aer_percent),
+    "one-minus-aer": MetricFunctions(
+        partial(_alignment, name="1 - AER", score=_one_minus_aer_percent), lambda: _one_minus_aer_percent
+    ),
+    "perplexity": MetricFunctions(_perplexity, lambda: _perplexity_from_counts),
+}
+
+
+def unavailable_reason(metric: str, target: str) -> str | None:
+    """Return why a metric is not available for a target language on this machine, or None if it is."""
+    if metric != "meteor":
+        return None
+    if target != "en":
+        return "METEOR supports English only"
+    try:
+        find_java()
+        find_jar()
+    except UsageError as error:
+        return str(error)
+    return None
+
+
+def serialize_statistics(counts: dict[str, np.ndarray]) -> bytes:
+    """Return the content of a safetensors file with the sentence statistics of each metric."""
+    return save({name: np.ascontiguousarray(own) for name, own in counts.items()})
+
+
+def read_statistics(path: Path) -> dict[str, np.ndarray]:
+    """Read the sentence statistics of each metric."""
+    return load_arrays(path)

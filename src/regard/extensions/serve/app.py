@@ -1,0 +1,392 @@
+"""The web application: the endpoints of the JSON API and of the page."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from regard import __version__
+from regard.api.translation import Translation
+from regard.api.translations import Scores, Translations
+from regard.config.results import SCHEMA_VERSION, Result
+from regard.errors import RegardError
+from regard.extensions.serve import schemas
+from regard.extensions.serve.check import CheckServer, add_check
+from regard.extensions.serve.config import AllowedHosts, ServeConfig
+from regard.extensions.serve.dispatcher import (
+    ClientDisconnectedError,
+    Dispatcher,
+    gather_answers,
+    stream_answers,
+    wait_for_answer,
+)
+from regard.extensions.serve.engine import ModelServer, PairJob, ScoreSettings, SearchSettings, SentenceJob
+from regard.extensions.serve.errors import (
+    ErrorResponse,
+    RequestError,
+    add_handlers,
+    unexpected_error_response,
+)
+from regard.extensions.serve.metrics import Metrics
+from regard.extensions.serve.middleware import RequestMiddleware, route_path
+from regard.extensions.serve.plain_text import example_sentences
+from regard.extensions.serve.validation import (
+    SplitTexts,
+    check_lines,
+    check_request_texts,
+    check_search,
+    split_sentences,
+    split_texts,
+)
+from regard.text.files import format_json
+from regard.text.whitespace import normalize_whitespace, split_whitespace
+
+__all__ = ["create_app"]
+
+NDJSON = "application/x-ndjson"
+_STATUS_DESCRIPTIONS = {
+    400: "The body is not JSON.",
+    404: "There is no model of this name.",
+    405: "The endpoint does not support this method.",
+    408: "The body was not received in time.",
+    413: "The body is too large.",
+    415: "The header Content-Type is not application/json.",
+    421: "The header Host names a different server.",
+    422: "The request does not have the described form, or exceeds a limit.",
+    429: "Too many sentences are waiting; retry after the number of seconds in `Retry-After`.",
+    500: "Internal server error; the server's log contains the cause under the given identifier.",
+    503: "The server is shutting down.",
+    504: "The answer took too long.",
+}
+
+
+def _error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the error responses of an endpoint, for its OpenAPI description."""
+    return {
+        status: {"model": ErrorResponse, "description": _STATUS_DESCRIPTIONS[status]}
+        for status in sorted({405, 421, 500, *statuses})
+    }
+
+
+_ERROR_RESPONSES = _error_responses(400, 404, 408, 413, 415, 422, 429, 503, 504)
+
+
+def create_app(
+    engines: Sequence[ModelServer], config: ServeConfig, checker: CheckServer | None = None
+) -> FastAPI:
+    """Return the application that serves some models.
+
+    Args:
+        engines: The models; the first is the default for requests that name no model.
+        config: The limits, and the allowed hosts and origins.
+        checker: The detectors of errors in translations. Default: translations cannot be checked.
+    """
+    metrics = Metrics()
+    desk = Dispatcher(engines, config, metrics, checker)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        desk.start()
+        yield
+        await desk.close()
+
+    app = FastAPI(
+        title="regard",
+        version=__version__,
+        summary="Machine translation with attention that you can inspect and constrain",
+        docs_url=None,  # FastAPI's documentation pages load scripts from another host; ours is docs.html
+        redoc_url=None,
+        redirect_slashes=False,
+        servers=[{"url": "."}],  # the folder of openapi.json: a proxy may serve it under a path prefix
+        lifespan=lifespan,
+    )
+    app.state.desk = desk
+    add_handlers(app)
+    _add_translate(app, desk, config)
+    _add_score(app, desk, config)
+    add_check(app, desk, checker, config, _ERROR_RESPONSES)
+    _add_facts(app, desk, config, metrics)
+    _add_models(app, desk, config, checker)
+    _add_page(app)
+    if config.allow_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(config.allow_origins),
+            allow_methods=["GET", "HEAD", "POST"],
+            allow_headers=["Content-Type"],
+            expose_headers=["Retry-After"],
+        )
+    known = {getattr(route, "path", "") for route in app.routes}
+    posts = {
+        getattr(route, "path", "") for route in app.routes if "POST" in (getattr(route, "methods", ()) or ())
+    }
+
+    def count_answer(scope: Any, status: int, seconds: float) -> None:
+        # Unknown paths share one label: clients must not create any number of time series.
+        path = route_path(scope)
+        metrics.answered(path if path in known else "other", status, seconds)
+
+    # Middleware that is added later runs earlier: the guard also checks requests before CORS.
+    hosts = AllowedHosts(config.host, config.allow_hosts)
+    app.add_middleware(
+        RequestMiddleware,
+        posts=posts,
+        hosts=hosts,
+        max_body_size=config.max_request_bytes,
+        seconds=config.request_timeout,
+        on_answer=count_answer,
+    )
+    _describe(app, config)
+    return app
+
+
+def _describe(app: FastAPI, config: ServeConfig) -> None:
+    """Add the limits to the OpenAPI description."""
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if not app.openapi_schema:
+            schemas.add_limits(made(), config)
+        assert app.openapi_schema is not None
+        return app.openapi_schema
+
+    app.openapi = openapi
+
+
+def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
+    @app.post(
+        "/translate",
+        response_model=schemas.TranslateAnswer,
+        responses={
+            200: {
+                "description": "The translations. With `stream`, JSON Lines: one line per sentence as soon "
+                "as it is translated, then a line with `done` and `texts`. A failed sentence has `error`.",
+                "content": {NDJSON: {"schema": {"type": "string"}}},
+            },
+            **_ERROR_RESPONSES,
+        },
+    )
+    async def translate(request: Request, asked: schemas.TranslateRequest) -> Response:
+        """Translate texts, optionally with user-specified fertilities.
+
+        The answer contains scores, alignments and attention.
+        """
+        # Check all limits before the first sentence enters the queue.
+        engine = desk.engine(asked.model)
+        check_search(asked.num_return, asked.beam_size, config)
+        texts = split_texts(
+            [asked.text or ""] if asked.texts is None else asked.texts,
+            asked.split,
+            config,
+            asked.language or engine.language,
+        )
+        jobs = _jobs(asked, texts, engine)
+        # Lengths in words are sufficient to sort a batch; tokenization takes place in the engine's thread.
+        lengths = [len(split_whitespace(job.text)) for job in jobs]
+        futures = desk.submit(
+            engine, SearchSettings(asked.num_return, asked.beam_size, asked.tokenized), jobs, lengths
+        )
+        if asked.stream:
+            lines = _lines(request, futures, texts, config.request_timeout)
+            return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
+        try:
+            found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
+        except ClientDisconnectedError:
+            # The status of a closed connection in nginx; it only appears in the metrics.
+            return Response(status_code=499)
+        sentences = [_with_position(number, texts, one) for number, one in enumerate(found)]
+        best = [one["text"] for one in found]
+        return _json(_answer(Translations, engine, sentences) | {"texts": texts.join(best)})
+
+
+def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServer) -> list[SentenceJob]:
+    """Return the sentences to translate, with their fertilities.
+
+    Raises:
+        RequestError: if a fertility belongs to a sentence that does not exist.
+    """
+    given: dict[int, list[tuple[int, float, float | None]]] = {}
+    for one in asked.fertilities:
+        if one.sentence >= len(texts.sentences):
+            count = len(texts.sentences)
+            raise RequestError(
+                422, f"a fertility for sentence {one.sentence}: there are {count} sentences, counted from 0"
+            )
+        given.setdefault(one.sentence, []).append((one.word, one.lower, one.upper))
+    return [
+        SentenceJob(sentence.text, tuple(given.get(number, ())), asked.attention)
+        for number, (_, sentence) in enumerate(texts.sentences)
+    ]
+
+
+async def _lines(
+    request: Request, futures: Sequence[Any], texts: SplitTexts, seconds: float
+) -> AsyncIterator[str]:
+    """Yield the lines of a streamed answer."""
+    # A sentence that failed remains empty in the joined text.
+    best = ["" for _ in futures]
+    async for number, one in stream_answers(request, futures, seconds):
+        if isinstance(one, dict):
+            best[number] = one["text"]
+            yield _line(_header(Translation) | _with_position(number, texts, one))
+        else:
+            place, sentence = texts.sentences[number]
+            failed = {"sentence": number, "text_index": place, "source": sentence.text}
+            if isinstance(one, RegardError | RequestError):
+                yield _line({**failed, "error": str(one)})
+            else:
+                yield _line({**failed, **json.loads(bytes(unexpected_error_response(one).body))})
+    yield _line({"done": True, "texts": texts.join(best)})
+
+
+def _header(result: type[Result]) -> dict[str, Any]:
+    """Return the name and the version of the schema of a result."""
+    return {"schema": result.schema, "schema_version": SCHEMA_VERSION}
+
+
+def _answer(result: type[Result], engine: ModelServer, sentences: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sentences of a result, with the name of the model."""
+    return _header(result) | {"model": engine.name, "sentences": sentences}
+
+
+def _with_position(number: int, texts: SplitTexts, answer: dict[str, Any]) -> dict[str, Any]:
+    return {"sentence": number, "text_index": texts.sentences[number][0], **answer}
+
+
+def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
+    @app.post("/score", response_model=schemas.ScoreAnswer, responses=_ERROR_RESPONSES)
+    async def score(request: Request, asked: schemas.ScoreRequest) -> Response:
+        """Compute the log-probabilities of given translations, token by token."""
+        engine = desk.engine(asked.model)
+        if len(asked.pairs) > config.max_sentences:
+            raise RequestError(
+                422, f"{len(asked.pairs)} pairs: a request may have at most {config.max_sentences}"
+            )
+        check_lines([line for pair in asked.pairs for line in (pair.source, pair.target)], config)
+        jobs = [
+            PairJob(normalize_whitespace(pair.source), normalize_whitespace(pair.target))
+            for pair in asked.pairs
+        ]
+        lengths = [len(split_whitespace(job.source)) + len(split_whitespace(job.target)) for job in jobs]
+        futures = desk.submit(engine, ScoreSettings(asked.tokenized), jobs, lengths)
+        try:
+            found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
+        except ClientDisconnectedError:
+            return Response(status_code=499)
+        return _json(_answer(Scores, engine, found))
+
+
+def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Metrics) -> None:
+    @app.post(
+        "/split", response_model=schemas.SplitAnswer, responses=_error_responses(400, 408, 413, 415, 422)
+    )
+    async def split(asked: schemas.SplitRequest) -> Response:
+        """Split a text into sentences."""
+        check_request_texts([asked.text], config)
+        return _json(
+            {"sentences": [asdict(one) for one in split_sentences(asked.text, language=asked.language)]}
+        )
+
+    @app.get("/health", response_model=schemas.Health, responses=_error_responses())
+    async def health() -> Response:
+        """Return the status of the server."""
+        return _json(
+            {"status": "ok", "version": __version__, "models": list(desk.engines), "waiting": desk.waiting}
+        )
+
+    @app.get(
+        "/metrics",
+        response_class=Response,
+        responses={
+            200: {
+                "description": "Metrics in the text format of Prometheus.",
+                "content": {"text/plain": {"schema": {"type": "string"}}},
+            },
+            **_error_responses(),
+        },
+    )
+    async def figures() -> Response:
+        """Return the metrics of the server, for Prometheus."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: CheckServer | None) -> None:
+    examples = {
+        name: example_sentences(engine.text, engine.directory) for name, engine in desk.engines.items()
+    }
+
+    @app.get("/models", response_model=schemas.ModelsAnswer, responses=_error_responses())
+    async def models() -> Response:
+        """Return the models, the detectors and the limits of the server."""
+        limits = {
+            name: getattr(config, name)
+            for name in (
+                "max_request_bytes",
+                "max_characters",
+                "max_sentences",
+                "max_words",
+                "max_beam_size",
+                "request_timeout",
+                "max_queued_sentences",
+            )
+        }
+        facts = [
+            {"name": engine.name, **engine.properties, "examples": examples[engine.name]}
+            for engine in desk.engines.values()
+        ]
+        checks = None if checker is None else checker.describe()
+        return _json({"models": facts, "checks": checks, "limits": limits})
+
+
+def _json(content: Any) -> JSONResponse:
+    """Return a JSON response; content from the engine is not validated again."""
+    return JSONResponse(content, headers={"Cache-Control": "no-store"})
+
+
+def _line(content: Any) -> str:
+    return format_json(content, separators=(",", ":")) + "\n"
+
+
+# Package, file name and content type of each path.
+_FILES = {
+    "/": ("regard.extensions.serve", "index.html", "text/html; charset=utf-8"),
+    "/docs": ("regard.extensions.serve", "docs.html", "text/html; charset=utf-8"),
+    **{
+        f"/{name}.js": ("regard.extensions.serve", f"{name}.js", "text/javascript; charset=utf-8")
+        for name in ("page", "client", "state", "card", "check", "difference", "examples", "docs", "weave")
+    },
+    "/page.css": ("regard.extensions.serve", "page.css", "text/css; charset=utf-8"),
+    "/icon.svg": ("regard.extensions.serve", "icon.svg", "image/svg+xml"),
+    **{
+        f"/{name}.js": ("regard.report", f"{name}.js", "text/javascript; charset=utf-8")
+        for name in ("map-colors", "map", "marks", "scroll")
+    },
+    "/base.css": ("regard.report", "base.css", "text/css; charset=utf-8"),
+}
+
+
+def _add_page(app: FastAPI) -> None:
+    """Add routes for the page at `/` and for its files."""
+    for path, (package, name, kind) in _FILES.items():
+        app.add_api_route(path, _file_endpoint(package, name, kind), include_in_schema=False)
+
+
+def _file_endpoint(package: str, name: str, kind: str):
+    async def answer() -> Response:
+        # The page stores its state in the address, and browsers request the icon after each change of it.
+        kept = "max-age=86400" if name == "icon.svg" else "no-cache"
+        return Response(_content(package, name), media_type=kind, headers={"Cache-Control": kept})
+
+    return answer
+
+
+@cache
+def _content(package: str, name: str) -> bytes:
+    return (files(package) / "assets" / name).read_bytes()

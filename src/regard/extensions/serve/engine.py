@@ -1,0 +1,349 @@
+"""A served model that processes batches of sentences; an error in one sentence does not affect the others."""
+
+import itertools
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard.api.loading import load_translator
+from regard.api.translation import AttentionDetail
+from regard.api.translations import scored_translation, searched_translation
+from regard.data.text import TextProcessor
+from regard.errors import DataError, RegardError, UsageError
+from regard.extensions.serve.plain_text import to_plain_text
+from regard.generation.base import BaseTranslator
+from regard.generation.config import GenerationConfig
+from regard.generation.lines import InputLine
+from regard.training.device import release_unused_memory
+
+__all__ = [
+    "ModelServer",
+    "PairJob",
+    "ScoreSettings",
+    "SearchSettings",
+    "SentenceJob",
+    "isolate_failures",
+    "load_engines",
+]
+
+_log = logging.getLogger(__name__)
+
+Job = TypeVar("Job")
+Reply = TypeVar("Reply")
+_BATCHES_PER_CLEANUP = 50
+"""Number of batches after which free memory is returned to the system; batches have hundreds of shapes."""
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """The settings common to the translations of a batch.
+
+    Attributes:
+        num_return: Number of translations per sentence.
+        beam_size: Beam size. Default: the model's own.
+        tokenized: Whether the text is already tokenized and must not be changed.
+    """
+
+    num_return: int = 1
+    beam_size: int | None = None
+    tokenized: bool = False
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """The settings common to the scores of a batch.
+
+    Attributes:
+        tokenized: Whether the text is already tokenized and must not be changed.
+    """
+
+    tokenized: bool = False
+
+
+@dataclass(frozen=True)
+class SentenceJob:
+    """A sentence to translate.
+
+    Attributes:
+        text: The sentence, without line breaks.
+        fertilities: Tuples of word index, lower bound and upper bound of the attention of the word. An upper
+            bound of None is the model's own. The bounds apply to each subword token of the word.
+        attention: The attention in the answer; see `Translation.to_data`.
+    """
+
+    text: str
+    fertilities: tuple[tuple[int, float, float | None], ...] = ()
+    attention: AttentionDetail = "words"
+
+
+@dataclass(frozen=True)
+class PairJob:
+    """A source sentence and a translation to score."""
+
+    source: str
+    target: str
+
+
+class ModelServer:
+    """A served model.
+
+    Args:
+        name: Name of the model in requests.
+        translator: The model with its default search settings.
+        batch_size: Maximum number of sentences in a batch.
+        max_source_length: Maximum number of tokens in a sentence.
+        directory: Its model directory, whose configuration names texts. None without one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        translator: BaseTranslator,
+        batch_size: int,
+        max_source_length: int,
+        directory: Path | None = None,
+    ) -> None:
+        """Store the model; no computation takes place."""
+        longest = min(translator.search.max_source_length, max_source_length)
+        limits = {"batch_size": batch_size, "max_source_length": longest}
+        self.name, self.translator = name, translator.with_search(limits)
+        self.directory = directory
+        self.properties = _model_properties(self.translator)
+        # Translators are cached by settings. The cache belongs to the instance, not to the class, so that it
+        # is freed with the model.
+        self._cached_translator = lru_cache(64)(self._make)
+        self._batches = 0
+
+    @property
+    def text(self) -> TextProcessor:
+        """Tokenizers and vocabularies of both sides."""
+        return self.translator.text
+
+    @property
+    def search(self) -> GenerationConfig:
+        """Default search settings."""
+        return self.translator.search
+
+    @property
+    def language(self) -> str | None:
+        """The source language as a code of two or three letters; None if unknown."""
+        found = re.match("[a-z]{2,3}(?![a-z])", self.properties["languages"][0] or "")
+        return found and found[0]
+
+    def beam_size(self, settings: SearchSettings) -> int:
+        """Return the beam size for some settings; at least the number of requested translations."""
+        return max(settings.beam_size or self.search.beam_size, settings.num_return)
+
+    def process_batch(self, settings: Any, jobs: Sequence[Any]) -> list[dict[str, Any] | Exception]:
+        """Return the answers, or errors, of a batch; the `process_batch` function of a `Batcher`.
+
+        Args:
+            settings: `SearchSettings` to translate `SentenceJob`s, `ScoreSettings` to score `PairJob`s.
+            jobs: The sentences or pairs of the batch.
+        """
+        self._batches += 1
+        if self._batches % _BATCHES_PER_CLEANUP == 0:
+            release_unused_memory()
+        if isinstance(settings, ScoreSettings):
+            return isolate_failures(lambda pairs: self._score(settings, pairs), jobs)
+        return isolate_failures(lambda sentences: self._translate(settings, sentences), jobs)
+
+    def _make(self, settings: SearchSettings | ScoreSettings) -> BaseTranslator:
+        translator = self.translator.pretokenized() if settings.tokenized else self.translator
+        if isinstance(settings, ScoreSettings):
+            return translator
+        beam_size, num_return = self.beam_size(settings), settings.num_return
+        return translator.with_search({"beam_size": beam_size, "num_return": num_return})
+
+    def _translate(
+        self, settings: SearchSettings, jobs: Sequence[SentenceJob]
+    ) -> Iterator[dict[str, Any] | Exception]:
+        fields: list[str | RegardError] = []
+        for job in jobs:
+            try:
+                fields.append(self._fields(settings, job))
+            except RegardError as mistake:
+                fields.append(mistake)
+        lines = [
+            InputLine(number, job.text, fertilities=field)
+            for number, (job, field) in enumerate(zip(jobs, fields, strict=True), 1)
+            if isinstance(field, str)
+        ]
+        results = iter(self._cached_translator(settings).translate_block(lines))
+        for job, field in zip(jobs, fields, strict=True):
+            if isinstance(field, RegardError):
+                yield field
+                continue
+            # The results are those of the sentences without an error, in the same order.
+            result = next(results)
+            if result.error:
+                yield DataError(result.error)
+            else:
+                found = searched_translation(self.text, result).to_data(job.attention)
+                target_format = self.text.target.text_format
+                texts = [found["text"], *(one["text"] for one in found["alternatives"])]
+                yield found | {"plain_texts": [to_plain_text(one, target_format) for one in texts]}
+
+    def _fields(self, settings: SearchSettings, job: SentenceJob) -> str:
+        """Return the fertilities of a sentence in the format of `parse_fertilities`, or an empty text.
+
+        Raises:
+            UsageError: if the model does not support fertilities, or the sentence has no such word.
+        """
+        if not job.fertilities:
+            return ""
+        self.translator.require("fertility", "fertilities")
+        source = self._cached_translator(settings).text.source
+        # `words` has one entry per token; the fertility of a word is repeated for each of its tokens.
+        words = source.word_ids(source.tokenize(job.text))
+        count = words[-1] + 1 if words else 0
+        given: dict[int, str] = {}
+        for word, lower, upper in job.fertilities:
+            if word >= count:
+                raise UsageError(
+                    f"a fertility for word {word}: the sentence has {count} words, counted from 0"
+                )
+            given[word] = f"{lower!r}:{'' if upper is None else repr(upper)}"
+        return " ".join(given.get(word, "-") for word in words)
+
+    def _score(
+        self, settings: ScoreSettings, jobs: Sequence[PairJob]
+    ) -> Iterator[dict[str, Any] | Exception]:
+        self.translator.require("score", "scores of given translations")
+        problems = [self._problem(job) for job in jobs]
+        pairs = [(job.source, job.target) for job, problem in zip(jobs, problems, strict=True) if not problem]
+        scores = zip(pairs, self._cached_translator(settings).score(pairs), strict=True)
+        for problem in problems:
+            if problem is not None:
+                yield DataError(problem)
+                continue
+            translation = scored_translation(self.text, *next(scores), self.search.alignment)
+            yield DataError(translation.error) if translation.error else translation.to_data("none")
+
+    def _problem(self, job: PairJob) -> str | None:
+        """Return why a pair cannot be scored, as far as its text shows; None if there is no problem."""
+        for side, line in ((self.text.source, job.source), (self.text.target, job.target)):
+            if problem := side.format_error(line):
+                return problem
+        return None if self.text.source.tokenize(job.source) else "the source is empty"
+
+
+def isolate_failures(
+    work: Callable[[Sequence[Job]], Iterator[Reply | Exception]], jobs: Sequence[Job]
+) -> list[Reply | Exception]:
+    """Return the answers to jobs; if the batch fails, process each job alone to isolate the failure."""
+    try:
+        return list(work(jobs))
+    # An error in one sentence must not fail the requests of other clients in the batch.
+    except Exception as error:
+        if len(jobs) == 1:
+            return [error]
+        _log.debug("a batch of %d failed; processing each item alone: %s", len(jobs), error)
+    return list(itertools.chain.from_iterable(isolate_failures(work, [job]) for job in jobs))
+
+
+def load_engines(
+    directories: Sequence[Path],
+    device: str = "auto",
+    precision: str = "float32",
+    output_attention: Mapping[str, Any] | None = None,
+    *,
+    batch_size: int = 32,
+    max_words: int = 150,
+    max_beam_size: int = 10,
+) -> list[ModelServer]:
+    """Load trained models from their folders.
+
+    Args:
+        directories: The model folders.
+        device: Device of the models, such as `auto`, `cpu` or `cuda`.
+        precision: Precision of matrix multiplications: `float32`, `bfloat16` or `int8`.
+        output_attention: `layer`, `head` and `shift` of the attention in answers. A missing key or None
+            stands for the
+            value with which the model computes word links.
+        batch_size: Maximum number of sentences in a batch.
+        max_words: Maximum number of words in a sentence.
+        max_beam_size: Maximum beam size and number of translations, which also limits the config of a model.
+
+    Raises:
+        CheckpointError: if a model folder is missing or damaged.
+        UsageError: if a folder is given twice, the precision is unknown or unsupported by a model, or a model
+            has no such layer or head.
+        DeviceError: if the device is not available or does not support the precision.
+    """
+    from regard.models.precision import parse_precision
+
+    names = _names(directories)
+    parse_precision(precision)  # checked first: an invalid value is an error for all kinds of models
+    engines = []
+    for name, folder in zip(names, directories, strict=True):
+        # One thread: the batcher already runs the engine in a thread of its own.
+        loaded = load_translator([folder], device, precision, output_attention or {}, num_threads=1)
+        translator = loaded.with_search(_limits(loaded.search, max_beam_size, name))
+        engine = ModelServer(name, translator, batch_size, 4 * max_words, folder)
+        # Translate once, because the first translation compiles kernels; no client should wait for that.
+        # The text is made of the first tokens after the special symbols.
+        first = SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))
+        (answer,) = engine.process_batch(SearchSettings(), [first])
+        if isinstance(answer, UsageError):
+            raise UsageError(f"{folder}: {answer}") from answer
+        engines.append(engine)
+    return engines
+
+
+def _limits(search: GenerationConfig, max_beam_size: int, name: str) -> dict[str, int]:
+    """Return beam size and number of translations, limited: a model must not decide about its cost."""
+    if max(search.beam_size, search.num_return) > max_beam_size:
+        _log.warning(
+            "%s: the config requests beam %d and %d translations; reduced to the server's maximum of %d "
+            "(--set max_beam_size=N)",
+            name,
+            search.beam_size,
+            search.num_return,
+            max_beam_size,
+        )
+    return {
+        "beam_size": min(search.beam_size, max_beam_size),
+        "num_return": min(search.num_return, max_beam_size),
+    }
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """Return the last part of each folder's path; folders that share it get longer, distinct names."""
+    parts = [folder.absolute().parts for folder in folders]
+    if not parts:
+        raise UsageError("no model folder is given: expected one or more")
+    if len(set(parts)) < len(parts):
+        raise UsageError("a model folder is given twice: give each folder once")
+    lengths = [1 for _ in parts]
+    while True:
+        names = ["/".join(one[-length:]) for one, length in zip(parts, lengths, strict=True)]
+        if len(set(names)) == len(names):
+            return names
+        lengths = [length + (names.count(name) > 1) for name, length in zip(names, lengths, strict=True)]
+
+
+def _model_properties(translator: BaseTranslator) -> dict[str, Any]:
+    """Return the properties of a model for `GET /models`, in addition to its name."""
+    text, found = translator.text, translator.describe()
+    sides = text.source, text.target
+    configs = [getattr(side.tokenizer, "config", None) for side in sides]
+    return {
+        "kind": found.kind,
+        "attention": found.attention,
+        "normalizer": found.normalizer,
+        "fertility": None if text.budget is None else text.budget.config.kind,
+        "sink": bool(text.sink_tokens),
+        "beam_size": translator.search.beam_size,
+        "num_parameters": found.num_parameters,
+        "tokenizers": [getattr(config, "kind", "") for config in configs],
+        "languages": [
+            side.text_format.language or getattr(config, "language", None)
+            for side, config in zip(sides, configs, strict=True)
+        ],
+        "vocabulary": [len(side.vocabulary) for side in sides],
+    }

@@ -1,0 +1,96 @@
+"""The metrics of a server for Prometheus, in a separate registry."""
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from regard.extensions.serve.batcher import QueueObserver
+
+__all__ = ["Metrics", "QueueMetrics"]
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.4, 0.75, 1.5, 3, 6, 12, 30)
+
+
+class Metrics:
+    """The metrics of a server."""
+
+    def __init__(self) -> None:
+        """Create all metrics with the value zero."""
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "regard_requests", "Number of answered requests.", ("path", "status"), registry=self.registry
+        )
+        self._seconds = Histogram(
+            "regard_request_seconds",
+            "Time in seconds from the first byte of a request to the end of its answer.",
+            ("path",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.waiting = Gauge(
+            "regard_waiting_sentences",
+            "Number of sentences in the queue.",
+            ("model",),
+            registry=self.registry,
+        )
+        self.waited = Histogram(
+            "regard_waited_seconds",
+            "Time in seconds that a sentence waited in the queue.",
+            ("model",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.batches = Histogram(
+            "regard_batch_sentences",
+            "Number of sentences in a batch.",
+            ("model",),
+            buckets=(1, 2, 4, 8, 16, 32, 64, 128),
+            registry=self.registry,
+        )
+        self.work = Histogram(
+            "regard_batch_seconds",
+            "Time in seconds to process a batch.",
+            ("model",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.freed = Counter(
+            "regard_freed_sentences",
+            "Number of sentences removed from the queue because of a disconnected client or the time limit.",
+            ("model",),
+            registry=self.registry,
+        )
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """Count an answered request and its time."""
+        self._requests.labels(path, str(status)).inc()
+        self._seconds.labels(path).observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all metrics in the text format of Prometheus."""
+        return generate_latest(self.registry)
+
+
+class QueueMetrics(QueueObserver):
+    """Records the events of the queue of a model."""
+
+    def __init__(self, metrics: Metrics, model: str) -> None:
+        """Create the metrics of one model."""
+        self._waiting, self._waited = metrics.waiting.labels(model), metrics.waited.labels(model)
+        self._batches, self._work = metrics.batches.labels(model), metrics.work.labels(model)
+        self._freed = metrics.freed.labels(model)
+
+    def waiting(self, count: int) -> None:
+        """Record the current number of waiting sentences."""
+        self._waiting.set(count)
+
+    def batch_finished(self, size: int, waited: Sequence[float], seconds: float) -> None:
+        """Record a finished batch."""
+        self._batches.observe(size)
+        self._work.observe(seconds)
+        for one in waited:
+            self._waited.observe(one)
+
+    def removed(self, count: int) -> None:
+        """Count removed sentences."""
+        self._freed.inc(count)

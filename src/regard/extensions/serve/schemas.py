@@ -1,0 +1,385 @@
+"""The schemas of requests and answers, from which the OpenAPI description is generated."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from regard.extensions.serve.config import ServeConfig
+from regard.generation.coverage import CoverageJudgment
+
+__all__ = [
+    "Health",
+    "ModelsAnswer",
+    "ScoreAnswer",
+    "ScoreRequest",
+    "SentenceAnswer",
+    "SentencePair",
+    "SplitAnswer",
+    "SplitRequest",
+    "SplitSentence",
+    "TranslateAnswer",
+    "TranslateRequest",
+    "TranslationData",
+    "WordFertility",
+    "add_limits",
+]
+
+_REQUEST_CONFIG = ConfigDict(extra="forbid", strict=True)
+_MAX_FERTILITY = 1e6
+
+
+def _to_integer(value: Any) -> Any:
+    """Convert a float with an integral value to an integer; JSON does not distinguish 68.0 from 68."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Integer = Annotated[int, BeforeValidator(_to_integer)]
+Number = Annotated[float, Field(ge=0, le=_MAX_FERTILITY, allow_inf_nan=False)]
+Index = Annotated[Integer, Field(ge=0, le=1_000_000)]
+
+
+class WordFertility(BaseModel):
+    """Bounds of the attention that a source word receives."""
+
+    model_config = _REQUEST_CONFIG
+    sentence: Index = Field(
+        0, description="Index of the sentence among all sentences of the request, counted from 0."
+    )
+    word: Index = Field(description="Index of the word in the sentence, counted from 0.")
+    lower: Number = Field(
+        0.0, description="Lower bound of the attention that each subword token of the word must receive."
+    )
+    upper: Number | None = Field(
+        None,
+        description="Upper bound of the attention of each subword token. Default: the model's fertility.",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "WordFertility":
+        if self.upper is not None and self.lower > self.upper:
+            raise ValueError(
+                f"lower = {self.lower:g} exceeds upper = {self.upper:g}: expected lower <= upper"
+            )
+        return self
+
+
+class TranslateRequest(BaseModel):
+    """A request to translate `text` or `texts`."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["text"], "properties": {"text": {"type": "string"}, "texts": {"type": "null"}}},
+                {"required": ["texts"], "properties": {"texts": {"type": "array"}, "text": {"type": "null"}}},
+            ],
+            "example": {"text": "Ein Hund läuft über die Wiese.", "num_return": 3},
+        },
+    )
+    model: str | None = Field(
+        None, description="Name of a model in `GET /models`. Default: the first model.", max_length=500
+    )
+    text: str | None = Field(None, description="A single text.")
+    texts: list[str] | None = Field(None, description="A list of texts, instead of `text`.")
+    split: bool = Field(
+        True,
+        description="Whether to split texts into sentences. If false, only line breaks separate sentences.",
+    )
+    language: str | None = Field(
+        None,
+        description="Language code of the text, such as `de`, for sentence splitting (abbreviations do not "
+        "end a sentence). Default: the source language of the model if known, otherwise English.",
+        pattern="^[a-z]{2,3}$",
+    )
+    num_return: Integer = Field(1, ge=1, description="Number of translations per sentence.")
+    beam_size: Integer | None = Field(
+        None,
+        ge=1,
+        description="Beam size; at least `num_return` is used. Default: that of the model.",
+    )
+    fertilities: list[WordFertility] = Field(
+        [],
+        description="User-specified fertilities: bounds of the attention of source words, for models with "
+        "fertilities.",
+        max_length=1000,
+    )
+    # All layers and heads would let a small request ask for an answer of gigabytes.
+    attention: Literal["none", "words", "tokens"] = Field(
+        "words",
+        description="Attention in the answer: none, between words, or also between tokens.",
+    )
+    tokenized: bool = Field(
+        False,
+        description="Whether the text is already tokenized and must not be changed. By default, punctuation "
+        "is separated from words if the training text of the model is tokenized.",
+    )
+    stream: bool = Field(
+        False, description="Whether to answer with JSON Lines: one line per sentence, as soon as available."
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> "TranslateRequest":
+        if self.text is None and self.texts is None:
+            raise ValueError("text is required: a text, or texts for several of them")
+        if self.text is not None and self.texts is not None:
+            raise ValueError("give either text or texts, not both")
+        return self
+
+
+class SentencePair(BaseModel):
+    """A sentence and its translation."""
+
+    model_config = _REQUEST_CONFIG
+    # The constraints are only documented here: the engine rejects an empty sentence with a clearer message.
+    source: str = Field(
+        description="The sentence; at least one word.",
+        json_schema_extra={"minLength": 1, "pattern": r"[^\t-\r ]"},
+    )
+    target: str = Field(description="The translation; it may be empty.")
+
+
+class ScoreRequest(BaseModel):
+    """A request to score given translations."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"example": {"pairs": [{"source": "Ein Hund läuft.", "target": "A dog runs."}]}},
+    )
+    model: str | None = Field(
+        None, description="Name of a model in `GET /models`. Default: the first model.", max_length=500
+    )
+    pairs: list[SentencePair] = Field(description="Sentences and their translations.")
+    tokenized: bool = Field(
+        False,
+        description="Whether the text is already tokenized and must not be changed. By default, punctuation "
+        "is separated from words if the training text of the model is tokenized.",
+    )
+
+
+class SplitRequest(BaseModel):
+    """A request to split a text into sentences."""
+
+    model_config = _REQUEST_CONFIG
+    text: str = Field(description="The text.")
+    language: str | None = Field(
+        None,
+        description="Language code of the text, such as `de` (abbreviations do not end a sentence). Default: "
+        "English.",
+        pattern="^[a-z]{2,3}$",
+    )
+
+
+class SplitSentence(BaseModel):
+    """A sentence of a text."""
+
+    text: str = Field(description="The sentence, with single spaces between words.")
+    start: int = Field(description="Index of its first character in the text (code points).")
+    end: int = Field(description="Index after its last character in the text (code points).")
+
+
+class SplitAnswer(BaseModel):
+    """The sentences of a text."""
+
+    sentences: list[SplitSentence]
+
+
+class _Versioned(BaseModel):
+    """The name and the version of the schema of an answer."""
+
+    schema_name: str = Field(alias="schema", description="Kind of the result.")
+    schema_version: int = Field(description="Version of the schema; it increases when a field changes.")
+
+
+class WordBounds(BaseModel):
+    """Bounds of the attention of a word: the sums of the bounds of its subword tokens."""
+
+    lower: float
+    upper: float | None = Field(description="Upper bound; `null` for no bound.")
+
+
+class AlignmentSettings(BaseModel):
+    """The attention from which the attention map and the word links are computed."""
+
+    map: str = Field(description="Origin of the map: `attention`, or a kind of attribution.")
+    layer: int = Field(description="Index of the layer, counted from 0; -1 is the last.")
+    heads: list[int] = Field(description="Indices of the heads; an empty list means all.")
+    shift: bool = Field(description="Whether the row of a token is that of the next time step.")
+
+
+class Repair(BaseModel):
+    """The check of a translation: the fields of `LineRepair.to_data`."""
+
+    changed: bool = Field(description="Whether the translation was replaced.")
+    strategy: str | None = Field(description="The strategy that found the new translation.")
+    text_before: str = Field(description="The translation before the repair.")
+    log_probability_before: float = Field(description="Its log-probability, in nats.")
+    log_probability_after: float = Field(description="The log-probability after the repair.")
+    before: CoverageJudgment = Field(description="Coverage errors before the repair.")
+    after: CoverageJudgment = Field(description="Coverage errors after the repair.")
+
+
+class Alternative(BaseModel):
+    """The fields of `Translation.to_data` in which the translations of an n-best list differ."""
+
+    text: str = Field(description="The translation.")
+    tokens: list[str] = Field(description="Tokens of the translation.")
+    target_words: list[str] = Field(description="Words of the translation, joined from the tokens.")
+    target_word_ids: list[int] = Field(description="Word index of each token, counted from 0.")
+    score: float | None = Field(
+        description="Score by which the search ranks translations; higher is better. `null` without a "
+        "translation."
+    )
+    log_probability: float | None = Field(
+        description="Log-probability of all tokens including the end symbol, in nats."
+    )
+    token_log_probs: list[float | None] = Field(
+        description="Log-probability of each token in nats; the last is that of the end symbol."
+    )
+    retokenized: bool = Field(description="Whether tokenizing the text gives other tokens.")
+    alignment: list[list[int]] = Field(
+        description="Word links as pairs of source word and target word, counted from 0."
+    )
+    word_attention_map: list[list[float]] | None = Field(
+        description="Attention map: one row per target word, one column per source word, and a last column "
+        "for the sink if the model has one. It is the posterior attention of the layer and heads from which "
+        "word links are computed, summed over the subword tokens of a source word and averaged over those of "
+        "a target word."
+    )
+    received_attention: list[float] | None = Field(
+        description="Total attention of each source word, and of the sink, over all time steps including the "
+        "end symbol's."
+    )
+    attention_map: list[list[float]] | None = Field(
+        description="The attention map of tokens instead of words."
+    )
+    attention: None = Field(description="Attention of all layers; only in Python and on the command line.")
+    posterior_attention: None = Field(description="Posterior attention of all layers; see `attention`.")
+    encoder_attention: None = Field(description="Self-attention of the encoder; see `attention`.")
+    decoder_attention: None = Field(description="Self-attention of the decoder; see `attention`.")
+
+
+class TranslationData(Alternative):
+    """A translation: the fields of `Translation.to_data`, which Python and the command line share."""
+
+    source: str
+    source_tokens: list[str] = Field(description="Source tokens, including the sink.")
+    source_words: list[str]
+    source_word_ids: list[int] = Field(
+        description="Word index of each source token, counted from 0; -1 for the sink."
+    )
+    unknown_words: list[int] = Field(
+        description="Indices of the source words with a token that is not in the vocabulary."
+    )
+    fertility_bounds: list[WordBounds] | None = Field(
+        description="Bounds of each source word; `null` for a model without fertilities."
+    )
+    sink: bool = Field(description="Whether the last column of the attention maps is the sink.")
+    alignment_config: AlignmentSettings
+    error: str | None = Field(description="Why the text was not translated; `null` if it was.")
+    missing_terms: list[str] = Field(description="Required terms that a translation does not contain.")
+    repair: Repair | None = Field(description="The check of the translation; `null` in this API.")
+    alternatives: list[Alternative] = Field(description="The other translations, best first.")
+
+
+class SentenceAnswer(TranslationData):
+    """The translation of a sentence of a request."""
+
+    sentence: int = Field(
+        description="Index of the sentence among all sentences of the request, counted from 0."
+    )
+    text_index: int = Field(description="Index of the text that contains the sentence, counted from 0.")
+    plain_texts: list[str] = Field(
+        description="`text` and the texts of the alternatives as plain text: with punctuation attached to "
+        "words if the training text of the model is tokenized."
+    )
+
+
+class TranslateAnswer(_Versioned):
+    """The translations of texts."""
+
+    model: str
+    sentences: list[SentenceAnswer]
+    texts: list[str] = Field(description="Best translation of each text, with the line breaks of the text.")
+
+
+class ScoreAnswer(_Versioned):
+    """Scores of translations."""
+
+    model: str
+    sentences: list[TranslationData]
+
+
+class ModelAnswer(BaseModel):
+    """A served model."""
+
+    name: str
+    kind: str
+    attention: str
+    normalizer: str | None = Field(description="Transformation of attention scores to weights.")
+    fertility: str | None = Field(
+        description="Kind of the fertility predictor; `null` for a model without fertilities."
+    )
+    sink: bool
+    beam_size: int = Field(description="Default beam size.")
+    num_parameters: int | None = Field(
+        description="Number of parameters, or of entries of the model's table; `null` if unknown."
+    )
+    tokenizers: list[str] = Field(description="Kinds of the source and the target tokenizer.")
+    languages: list[str | None] = Field(
+        description="Source and target language; `null` if the tokenizer does not specify one."
+    )
+    vocabulary: list[int] = Field(description="Sizes of the source and the target vocabulary.")
+    examples: list[str] = Field(description="Source sentences that the model can translate, for its page.")
+
+
+class ServedChecks(BaseModel):
+    """The detectors of errors in translations."""
+
+    detectors: list[str] = Field(description="Names for `POST /check`; the first is the default.")
+    threshold: float = Field(description="Probability from which the page marks a word.")
+    notes: dict[str, str] = Field(description="Notes on pairs that are no ordinary translations, in words.")
+
+
+class ModelsAnswer(BaseModel):
+    """The served models and detectors, and the limits of the server."""
+
+    models: list[ModelAnswer]
+    checks: ServedChecks | None = Field(description="`null` if the server cannot check translations.")
+    limits: dict[str, float] = Field(description="Limits of the server, by the names in `ServeConfig`.")
+
+
+class Health(BaseModel):
+    """The status of the server."""
+
+    status: str
+    version: str
+    models: list[str]
+    waiting: int = Field(description="Number of sentences in the queues.")
+
+
+def add_limits(description: dict[str, Any], config: ServeConfig) -> None:
+    """Add the limits of a server to its OpenAPI description, which is modified.
+
+    Args:
+        description: The OpenAPI description.
+        config: The limits.
+    """
+    schemas = description["components"]["schemas"]
+    asked = schemas["TranslateRequest"]["properties"]
+    _any(asked["text"])["maxLength"] = config.max_characters
+    _any(asked["texts"])["maxItems"] = config.max_sentences
+    _any(asked["texts"])["items"]["maxLength"] = config.max_characters
+    asked["num_return"]["maximum"] = config.max_beam_size
+    _any(asked["beam_size"])["maximum"] = config.max_beam_size
+    for request in ("ScoreRequest", "CheckRequest"):
+        schemas[request]["properties"]["pairs"]["maxItems"] = config.max_sentences
+    schemas["SplitRequest"]["properties"]["text"]["maxLength"] = config.max_characters
+    for side in ("source", "target"):
+        schemas["SentencePair"]["properties"][side]["maxLength"] = config.max_characters
+
+
+def _any(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the member of a union that is not null."""
+    return next((one for one in schema.get("anyOf", ()) if one.get("type") != "null"), schema)

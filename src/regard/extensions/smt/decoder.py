@@ -1,0 +1,361 @@
+"""The phrase-based decoder: from source word ids to the best translations, with features and word links.
+
+Recombined hypotheses form a lattice, which is traversed from its end. The best score of each hypothesis is
+known exactly, so that A* search with this exact heuristic returns paths in the order of their scores.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from regard.alignment.base import run_parallel
+from regard.extensions.smt.extraction import MAX_PHRASE_LENGTH
+from regard.extensions.smt.features import (
+    BACKWARD,
+    COPIES,
+    DISTORTION,
+    FORWARD,
+    LANGUAGE,
+    LN10,
+    NUM_FEATURES,
+    PHRASES,
+    TABLE,
+    WORDS,
+    PhraseTableArrays,
+    ScoringArrays,
+    orientation_score,
+)
+from regard.extensions.smt.language_model import END, NgramLanguageModel, score_word
+from regard.extensions.smt.phrase_table import PhraseTable
+from regard.extensions.smt.search_kernels import NEXT_RECOMBINED, OPTION, PREVIOUS, Hypotheses, stack_search
+from regard.extensions.smt.storage import read_only
+from regard.extensions.smt.translation_options import TranslationOptions, collect_options, future_costs
+from regard.kernels.compilation import njit
+from regard.kernels.sorting import stable_argsort
+
+__all__ = ["COPIED", "PhraseDecoder", "PhrasePair", "PhraseTranslation", "SearchLimits"]
+
+COPIED = -1
+"""The target word id that stands for a copied source word."""
+MAX_PATHS_PER_TRANSLATION = 100
+"""The maximum number of paths per requested translation, because different paths can have the same words."""
+
+
+@dataclass(frozen=True)
+class SearchLimits:
+    """The limits of the search.
+
+    Attributes:
+        stack_size: The maximum number of hypotheses that are extended per stack.
+        threshold: The minimum probability of a hypothesis relative to the best one of its stack, in [0, 1].
+            0 disables threshold pruning.
+        distortion_limit: The maximum distance of a reordering jump in source words.
+        max_options: The maximum number of translations that are tried per source phrase.
+    """
+
+    stack_size: int = 100
+    threshold: float = 1e-5
+    distortion_limit: int = 6
+    max_options: int = 20
+
+
+@dataclass(frozen=True)
+class PhrasePair:
+    """One phrase pair of a translation.
+
+    Attributes:
+        start: The position of the first source word.
+        end: The position after the last source word.
+        words: The target word ids; a single `COPIED` if the phrase table has no translation.
+        links: Word links as pairs of a source position in the sentence and a target position in the phrase.
+    """
+
+    start: int
+    end: int
+    words: tuple[int, ...]
+    links: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class PhraseTranslation:
+    """One translation.
+
+    Attributes:
+        phrases: The phrase pairs in target order.
+        score: The weighted sum of the features.
+        features: float64 [NUM_FEATURES], the features.
+    """
+
+    phrases: tuple[PhrasePair, ...]
+    score: float
+    features: np.ndarray
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The target words."""
+        return tuple(word for phrase in self.phrases for word in phrase.words)
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseDecoder:
+    """A phrase-based decoder.
+
+    Attributes:
+        table: The phrase table.
+        language_model: The language model.
+        language_ids: int64 [target words], the id of each target word in the language model.
+        weights: float64 [NUM_FEATURES], the feature weights.
+        lexicalized: Whether orientations are scored.
+        limits: The limits of the search.
+    """
+
+    table: PhraseTable
+    language_model: NgramLanguageModel
+    language_ids: np.ndarray
+    weights: np.ndarray
+    lexicalized: bool
+    limits: SearchLimits
+
+    @cached_property
+    def scoring(self) -> ScoringArrays:
+        """The tables and weights for compiled functions."""
+        table, model = self.table, self.language_model
+        parts = (getattr(table, name) for name in PhraseTableArrays._fields[2:])
+        arrays = (table.trie.first_children, table.trie.words, *parts)
+        phrases, ids, weights = map(read_only, arrays), read_only(self.language_ids), read_only(self.weights)
+        return ScoringArrays(
+            PhraseTableArrays(*phrases), model.arrays, model.start_state, ids, weights, self.lexicalized
+        )
+
+    def translate(
+        self, sources: Sequence[Sequence[int]], num_return: int = 1, num_threads: int = 1
+    ) -> list[list[PhraseTranslation]]:
+        """Return the best translations of each sentence, best first; an empty sentence has none.
+
+        Args:
+            sources: The word ids of each sentence. Unknown words have negative ids, equal for equal words.
+            num_return: The maximum number of translations; all have different words.
+            num_threads: The number of sentences that are translated in parallel; it does not affect the
+                result.
+        """
+        calls = [(np.array(source, dtype=np.int64), num_return) for source in sources]
+        return run_parallel(self._translate_one, calls, num_threads)
+
+    def _translate_one(self, source: np.ndarray, num_return: int) -> list[PhraseTranslation]:
+        if not len(source):
+            return []
+        limits, scoring = self.limits, self.scoring
+        options = collect_options(source, scoring, self.table.trie.order, limits.max_options)
+        max_score_difference = -np.log(limits.threshold) if limits.threshold else np.inf
+        hypotheses = stack_search(
+            options,
+            future_costs(options),
+            scoring,
+            limits.distortion_limit,
+            limits.stack_size,
+            float(max_score_difference),
+        )
+        paths, lengths, scores = _best_paths(hypotheses, options, source, num_return)
+        translations = []
+        for path, length, score in zip(paths, lengths.tolist(), scores.tolist(), strict=True):
+            chosen = path[:length]
+            features = _path_features(chosen, options, scoring)
+            bounds, entries = options.bounds[chosen].tolist(), options.entries[chosen].tolist()
+            spans = zip(bounds, entries, strict=True)
+            applied = (self._phrase_pair(start, end, entry) for (start, end), entry in spans)
+            translations.append(PhraseTranslation(tuple(applied), score, features))
+        return translations
+
+    def _phrase_pair(self, start: int, end: int, entry: int) -> PhrasePair:
+        if entry < 0:
+            return PhrasePair(start, end, (COPIED,), ((start, 0),))
+        words, mask = tuple(self.table.target(entry).tolist()), int(self.table.links[entry])
+        # See `PhraseOccurrences.links` for the bit mask.
+        positions = ((i, j) for i in range(end - start) for j in range(len(words)))
+        links = ((start + i, j) for i, j in positions if mask >> (MAX_PHRASE_LENGTH * i + j) & 1)
+        return PhrasePair(start, end, words, tuple(links))
+
+
+@njit(nogil=True, cache=True)
+def _best_paths(
+    hypotheses: Hypotheses, options: TranslationOptions, source: np.ndarray, num_return: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the best translations with distinct words, best first.
+
+    The lists of recombined hypotheses in `hypotheses` are sorted in place.
+
+    Args:
+        hypotheses: The hypotheses of the search.
+        options: The translation options of the sentence.
+        source: int64 [S], the source word ids, which distinguish copied words.
+        num_return: The maximum number of translations.
+
+    Returns:
+        int32 [found, S], the options of each path in target order; int32 [found], the number of options of
+        each path; float64 [found], the scores.
+    """
+    n = options.spans.shape[0]
+    paths, lengths = np.empty((num_return, n), np.int32), np.zeros(num_return, np.int32)
+    scores, codes = np.zeros(num_return), np.zeros(num_return, np.uint64)
+    # An item of the heap is a hypothesis at its position on a path; its parent is the next item of the path.
+    keys, places, parents = np.empty(1024), np.empty(1024, np.int64), np.empty(1024, np.int64)
+    heap, size, used, found = np.empty(1024, np.int64), 0, 0, 0
+    ranked = np.zeros(len(hypotheses.scores), np.bool_)
+    tries = MAX_PATHS_PER_TRANSLATION * num_return
+    item = -1
+    while found < num_return and tries:
+        for step in range(2):
+            row, key, parent = _successor(hypotheses, ranked, keys, places, parents, item, step)
+            if row <= 0:
+                continue
+            if used == len(keys):
+                keys, places, parents, heap = _double(keys), _double(places), _double(parents), _double(heap)
+            keys[used], places[used], parents[used] = key, row, parent
+            size = _push(heap, size, keys, used)
+            used += 1
+        if size == 0:
+            break
+        item = heap[0]
+        size = _pop(heap, size, keys)
+        # A path is complete at the empty hypothesis (row 0). From there, the parents lead to the last phrase,
+        # so that the options are in target order.
+        if hypotheses.fields[places[item], PREVIOUS] == 0:
+            tries -= 1
+            length, place = 0, item
+            while place >= 0:
+                paths[found, length] = hypotheses.fields[places[place], OPTION]
+                length, place = length + 1, parents[place]
+            code = _hash_words(options, source, paths[found, :length])
+            # Equal hashes of different translations are possible in theory; one of them would be omitted.
+            if not np.any(codes[:found] == code):
+                lengths[found], scores[found], codes[found] = length, keys[item], code
+                found += 1
+    return paths[:found], lengths[:found], scores[:found]
+
+
+@njit(nogil=True, cache=True)
+def _successor(hypotheses, ranked, keys, places, parents, item, step):
+    """Return the hypothesis, the key and the parent of a successor of an item; the hypothesis is -1 if none.
+
+    Successor 0 of an item is its best predecessor, successor 1 is the next best hypothesis at its position.
+    Item -1 stands for the end of all paths.
+    """
+    if step == 0:
+        row = hypotheses.final if item < 0 else hypotheses.fields[places[item], PREVIOUS]
+        if row <= 0:
+            return -1, 0.0, -1
+        # Most lists of recombined hypotheses are never reached, so that they are sorted only on demand.
+        if not ranked[row]:
+            _rank(hypotheses, row)
+            ranked[row] = True
+        return row, hypotheses.scores[row] if item < 0 else keys[item], item
+    row = -1 if item < 0 else hypotheses.fields[places[item], NEXT_RECOMBINED]
+    if row < 0:
+        return -1, 0.0, -1
+    # Scores are sums, so that the rest of the path changes by the difference of the two hypotheses.
+    return row, keys[item] - hypotheses.scores[places[item]] + hypotheses.scores[row], parents[item]
+
+
+@njit(nogil=True, cache=True)
+def _path_features(path: np.ndarray, options: TranslationOptions, scoring: ScoringArrays) -> np.ndarray:
+    """Return the features of one path, given by its options: float64 [NUM_FEATURES]."""
+    phrases, model, lexicalized = scoring.phrases, scoring.language_model, scoring.lexicalized
+    features = np.zeros(NUM_FEATURES)
+    state, first, last, previous = scoring.start_state, 0, 0, -2
+    n = options.spans.shape[0]
+    for option in path:
+        entry = options.entries[option]
+        begin, end = options.offsets[option], options.offsets[option + 1]
+        for k in range(begin, end):
+            log_prob, state = score_word(model, state, options.words[k])
+            features[LANGUAGE] += log_prob * LN10  # the model has logarithms to the base 10
+        features[WORDS] -= end - begin
+        features[PHRASES] -= 1
+        i, j = options.bounds[option, 0], options.bounds[option, 1]
+        features[DISTORTION] -= abs(i - last)
+        if entry < 0:
+            features[COPIES] += 1
+        else:
+            for kind in range(4):
+                features[TABLE + kind] += phrases.scores[entry, kind]
+        if lexicalized:
+            kind = 0 if i == last else 1 if j == first else 2
+            features[BACKWARD + kind] += orientation_score(phrases, entry, kind)
+            # The forward orientation of a phrase is known when the next one is chosen; -2 is no phrase.
+            if previous > -2:
+                features[FORWARD + kind] += orientation_score(phrases, previous, 3 + kind)
+        first, last, previous = i, j, entry
+    log_prob, state = score_word(model, state, END)
+    features[LANGUAGE] += log_prob * LN10
+    if lexicalized:
+        # As in extraction, the end of the sentence counts as a word that follows the last source word.
+        kind = 0 if last == n else 2
+        features[FORWARD + kind] += orientation_score(phrases, previous, 3 + kind)
+    return features
+
+
+@njit(nogil=True, cache=True)
+def _rank(rows, first):
+    """Sort recombined hypotheses by score; the first of them is already the best."""
+    count, row = 0, rows.fields[first, NEXT_RECOMBINED]
+    while row >= 0:
+        count, row = count + 1, rows.fields[row, NEXT_RECOMBINED]
+    others, keys = np.empty(count, np.int64), np.empty(count)
+    row = rows.fields[first, NEXT_RECOMBINED]
+    for place in range(count):
+        others[place], keys[place] = row, -rows.scores[row]
+        row = rows.fields[row, NEXT_RECOMBINED]
+    last = first
+    for place in stable_argsort(keys):
+        rows.fields[last, NEXT_RECOMBINED] = others[place]
+        last = others[place]
+    rows.fields[last, NEXT_RECOMBINED] = -1
+
+
+@njit(nogil=True, cache=True)
+def _hash_words(options, source, path):
+    """Return a hash of the words of a path; the ids of copied words differ from those of target words."""
+    code = np.uint64(1469598103934665603)
+    for option in path:
+        copied = options.entries[option] < 0
+        for k in range(options.offsets[option], options.offsets[option + 1]):
+            # Both kinds of ids are shifted to different ranges of positive numbers.
+            word = -(1 << 31) + source[options.bounds[option, 0]] if copied else np.int64(options.words[k])
+            code = (code ^ np.uint64(word + (1 << 32))) * np.uint64(0x9E3779B97F4A7C15)
+            code ^= code >> np.uint64(31)
+    return code
+
+
+@njit(nogil=True, cache=True)
+def _double(array):
+    return np.concatenate((array, np.empty_like(array)))
+
+
+@njit(nogil=True, cache=True)
+def _push(heap, size, keys, item):
+    place = size
+    while place and keys[heap[(place - 1) >> 1]] < keys[item]:
+        heap[place] = heap[(place - 1) >> 1]
+        place = (place - 1) >> 1
+    heap[place] = item
+    return size + 1
+
+
+@njit(nogil=True, cache=True)
+def _pop(heap, size, keys):
+    size -= 1
+    item, place = heap[size], 0
+    while True:
+        below = 2 * place + 1
+        if below >= size:
+            break
+        if below + 1 < size and keys[heap[below + 1]] > keys[heap[below]]:
+            below += 1
+        if keys[heap[below]] <= keys[item]:
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = item
+    return size

@@ -1,0 +1,342 @@
+"""A trained phrase-based system: its options, its directory, and translation of text lines with it.
+
+The directory `phrase/` of a model directory contains `about.json` (weights by name, BLEU of the validation
+text, checksums) and the memory-mapped arrays of phrase table and language model. It is created atomically.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from regard.alignment.bayes_sampler import BayesConfig
+from regard.alignment.word_aligner import AlignerConfig
+from regard.config import configclass, option
+from regard.cpu_threads import num_available_cpus
+from regard.data.text import TextProcessor
+from regard.errors import CheckpointError, DataError
+from regard.extensions.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation, SearchLimits
+from regard.extensions.smt.extraction import MAX_PHRASE_LENGTH
+from regard.extensions.smt.features import feature_names
+from regard.extensions.smt.language_model import NgramLanguageModel
+from regard.extensions.smt.phrase_table import PhraseTable
+from regard.extensions.smt.search_kernels import MAX_DISTORTION_LIMIT
+from regard.extensions.smt.storage import DESCRIPTION_FILE, described_directory
+from regard.generation.base import BaseTranslator, Capability, Description
+from regard.generation.config import GenerationBatchConfig, GenerationConfig
+from regard.generation.hypothesis import Hypothesis
+from regard.generation.lines import InputLine, LineResult, TextHypothesis
+from regard.text.reading import (
+    Checksums,
+    InvalidJsonError,
+    checked_directory,
+    checked_file,
+    read_json,
+    verify_checksums,
+)
+from regard.text.vocabulary import UNK
+
+__all__ = [
+    "PHRASE_DIR",
+    "PhraseConfig",
+    "PhraseDescription",
+    "PhraseModel",
+    "PhraseTranslator",
+    "TuningConfig",
+    "build_decoder",
+    "load_phrases",
+    "read_description",
+    "save_phrases",
+]
+
+PHRASE_DIR = "phrase"
+FORMAT_VERSION = 2
+
+
+@configclass
+class TuningConfig:
+    """Minimum error rate training, Och (2003), on the validation text."""
+
+    num_rounds: int = option(
+        default=8, help="Maximum number of tuning rounds. 0 disables tuning.", ge=0, le=10_000
+    )
+    nbest_size: int = option(
+        default=100, help="Size of the n-best list of each sentence in a round.", ge=1, le=100_000
+    )
+    num_restarts: int = option(
+        default=4, help="Number of additional random starting points in each round.", ge=0, le=10_000
+    )
+
+
+@configclass
+class PhraseConfig:
+    """Phrase-based translation, Koehn et al. (2003)."""
+
+    kind: Literal["phrase"] = option(default="phrase", help="A phrase-based model, Koehn et al. (2003).")
+    aligner: AlignerConfig = option(default=BayesConfig, help="Word aligner, trained in both directions.")
+    lowercase: bool = option(default=True, help="Whether the aligner lowercases the text.")
+    max_phrase_length: int = option(
+        default=MAX_PHRASE_LENGTH,
+        help="Maximum length of a phrase in words, 1 to 7.",
+        ge=1,
+        le=MAX_PHRASE_LENGTH,
+    )
+    smoothing: Literal["kneser-ney", "none"] = option(
+        default="kneser-ney",
+        help='Smoothing of phrase probabilities; "none" uses relative frequencies.',
+    )
+    reordering: Literal["lexicalized", "distance"] = option(
+        default="lexicalized",
+        help="Reordering model: distance and orientation of each phrase, or distance only.",
+    )
+    lm_order: int = option(default=5, help="Order of the target language model, 1 to 9.", ge=1, le=9)
+    monolingual: tuple[str, ...] = option(
+        default=(), help="Additional text files for the language model, plain or compressed. Default: none."
+    )
+    stack_size: int = option(
+        default=100, help="Maximum number of hypotheses that are extended per stack.", ge=1, le=100_000
+    )
+    max_options: int = option(
+        default=20, help="Maximum number of translations that are tried per source phrase.", ge=1, le=10_000
+    )
+    distortion_limit: int = option(
+        default=6,
+        help="Maximum distance of a reordering jump in source words. 0 translates without reordering.",
+        ge=0,
+        le=MAX_DISTORTION_LIMIT,
+    )
+    tuning: TuningConfig = option(
+        default=TuningConfig,
+        help="Tuning of the feature weights by minimum error rate training, Och (2003), for BLEU on "
+        "data.valid.",
+    )
+
+
+@configclass
+class PhraseDescription:
+    """The content of `about.json`.
+
+    The fingerprint is None, and there are no checksums, if a system was not written by a run.
+    """
+
+    format: int = option(help="Version of the file format.", ge=0, le=1_000_000)
+    # Rounding may put the BLEU of equal texts slightly above 100.
+    bleu: float = option(help="BLEU of the validation text.", ge=0, le=101)
+    fingerprint: str | None = option(default=None, help="Fingerprint of the training text.")
+    file_checksums: Checksums = option(default=dict, help="Checksums of the config and the vocabularies.")
+    weights: dict[str, Annotated[float, Field(ge=-1e30, le=1e30)]] = option(help="Feature weights.")
+    sha256: Checksums = option(help="Checksums of the other files in the directory.")
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseModel:
+    """A trained phrase-based system.
+
+    Attributes:
+        decoder: The decoder with tables and feature weights.
+        text: The tokenizers and vocabularies.
+        bleu: The BLEU of the validation text after tuning, from 0 to 100, on tokens.
+    """
+
+    decoder: PhraseDecoder
+    text: TextProcessor
+    bleu: float
+
+    def source_ids(self, tokens: list[str]) -> list[int]:
+        """Return the ids of source tokens; each distinct unknown token has a negative id: -1, -2..."""
+        ids = self.text.source.vocabulary.to_ids(tokens)
+        unknown_ids: dict[str, int] = {}
+        return [
+            unknown_ids.setdefault(token, -1 - len(unknown_ids)) if number == UNK else number
+            for token, number in zip(tokens, ids, strict=True)
+        ]
+
+
+def build_decoder(
+    table: PhraseTable,
+    language_model: NgramLanguageModel,
+    text: TextProcessor,
+    weights: np.ndarray,
+    config: PhraseConfig,
+) -> PhraseDecoder:
+    """Return the decoder that a config describes.
+
+    Args:
+        table: The phrase table, with the ids of the vocabularies.
+        language_model: The language model.
+        text: The tokenizers and vocabularies.
+        weights: The feature weights.
+        config: The options of the system, which give the limits of the search.
+    """
+    # The language model has a vocabulary of its own, as it may be estimated on more text.
+    ids = np.array(language_model.ids(text.target.vocabulary.tokens), dtype=np.int64)
+    limits = SearchLimits(
+        config.stack_size, distortion_limit=config.distortion_limit, max_options=config.max_options
+    )
+    return PhraseDecoder(table, language_model, ids, weights, config.reordering == "lexicalized", limits)
+
+
+def save_phrases(
+    output_dir: Path,
+    decoder: PhraseDecoder,
+    bleu: float,
+    fingerprint: str,
+    file_checksums: Mapping[str, str] | None = None,
+) -> None:
+    """Write the tables and weights of a system to a model directory.
+
+    Args:
+        output_dir: The model directory.
+        decoder: The decoder with tables and weights.
+        bleu: The BLEU of the validation text.
+        fingerprint: The fingerprint of the training text.
+        file_checksums: The checksums of the config and the vocabularies; see `regard.training.resume`.
+
+    Raises:
+        CheckpointError: if a file cannot be written.
+    """
+    description = {
+        "format": FORMAT_VERSION,
+        "bleu": bleu,
+        "fingerprint": fingerprint,
+        "file_checksums": dict(file_checksums or {}),
+        "weights": dict(zip(feature_names(), decoder.weights.tolist(), strict=True)),
+    }
+    with described_directory(output_dir / PHRASE_DIR, description) as temp_dir:
+        decoder.table.save(temp_dir)
+        decoder.language_model.save(temp_dir)
+
+
+def load_phrases(model_dir: Path, config: PhraseConfig, text: TextProcessor | None = None) -> PhraseModel:
+    """Load a system that `save_phrases` wrote.
+
+    Args:
+        model_dir: The model directory.
+        config: The table `model` of its config, which gives the limits of the search.
+        text: The tokenizers and vocabularies. Default: those of the model directory.
+
+    Raises:
+        CheckpointError: if a file is missing, truncated or altered; the message names it.
+    """
+    directory = model_dir / PHRASE_DIR  # `read_description` checks it
+    try:
+        text = text or TextProcessor.load(model_dir)
+        description = read_description(model_dir)
+        verify_checksums(
+            directory, description.sha256, (path.name for path in directory.glob("*.npy")), DESCRIPTION_FILE
+        )
+        table, language_model = PhraseTable.load(directory), NgramLanguageModel.load(directory)
+        try:
+            table.check(len(text.source.vocabulary), len(text.target.vocabulary))
+        except DataError as error:
+            raise DataError(
+                f"{directory}: the phrase table does not fit the vocabularies: phrases.{error}"
+            ) from None
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    weights = np.array([description.weights[name] for name in feature_names()])
+    decoder = build_decoder(table, language_model, text, weights, config)
+    return PhraseModel(decoder, text, description.bleu)
+
+
+def read_description(model_dir: Path) -> PhraseDescription:
+    """Read the description of a system.
+
+    Raises:
+        CheckpointError: if the directory contains no phrase-based system.
+    """
+    path = model_dir / PHRASE_DIR / DESCRIPTION_FILE
+    try:
+        directory = checked_directory(model_dir, PHRASE_DIR)
+        description = read_json(checked_file(directory, DESCRIPTION_FILE), PhraseDescription)
+    except InvalidJsonError as error:
+        raise CheckpointError(f"{path}: not the description of a phrase-based system: {error}") from None
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    missing = [name for name in feature_names() if name not in description.weights]
+    if missing or description.format != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{path}: not the description of a phrase-based system of this version of regard"
+        )
+    return description
+
+
+@dataclass(frozen=True)
+class PhraseTranslator(BaseTranslator):
+    """A phrase-based system with search settings.
+
+    The attention of a translation is derived from the word links within its phrase pairs. A target word
+    distributes a total weight of 1 evenly over the source words that it is linked to. Target words without
+    links and the end symbol have no attention. Scores are weighted sums of features and not normalized, so
+    they rank only translations of the same sentence.
+
+    Attributes:
+        model: The system.
+        text: Text processing of both sides.
+        search: Search settings. `beam_size` is the number of hypotheses per stack that are extended, and
+            `num_return` the number of translations returned. Apart from these, only the batch limits have an
+            effect.
+        num_threads: Number of CPU threads. 0 means one per processor. The translations do not depend on it.
+        name: Name of the system in messages.
+    """
+
+    model: PhraseModel
+    text: TextProcessor
+    search: GenerationConfig
+    num_threads: int = 0
+    name: str = "the phrase-based system"
+    search_options = frozenset(
+        {"beam_size", "num_return", *(one.name for one in fields(GenerationBatchConfig))}
+    )
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Attention, which is derived from word links. Scores are not probabilities."""
+        return frozenset({"attention"})
+
+    def describe(self) -> Description:
+        """Return the properties of the system. Its parameters are the phrase pairs."""
+        return Description("phrase", num_parameters=len(self.model.decoder.table), attention="phrase")
+
+    @cached_property
+    def _decoder(self) -> PhraseDecoder:
+        # A copy shares all tables with the model, so that it costs no memory.
+        decoder = self.model.decoder
+        return replace(decoder, limits=replace(decoder.limits, stack_size=self.search.beam_size))
+
+    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
+        """Translate the lines of one block."""
+        results = [self.tokenize(line) for line in lines]
+        sources = [self.model.source_ids(list(result.source_tokens)) for result in results]
+        found = self._decoder.translate(
+            sources, self.search.num_return, self.num_threads or num_available_cpus()
+        )
+        return [
+            replace(result, translations=tuple(self._detokenize(result, one) for one in several))
+            for result, several in zip(results, found, strict=True)
+        ]
+
+    def _detokenize(self, result: LineResult, found: PhraseTranslation) -> TextHypothesis:
+        """Convert a translation to text, with the word links of its phrases as attention."""
+        target, words = self.text.target, found.words
+        weights = np.zeros((len(words) + 1, 1, len(result.source_tokens)), dtype=np.float32)
+        written: list[str] = []
+        # Within a phrase, target positions count from the number of words before it.
+        for phrase in found.phrases:
+            for i, j in phrase.links:
+                weights[len(written) + j, 0, i] = 1
+            known = target.vocabulary.to_tokens([word for word in phrase.words if word != COPIED])
+            written += known or [result.source_tokens[phrase.start]]
+        sums = weights.sum(axis=2, keepdims=True)
+        hypothesis = Hypothesis(
+            tokens=tuple(UNK if word == COPIED else word for word in words),
+            score=found.score,
+            log_probability=found.score,
+            token_log_probs=(),
+            attention=(weights / np.maximum(sums, 1),),
+        )
+        return self.to_translation(result, target.tokenizer.decode(written), written, hypothesis)

@@ -1,0 +1,327 @@
+"""The phrase table: source phrases with their translations and scores, Koehn et al. (2003), Section 2.
+
+    scores      log p(t | s), log lex(t | s), log p(s | t), log lex(s | t), in nats
+    reordering  log p(orientation | s, t): monotone, swap, discontinuous, first backward, then forward
+
+Phrase probabilities are relative frequencies, by default with modified Kneser-Ney smoothing, Foster et al.
+(2006), because most phrase pairs occur once and their relative frequency of 1 is a poor estimate.
+Orientations are smoothed with the distribution of the whole text, Koehn et al. (2005).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from regard.alignment.corpus import Corpus, Text
+from regard.alignment.symmetrize import LinkTable
+from regard.errors import DataError
+from regard.extensions.smt.extraction import (
+    PhraseList,
+    PhraseOccurrences,
+    estimate_lexical_table,
+    extract_phrases,
+    lexical_weights,
+)
+from regard.extensions.smt.kneser_ney import compute_discounts
+from regard.extensions.smt.storage import read_arrays, write_arrays
+from regard.extensions.smt.trie import TRIE_ARRAYS, Trie, build_phrase_trie, concatenate_ranges, grow_level
+from regard.text.array_files import check_array, check_offsets, check_range
+
+__all__ = ["SCORES", "PhraseTable", "UnsortedPairs", "build_phrase_table", "estimate_phrase_table"]
+
+Smoothing = Literal["kneser-ney", "none"]
+
+SCORES = ("p(t|s)", "lex(t|s)", "p(s|t)", "lex(s|t)")
+MAX_TRANSLATIONS = 50
+"""The maximum number of translations of a source phrase; those with the highest p(t | s) are kept."""
+ORIENTATION_PSEUDO_COUNT = 0.5
+"""The pseudo-count of the text's orientation distribution."""
+
+
+@dataclass(frozen=True, eq=False)
+class UnsortedPairs:
+    """Unsorted phrase pairs.
+
+    Attributes:
+        sources: The source phrases.
+        targets: The target phrases.
+        pairs: int64, the indices of the source phrase and of the target phrase of each pair.
+        scores: float32 [pairs, 4], in the order of `SCORES`.
+        links: int64 [pairs], the link mask of each pair; see `PhraseOccurrences`.
+        reordering: float32 [pairs, 6], the orientation scores.
+    """
+
+    sources: PhraseList
+    targets: PhraseList
+    pairs: tuple[np.ndarray, np.ndarray]
+    scores: np.ndarray
+    links: np.ndarray
+    reordering: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseTable:
+    """Phrase pairs by source phrase.
+
+    Attributes:
+        trie: The source phrases and their prefixes.
+        entries: int64 [nodes + 1], the index of the first pair of each node; pairs are sorted by decreasing
+            p(t | s).
+        targets: int32 [pairs], the index of the target phrase of each pair.
+        scores: float32 [pairs, 4], in the order of `SCORES`.
+        links: int64 [pairs], the link mask; see `PhraseOccurrences`.
+        reordering: float32 [pairs, 6], the orientation scores.
+        forward_classes: int32 [pairs], equal for pairs with equal forward orientation scores.
+        target_words: int32 [words], the word ids of the target phrases, concatenated.
+        target_offsets: int64 [target phrases + 1], the index of the first word of each target phrase.
+    """
+
+    trie: Trie
+    entries: np.ndarray
+    targets: np.ndarray
+    scores: np.ndarray
+    links: np.ndarray
+    reordering: np.ndarray
+    forward_classes: np.ndarray
+    target_words: np.ndarray
+    target_offsets: np.ndarray
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.targets)
+
+    def target(self, entry: int) -> np.ndarray:
+        """Return the target word ids of a pair."""
+        start, end = self.target_offsets[self.targets[entry] : self.targets[entry] + 2]
+        return self.target_words[start:end]
+
+    def save(self, directory: Path) -> None:
+        """Write the table to an existing directory.
+
+        Raises:
+            DataError: if a file cannot be written.
+        """
+        arrays = {name: getattr(self, name) for name in _NAMES}
+        write_arrays(directory, "phrases", arrays | self.trie.to_arrays())
+
+    @classmethod
+    def load(cls, directory: Path) -> "PhraseTable":
+        """Load a table that `save` wrote; the arrays are memory-mapped.
+
+        Raises:
+            DataError: if a file is missing or damaged; the message names it.
+        """
+        arrays = read_arrays(directory, "phrases", (*_NAMES, *TRIE_ARRAYS))
+        return cls(Trie.from_arrays("phrases", arrays), **{name: arrays[name] for name in _NAMES})
+
+    def check(self, source_words: int, target_words: int) -> None:
+        """Check the arrays of a loaded table, because compiled functions use them as indices without checks.
+
+        Args:
+            source_words: The size of the source vocabulary.
+            target_words: The size of the target vocabulary.
+
+        Raises:
+            DataError: if an array is inconsistent; the message names it.
+        """
+        self.trie.check(source_words)
+        pairs, phrases = len(self.targets), len(self.target_offsets) - 1
+        check_offsets("entries", self.entries, len(self.trie), pairs)
+        check_array("targets", self.targets, "int32", None)
+        check_range("targets", self.targets, 0, phrases - 1)
+        check_array("scores", self.scores, "float32", pairs, len(SCORES))
+        check_array("reordering", self.reordering, "float32", pairs, 6)
+        for name, values in (("scores", self.scores), ("reordering", self.reordering)):
+            check_range(name, values, *_LOG_PROB_RANGE)
+        check_array("links", self.links, "int64", pairs)
+        check_array("forward_classes", self.forward_classes, "int32", pairs)
+        check_range("forward_classes", self.forward_classes, 0, max(0, pairs - 1))
+        check_array("target_words", self.target_words, "int32", None)
+        check_range("target_words", self.target_words, 0, target_words - 1)
+        check_offsets("target_offsets", self.target_offsets, phrases, len(self.target_words))
+
+
+_LOG_PROB_RANGE = -1e30, 1e30
+"""The range of valid log-probabilities: wide, but finite, so that their sums are finite as well."""
+_NAMES = tuple(name for name in PhraseTable.__dataclass_fields__ if name != "trie")
+
+
+def build_phrase_table(pairs: UnsortedPairs, size: int) -> PhraseTable:
+    """Sort phrase pairs into a table with the `MAX_TRANSLATIONS` best translations of each phrase.
+
+    Args:
+        pairs: The phrase pairs.
+        size: The size of the source vocabulary.
+
+    Raises:
+        DataError: if there is no phrase pair.
+    """
+    if not len(pairs.links):
+        raise DataError("a phrase table needs at least one phrase pair, but there is none")
+    trie, nodes = build_phrase_trie(*pairs.sources, size)
+    node = nodes[pairs.pairs[0]]
+    # Ties are broken by the target phrase, so that the order of the input pairs does not matter.
+    order = np.lexsort((pairs.pairs[1], -pairs.scores[:, 1], -pairs.scores[:, 0], node))
+    ordered = node[order]
+    # The rank of a pair within its source phrase: its position minus that of the first pair of the phrase.
+    rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    order = order[rank < MAX_TRANSLATIONS]
+    used, targets = np.unique(pairs.pairs[1][order], return_inverse=True)
+    words, offsets = _select_phrases(pairs.targets, used)
+    entries = np.concatenate([[0], np.cumsum(np.bincount(node[order], minlength=len(trie)))])
+    reordering = pairs.reordering[order].astype(np.float32)
+    # Hypotheses are recombined if their last phrases have equal forward scores, not only if they are equal.
+    _, ahead = np.unique(reordering[:, 3:], axis=0, return_inverse=True)
+    return PhraseTable(
+        trie,
+        entries.astype(np.int64),
+        targets.astype(np.int32),
+        pairs.scores[order].astype(np.float32),
+        pairs.links[order],
+        reordering,
+        ahead.reshape(-1).astype(np.int32),
+        words.astype(np.int32),
+        offsets,
+    )
+
+
+def _select_phrases(phrases: PhraseList, rows: np.ndarray) -> PhraseList:
+    lengths = phrases.offsets[rows + 1] - phrases.offsets[rows]
+    places = concatenate_ranges(phrases.offsets[rows], lengths)
+    return PhraseList(phrases.words[places], np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+
+
+def estimate_phrase_table(
+    corpus: Corpus,
+    links: LinkTable,
+    max_length: int = 7,
+    smoothing: Smoothing = "kneser-ney",
+    unknown: int | None = None,
+) -> PhraseTable:
+    """Estimate the phrase table of a text.
+
+    Args:
+        corpus: The sentence pairs.
+        links: The word links.
+        max_length: The maximum length of a phrase in words.
+        smoothing: The smoothing of phrase probabilities.
+        unknown: The id of the unknown word; phrases that contain it are discarded.
+
+    Raises:
+        DataError: if there is no phrase pair.
+    """
+    found = extract_phrases(corpus, links, max_length)
+    if unknown is not None:
+        left, right = _sides(corpus, found)
+        found = found.select(~(left.contains(unknown) | right.contains(unknown)))
+    if not len(found):
+        raise DataError("no phrase pair could be extracted: the text has no word links")
+    (sources, left_rows), (targets, right_rows) = (side.number() for side in _sides(corpus, found))
+    size = len(targets.offsets) - 1
+    keys, members, counts = np.unique(left_rows * size + right_rows, return_inverse=True, return_counts=True)
+    pairs = keys // size, keys % size
+    masks = _most_frequent(members, found.links, len(keys))
+    lexical = lexical_weights(estimate_lexical_table(corpus, links), sources, targets, pairs, masks)
+    columns = (
+        _probabilities(counts, pairs[0], pairs[1], smoothing),
+        lexical[0],
+        _probabilities(counts, pairs[1], pairs[0], smoothing),
+        lexical[1],
+    )
+    orientations = [_orientations(members, kinds, len(keys)) for kinds in (found.backward, found.forward)]
+    unsorted = UnsortedPairs(
+        sources, targets, pairs, np.stack(columns, axis=1), masks, np.concatenate(orientations, axis=1)
+    )
+    return build_phrase_table(unsorted, len(corpus.source.words))
+
+
+@dataclass(frozen=True, eq=False)
+class _Spans:
+    """The phrases of one side, as spans of its text.
+
+    Attributes:
+        text: The text of the side.
+        places: The index of the first word of each phrase in `text.tokens`.
+        lengths: The number of words of each phrase.
+    """
+
+    text: Text
+    places: np.ndarray
+    lengths: np.ndarray
+
+    def contains(self, word: int) -> np.ndarray:
+        """Return whether each phrase contains a word."""
+        # Differences of cumulative counts are the counts of all spans, in time linear in the text.
+        before = np.concatenate([[0], np.cumsum(np.asarray(self.text.tokens) == word, dtype=np.int64)])
+        return before[self.places + self.lengths] > before[self.places]
+
+    def number(self) -> tuple[PhraseList, np.ndarray]:
+        """Return the distinct phrases, and the index of each phrase among them."""
+        tokens, places, lengths, size = self.text.tokens, self.places, self.lengths, len(self.text.words)
+        # The nodes of a trie, without the trie itself: equal phrases have equal nodes.
+        nodes = 1 + tokens[places].astype(np.int64)
+        base = 1 + size
+        for length in range(2, int(lengths.max()) + 1):
+            longer = np.flatnonzero(lengths >= length)
+            level = grow_level(nodes[longer], tokens[places[longer] + length - 1], size)
+            nodes[longer] = base + level.members
+            base += len(level.words)
+        _, first, members = np.unique(nodes, return_index=True, return_inverse=True)
+        sizes = lengths[first].astype(np.int64)
+        words = tokens[concatenate_ranges(places[first], sizes)].astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return PhraseList(words, offsets), members.reshape(-1).astype(np.int64)
+
+
+def _sides(corpus: Corpus, found: PhraseOccurrences) -> tuple[_Spans, _Spans]:
+    source, target = corpus.source, corpus.target
+    return (
+        _Spans(source, source.starts[found.rows] + found.source_starts, found.source_lengths),
+        _Spans(target, target.starts[found.rows] + found.target_starts, found.target_lengths),
+    )
+
+
+def _most_frequent(members: np.ndarray, links: np.ndarray, size: int) -> np.ndarray:
+    """Return each pair's most frequent link mask; ties are broken by the smallest mask."""
+    order = np.lexsort((links, members))
+    m, k = members[order], links[order]
+    # Runs of equal masks of a pair are contiguous after sorting, and their lengths are the counts.
+    starts = np.flatnonzero(np.concatenate([[True], (m[1:] != m[:-1]) | (k[1:] != k[:-1])]))
+    counts = np.diff(np.concatenate([starts, [len(m)]]))
+    best = np.lexsort((k[starts], -counts, m[starts]))
+    _, first = np.unique(m[starts][best], return_index=True)
+    return k[starts][best][first]
+
+
+def _probabilities(
+    counts: np.ndarray, given: np.ndarray, other: np.ndarray, smoothing: Smoothing
+) -> np.ndarray:
+    """Return log p(other | given) of each pair, in nats.
+
+    Args:
+        counts: The number of occurrences of each pair.
+        given: The index of the conditioning phrase of each pair.
+        other: The index of the predicted phrase of each pair.
+        smoothing: The smoothing. The lower-order distribution of Kneser-Ney is proportional to the number of
+            distinct `given` phrases of each `other` phrase.
+    """
+    totals = np.bincount(given, counts)[given]
+    if smoothing == "none":
+        return np.log(counts / totals)
+    taken = np.array([0.0, *compute_discounts(counts, "phrase pairs")])[np.minimum(counts, 3)]
+    left = np.bincount(given, taken)[given]
+    spread = np.bincount(other)[other] / len(other)
+    return np.log(np.maximum(counts - taken, 0) / totals + left / totals * spread)
+
+
+def _orientations(members: np.ndarray, kinds: np.ndarray, size: int) -> np.ndarray:
+    """Return the smoothed log p(orientation | pair), in nats."""
+    counts = np.bincount(members * 3 + kinds, minlength=3 * size).reshape(size, 3).astype(np.float64)
+    # Add-one smoothing of the whole text, because a short text may have no swap at all.
+    overall = (counts.sum(axis=0) + 1) / (counts.sum() + 3)
+    return np.log(
+        (counts + ORIENTATION_PSEUDO_COUNT * overall)
+        / (counts.sum(axis=1, keepdims=True) + ORIENTATION_PSEUDO_COUNT)
+    )

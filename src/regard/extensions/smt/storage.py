@@ -1,0 +1,87 @@
+"""Directories of arrays: one file per array, and a description with the checksums of these files.
+
+Each array has a file of its own, so that it can be memory-mapped: a system starts without reading its tables.
+The files contain no pickled objects, which could execute code.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import CheckpointError, DataError
+from regard.text.directories import atomic_directory
+from regard.text.reading import checked_file, compute_checksums
+
+__all__ = ["DESCRIPTION_FILE", "described_directory", "read_arrays", "read_only", "write_arrays"]
+
+DESCRIPTION_FILE = "about.json"
+
+
+@contextmanager
+def described_directory(directory: Path, description: Mapping[str, Any]) -> Iterator[Path]:
+    """Create a directory atomically: yield a temporary directory, and complete it with `about.json`.
+
+    Args:
+        directory: The directory, which is replaced if it exists.
+        description: The content of `about.json`, to which the key `sha256` with the checksums is added.
+
+    Raises:
+        CheckpointError: if a file cannot be written.
+    """
+    try:
+        with atomic_directory(directory) as temp_dir:
+            yield temp_dir
+            checksums = compute_checksums(temp_dir, sorted(path.name for path in temp_dir.iterdir()))
+            text = json.dumps({**description, "sha256": checksums}, indent=2) + "\n"
+            (temp_dir / DESCRIPTION_FILE).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CheckpointError(f"{directory}: cannot be written: {error.strerror or error}") from None
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def write_arrays(directory: Path, prefix: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write each array to `PREFIX.NAME.npy`.
+
+    Raises:
+        DataError: if a file cannot be written.
+    """
+    for name, array in arrays.items():
+        path = directory / f"{prefix}.{name}.npy"
+        try:
+            np.save(path, np.ascontiguousarray(array), allow_pickle=False)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def read_arrays(directory: Path, prefix: str, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Open arrays that `write_arrays` wrote, memory-mapped and read-only.
+
+    Raises:
+        DataError: if a file is missing, truncated or not an array; the message names it.
+    """
+    arrays = {}
+    for name in names:
+        path = checked_file(directory, f"{prefix}.{name}.npy")
+        try:
+            arrays[name] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+        except OSError as error:
+            raise DataError(f"{path}: {error.strerror or error}") from None
+        except (ValueError, EOFError, SyntaxError, RecursionError, MemoryError, OverflowError):
+            raise DataError(f"{path}: truncated, or not an array") from None
+    return arrays
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view of an array.
+
+    Numba compiles a function anew for writable arrays. Compiled functions are therefore given read-only views
+    of estimated arrays, too, so that training and translation use the same compiled functions.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view

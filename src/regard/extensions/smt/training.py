@@ -1,0 +1,228 @@
+"""A phrase-based system as a model that a run trains: alignment, extraction, estimation and tuning."""
+
+import logging
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.alignment.base import TrainingSetup
+from regard.alignment.corpus import Corpus, Text, WordList
+from regard.alignment.symmetrize import LinkTable
+from regard.alignment.word_aligner import train_both
+from regard.cpu_threads import num_available_cpus
+from regard.data.corpus import read_lines
+from regard.data.dataset import PreparedData
+from regard.errors import CheckpointError, DataError
+from regard.extensions.smt.decoder import PhraseDecoder
+from regard.extensions.smt.features import INITIAL_WEIGHTS
+from regard.extensions.smt.kneser_ney import estimate_language_model
+from regard.extensions.smt.language_model import NgramLanguageModel
+from regard.extensions.smt.model import (
+    PHRASE_DIR,
+    PhraseConfig,
+    PhraseModel,
+    PhraseTranslator,
+    build_decoder,
+    load_phrases,
+    read_description,
+    save_phrases,
+)
+from regard.extensions.smt.phrase_table import estimate_phrase_table
+from regard.extensions.smt.tuning import TuningText, tune_weights
+from regard.models.base import TrainableSystem
+from regard.models.registry import register_model
+from regard.text.reading import checked_directory
+from regard.text.vocabulary import UNK
+from regard.training.progress import TrainingProgress
+from regard.training.resume import compare_checksums, file_checksums, read_stated_config
+from regard.training.trainer import TrainingResult
+
+__all__ = ["PhraseSystem", "align_corpus"]
+
+_log = logging.getLogger(__name__)
+
+STATE_PREFIX = "phrases-"
+"""Prefix of the directory in `training/` that holds the state of a run; the text's fingerprint follows."""
+
+
+@register_model("phrase", PhraseConfig)
+class PhraseSystem(TrainableSystem):
+    """A phrase-based system: it trains itself, and has no attention of its own."""
+
+    is_neural = False
+    has_attention = False
+    weights_name = PHRASE_DIR
+
+    @classmethod
+    def has_run(cls, model_dir: Path) -> bool:
+        """Return whether a directory contains a phrase-based system or the state of an unfinished run."""
+        return (model_dir / PHRASE_DIR).is_dir() or any(_state_dirs(model_dir))
+
+    @classmethod
+    def train_run(
+        cls,
+        config: PhraseConfig,
+        prepared: PreparedData,
+        model_dir: Path,
+        file_checksums: Mapping[str, str],
+        seed: int,
+        num_threads: int,
+    ) -> TrainingResult:
+        """Train the system; see `TrainableSystem.train_run`.
+
+        Raises:
+            DataError: if a pair has an empty side, no words can be aligned, or no sentence is long enough for
+                the order of the language model.
+            CheckpointError: if the directory is damaged, cannot be written or holds a system of other text.
+        """
+        begun = time.monotonic()
+        if (model_dir / PHRASE_DIR).is_dir():
+            description = read_description(model_dir)
+            if description.fingerprint not in (None, prepared.fingerprint):
+                raise CheckpointError(
+                    f"{model_dir}: the training data has changed since this run began; train into another "
+                    "directory"
+                )
+            compare_checksums(description.file_checksums, model_dir / PHRASE_DIR, model_dir, file_checksums)
+            bleu, reason, seconds = load_phrases(model_dir, config).bleu, "an earlier run had finished", 0.0
+        else:
+            bleu = _train(config, prepared, model_dir, file_checksums, seed, num_threads)
+            reason, seconds = "tuning", time.monotonic() - begun
+        # The state is not needed once the system is complete, nor is that of a run on another text.
+        for state_dir in _state_dirs(model_dir):
+            shutil.rmtree(state_dir, ignore_errors=True)
+        return TrainingResult(
+            reason, None, TrainingProgress(seconds=seconds, best_score=bleu), "bleu", model_dir
+        )
+
+    @classmethod
+    def load_translator(cls, run: Any, model_dir: Path, num_threads: int) -> PhraseTranslator:
+        """Load a translator whose beam is the stack size; see `TrainableSystem.load_translator`.
+
+        Raises:
+            CheckpointError: if the directory is damaged.
+        """
+        recorded = read_description(model_dir).file_checksums
+        found = file_checksums(model_dir, read_stated_config(model_dir))
+        compare_checksums(recorded, model_dir / PHRASE_DIR, model_dir, found)
+        model = load_phrases(model_dir, run.model)
+        search = replace(run.generation, beam_size=run.model.stack_size, num_return=1)
+        return PhraseTranslator(model, model.text, search, num_threads, str(model_dir))
+
+
+def _state_dirs(directory: Path) -> list[Path]:
+    """Return the state directories of unfinished runs, on this text or another."""
+    try:
+        states = checked_directory(directory, "training").glob(f"{STATE_PREFIX}*")
+        return [checked_directory(path.parent, path.name) for path in states]
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def _train(
+    config: PhraseConfig,
+    prepared: PreparedData,
+    output_dir: Path,
+    file_checksums: Mapping[str, str],
+    seed: int,
+    num_threads: int,
+) -> float:
+    """Train and tune a system, or resume an interrupted run; return the BLEU of the validation text.
+
+    The same text, options and seed give the same system with any number of threads.
+    """
+    num_threads, fingerprint = num_threads or num_available_cpus(), prepared.fingerprint
+    # The name contains the fingerprint, so that the state of a run on another text is not resumed.
+    state_dir = output_dir / "training" / f"{STATE_PREFIX}{fingerprint[:16]}"
+    if (state_dir / PHRASE_DIR).is_dir():
+        _log.info("resuming with the tables in %s", state_dir)
+        decoder = load_phrases(state_dir, config, prepared.text).decoder
+    else:
+        decoder = _estimate_tables(config, prepared, seed, num_threads)
+        save_phrases(state_dir, decoder, 0.0, fingerprint)
+    text = _validation_text(prepared, PhraseModel(decoder, prepared.text, 0.0))
+    tuning_dir = checked_directory(state_dir, "tuning")
+    best = tune_weights(decoder, text, config.tuning, seed, num_threads, state_dir=tuning_dir)
+    tuned = replace(decoder, weights=best.weights)
+    save_phrases(output_dir, tuned, best.bleu, fingerprint, file_checksums)
+    return best.bleu
+
+
+def _estimate_tables(config: PhraseConfig, prepared: PreparedData, seed: int, threads: int) -> PhraseDecoder:
+    """Estimate the tables on the training text; the weights are the initial ones."""
+    # Each corpus is repeated by its sampling weight, as in the first epoch of a neural model.
+    rows = prepared.split("train").epoch_rows(seed, 0)
+    corpus = Corpus.from_prepared(prepared).select(rows)
+    _log.info("aligning %d sentence pairs", len(corpus))
+    links = align_corpus(corpus, config, seed, threads)
+    table = estimate_phrase_table(corpus, links, config.max_phrase_length, config.smoothing, UNK)
+    _log.info("%d phrase pairs", len(table))
+    model = _language_model(config, prepared, rows)
+    _log.info("language model: %d n-grams of order %d", len(model.trie) - 1, model.order)
+    return build_decoder(table, model, prepared.text, INITIAL_WEIGHTS, config)
+
+
+def align_corpus(corpus: Corpus, config: PhraseConfig, seed: int, threads: int) -> LinkTable:
+    """Return the word links of a text: both directions, symmetrized by grow-diag-final-and.
+
+    Args:
+        corpus: The sentence pairs.
+        config: The options of the system, which give the aligner and whether the text is lowercased.
+        seed: The random seed.
+        threads: The number of threads of compiled code.
+    """
+    plain = Corpus(_lowercase(corpus.source), _lowercase(corpus.target)) if config.lowercase else corpus
+    aligner = train_both(plain, config.aligner, TrainingSetup(num_threads=threads, seed=seed))
+    return aligner.align(plain, threads=threads)
+
+
+def _lowercase(text: Text) -> Text:
+    """Return one side of a corpus with lowercased words."""
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    new = np.array([numbers[word.lower()] for word in text.words.words], dtype=np.int32)
+    return Text(WordList(tuple(numbers)), new[text.tokens], text.starts, text.lengths)
+
+
+def _language_model(config: PhraseConfig, prepared: PreparedData, rows: np.ndarray) -> NgramLanguageModel:
+    """Estimate the language model on the target text and the monolingual files."""
+    target = prepared.text.target
+    train = prepared.split("train")
+    vocabulary = target.vocabulary.tokens
+
+    def sentences() -> Iterable[list[str]]:
+        for row in rows.tolist():
+            yield [vocabulary[number] for number in train.example(row)[1][:-1].tolist()]
+        for path in config.monolingual:
+            for line in read_lines(path):
+                if tokens := target.tokenizer.encode(line):
+                    yield tokens
+
+    return estimate_language_model(sentences(), config.lm_order, "the target text")
+
+
+def _validation_text(prepared: PreparedData, system: PhraseModel) -> TuningText:
+    """Return the validation text as word ids."""
+    text = prepared.text
+    # -1 stands for copied words (`COPIED`), so that the ids of unknown target words start at -2.
+    unknown_ids: defaultdict[str, int] = defaultdict()
+    unknown_ids.default_factory = lambda: -2 - len(unknown_ids)
+
+    def target_ids(tokens: list[str]) -> list[int]:
+        ids = text.target.vocabulary.to_ids(tokens)
+        pairs = zip(tokens, ids, strict=True)
+        return [unknown_ids[token] if number == UNK else number for token, number in pairs]
+
+    sources, references, copied_ids = [], [], []
+    for source, target in zip(*prepared.split("valid").raw_lines(), strict=True):
+        tokens = text.source.tokenize(source)
+        sources.append(system.source_ids(tokens))
+        copied_ids.append(target_ids(tokens))
+        references.append(target_ids(text.target.tokenize(target)))
+    return TuningText(sources, references, copied_ids)

@@ -1,0 +1,234 @@
+"""A trie of n-grams as sorted arrays.
+
+The n-gram `w1 ... wn` is the child `wn` of `w1 ... wn-1`. Nodes are numbered by level and, within a level, by
+parent and word. The children of a node are therefore contiguous and sorted by word, and an array of the first
+child of each node represents the whole tree. Node 0 is the empty n-gram; its child with word w is node w + 1,
+for every word of the vocabulary.
+
+Counting needs no hash table: the n-grams of a level are the distinct pairs of a node of the previous level
+and the next word, each packed into one integer and sorted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.errors import DataError
+from regard.kernels.compilation import njit
+from regard.kernels.sorting import search_key
+from regard.text.array_files import check_array, check_offsets, check_range
+
+__all__ = [
+    "ABSENT",
+    "TRIE_ARRAYS",
+    "Level",
+    "Trie",
+    "TrieBuilder",
+    "build_phrase_trie",
+    "concatenate_ranges",
+    "find_child",
+    "grow_level",
+]
+
+ABSENT = -1
+TRIE_ARRAYS = ("first", "words", "levels")
+"""The names of the arrays of a trie in a saved model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trie:
+    """Distinct n-grams.
+
+    Attributes:
+        levels: `levels[n]` is the first node of n-grams with n words, n from 0; the last entry is the number
+            of nodes.
+        first_children: int64 [nodes + 1], the first child of each node.
+        words: int32 [nodes], the last word of each n-gram; -1 for node 0.
+    """
+
+    levels: tuple[int, ...]
+    first_children: np.ndarray
+    words: np.ndarray
+
+    @property
+    def order(self) -> int:
+        """The maximum length of an n-gram."""
+        return len(self.levels) - 2
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self.words)
+
+    def nodes(self, order: int) -> slice:
+        """Return the nodes of n-grams with `order` words."""
+        return slice(self.levels[order], self.levels[order + 1])
+
+    def parents(self) -> np.ndarray:
+        """Return int64 [nodes]: the node of each n-gram without its last word; -1 for node 0."""
+        parents = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.first_children))
+        return np.concatenate([[ABSENT], parents])
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays by the names in `TRIE_ARRAYS`."""
+        return {"first": self.first_children, "words": self.words, "levels": np.array(self.levels)}
+
+    @classmethod
+    def from_arrays(cls, prefix: str, arrays: Mapping[str, np.ndarray]) -> "Trie":
+        """Return the trie of a saved model; `check` must follow before compiled functions use it.
+
+        Args:
+            prefix: The prefix of the file names, for messages.
+            arrays: The arrays by name.
+
+        Raises:
+            DataError: if the levels are not a list of numbers.
+        """
+        check_array(f"{prefix}.levels.npy", arrays["levels"], "int64", None)
+        return cls(tuple(arrays["levels"].tolist()), arrays["first"], arrays["words"])
+
+    def check(self, vocab_size: int) -> None:
+        """Check the arrays of a loaded trie, because compiled functions use them as indices without checks.
+
+        Args:
+            vocab_size: The size of the vocabulary.
+
+        Raises:
+            DataError: if an array is inconsistent; the message names it.
+        """
+        levels, nodes = self.levels, len(self.words)
+        if levels[:3] != (0, 1, 1 + vocab_size) or levels[-1] != nodes or list(levels) != sorted(levels):
+            raise DataError(f"levels: not consistent with {nodes} nodes and {vocab_size} words")
+        check_array("words", self.words, "int32", None)
+        check_offsets("first", self.first_children, nodes, nodes, start=1)
+        # The children of a level form the next level, so that following children always terminates.
+        ends = [int(self.first_children[level]) for level in levels[:-1]]
+        if ends != list(levels[1:]):
+            raise DataError("first: the children of a level do not form the next level")
+        if not np.array_equal(self.words[1 : 1 + vocab_size], np.arange(vocab_size)):
+            raise DataError("words: the first level does not contain every word in order")
+        check_range("words", self.words[1:], 0, vocab_size - 1)
+
+    def find(self, nodes: np.ndarray, words: np.ndarray) -> np.ndarray:
+        """Return the child of each node with the given word, or `ABSENT`.
+
+        Args:
+            nodes: int64 [N]; `ABSENT` has no children.
+            words: int64 [N], the word of each child.
+        """
+        return _find_all(self.first_children, self.words, nodes.astype(np.int64), words.astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """A new level of a trie.
+
+    Attributes:
+        parents: int64, the parent of each new n-gram; ascending.
+        words: int32, the last word of each new n-gram; ascending for each parent.
+        members: int64, the index of the new n-gram of each input item.
+    """
+
+    parents: np.ndarray
+    words: np.ndarray
+    members: np.ndarray
+
+
+def grow_level(nodes: np.ndarray, words: np.ndarray, vocab_size: int) -> Level:
+    """Return the sorted distinct pairs of a node and the following word.
+
+    Args:
+        nodes: int64, the node at each text position.
+        words: The word that follows each node.
+        vocab_size: The size of the vocabulary.
+    """
+    # One integer per pair sorts faster than two columns.
+    keys = nodes.astype(np.int64) * vocab_size + words
+    order = np.argsort(keys)
+    ordered = keys[order]
+    fresh = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(keys)]
+    members = np.empty(len(keys), dtype=np.int64)
+    members[order] = np.cumsum(fresh) - 1
+    distinct = ordered[fresh]
+    return Level(distinct // vocab_size, (distinct % vocab_size).astype(np.int32), members)
+
+
+def build_phrase_trie(tokens: np.ndarray, offsets: np.ndarray, vocab_size: int) -> tuple[Trie, np.ndarray]:
+    """Return a trie of phrases and their prefixes.
+
+    Args:
+        tokens: The word ids of the phrases, concatenated.
+        offsets: int64 [phrases + 1], the index of the first word of each phrase.
+        vocab_size: The size of the vocabulary.
+
+    Returns:
+        The trie, and the node of each phrase: int64 [phrases].
+    """
+    lengths = np.diff(offsets)
+    builder = TrieBuilder(vocab_size)
+    nodes = np.zeros(len(lengths), dtype=np.int64)
+    rows = np.flatnonzero(lengths)
+    nodes[rows] = 1 + tokens[offsets[rows]]
+    for length in range(2, int(lengths.max(initial=1)) + 1):
+        rows = np.flatnonzero(lengths >= length)
+        level = grow_level(nodes[rows], tokens[offsets[rows] + length - 1], vocab_size)
+        nodes[rows] = builder.add(level.parents, level.words) + level.members
+    return builder.build(), nodes
+
+
+class TrieBuilder:
+    """A trie that grows by whole levels, from the first level, which contains every word.
+
+    Attributes:
+        levels: The first node of each level, as in `Trie`.
+    """
+
+    def __init__(self, vocab_size: int) -> None:
+        """Create a trie with the empty n-gram and all unigrams."""
+        self.levels = [0, 1, 1 + vocab_size]
+        self._words = [np.array([ABSENT]), np.arange(vocab_size)]
+        self._num_children = [np.array([vocab_size])]
+
+    def add(self, parents: np.ndarray, words: np.ndarray) -> int:
+        """Add a level and return its first node.
+
+        Args:
+            parents: int64, the parent of each n-gram of the level; ascending.
+            words: The last word of each n-gram; ascending for each parent.
+        """
+        start, end = self.levels[-2:]
+        self._num_children.append(np.bincount(parents - start, minlength=end - start))
+        self._words.append(words)
+        self.levels.append(end + len(words))
+        return end
+
+    def build(self) -> Trie:
+        """Return the trie of the levels so far."""
+        leaves = np.zeros(self.levels[-1] - self.levels[-2], dtype=np.int64)
+        num_children = np.concatenate([*self._num_children, leaves])
+        first = np.concatenate([[1], 1 + np.cumsum(num_children)]).astype(np.int64)
+        return Trie(tuple(self.levels), first, np.concatenate(self._words).astype(np.int32))
+
+
+def concatenate_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the positions in several ranges of an array, one range after the other."""
+    ends = np.cumsum(lengths)
+    return np.repeat(starts - ends + lengths, lengths) + np.arange(int(lengths.sum()))
+
+
+@njit(nogil=True, cache=True)
+def find_child(first, words, node, word):
+    """Return the child of a node with the given word, or `ABSENT`."""
+    low, high = first[node], first[node + 1]
+    # The children of the root are all words, in the order of their ids.
+    if node == 0:
+        return low + word if 0 <= word < high - low else -1
+    return search_key(words, word, low, high)
+
+
+@njit(nogil=True, cache=True)
+def _find_all(first, words, nodes, added):
+    found = np.empty(len(nodes), np.int64)
+    for i in range(len(nodes)):
+        found[i] = find_child(first, words, nodes[i], added[i]) if nodes[i] >= 0 else -1
+    return found

@@ -1,0 +1,205 @@
+"""Curves and histograms of several systems, the parts of charts with one or more panels; training curves.
+
+A system has the same style in all panels (`regard.plot.style.series_style`). Values of NaN are gaps.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.plot.figure import Figure
+from regard.plot.style import MUTED, Length, add_legend, color_of, new_figure, series_style
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
+__all__ = [
+    "CURVES",
+    "MetricCurve",
+    "label_axes",
+    "panel_figure",
+    "plot_curve",
+    "plot_histogram",
+    "plot_training",
+    "set_numeric_axis",
+    "set_value_axis",
+    "training_chart",
+]
+
+_PANEL = (4.1, 3.1)  # width and height of a panel in inches
+_MAX_MARKED_POINTS = 30  # maximum number of points that get a marker; more markers would hide the line
+
+
+def plot_curve(
+    ax: "matplotlib.axes.Axes",
+    number: int,
+    positions: Float[np.ndarray, "N"],
+    values: Float[np.ndarray, "N"],
+    intervals: Float[np.ndarray, "N 2"] | None = None,
+    name: str = "",
+) -> None:
+    """Plot the curve of a system, with a gap at each NaN.
+
+    Args:
+        ax: The axes.
+        number: Number of the system, from 0.
+        positions: Position of each value on the horizontal axis.
+        values: The values.
+        intervals: Lower and upper end of the interval of each value, plotted as error bars; NaN for none.
+        name: Name of the system for a legend.
+    """
+    style = series_style(number)
+    if len(values) > _MAX_MARKED_POINTS:
+        style["marker"] = ""
+    if intervals is not None:
+        known = ~np.isnan(intervals).any(axis=1)
+        ax.vlines(
+            positions[known], *intervals[known].T, color=style["color"], alpha=0.6, linewidth=0.9, zorder=2
+        )
+    # Markers at the ends of the axes are shown whole.
+    ax.plot(positions, values, label=name, clip_on=False, zorder=2.5, **style)
+
+
+def plot_histogram(
+    ax: "matplotlib.axes.Axes",
+    number: int,
+    edges: Sequence[Length],
+    shares: Float[np.ndarray, "N"],
+    name: str = "",
+) -> None:
+    """Plot the outline of a system's histogram over a light background; empty bins have no outline.
+
+    Args:
+        ax: The axes.
+        number: Number of the system, from 0.
+        edges: Edges of the bins. There may be more edges than bins.
+        shares: Share of each bin.
+        name: Name of the system for a legend.
+    """
+    shown = np.where(shares > 0, shares, np.nan)
+    own = edges[: len(shares) + 1]
+    ax.stairs(shown, own, fill=True, color=color_of(number), alpha=0.1, zorder=1.5)
+    style = series_style(number)
+    outline = {key: style[key] for key in ("color", "linestyle")}
+    ax.stairs(shown, own, linewidth=1.5, label=name, clip_on=False, zorder=2, **outline)
+
+
+def label_axes(ax: "matplotlib.axes.Axes", title: str, x_label: str, note: str = "", pad: Length = 4) -> None:
+    """Set the title and the label of the horizontal axis, with a note in small print below the label.
+
+    Args:
+        ax: The axes.
+        title: The title.
+        x_label: Label of the horizontal axis, with its unit.
+        note: The note.
+        pad: Distance of the label from the numbers of the axis in points.
+    """
+    ax.set_title(title)
+    label = ax.set_xlabel(x_label, labelpad=pad)
+    if note:
+        ax.annotate(
+            note,
+            (0.5, 0),
+            xycoords=label,
+            xytext=(0, -3),
+            textcoords="offset points",
+            ha="center",
+            va="top",
+            fontsize=8,
+            color=MUTED,
+        )
+
+
+def set_numeric_axis(ax: "matplotlib.axes.Axes", low: Length, high: Length) -> None:
+    """Let the horizontal axis extend from one number to another, with a comma between thousands."""
+    from matplotlib.ticker import FuncFormatter
+
+    ax.set_xlim(low, high)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}" if abs(x) >= 1000 else f"{x:g}"))
+
+
+def set_value_axis(ax: "matplotlib.axes.Axes", values: Sequence[np.ndarray], percent: bool = False) -> None:
+    """Let the vertical axis extend from 0 to a round number above all values.
+
+    Args:
+        ax: The axes.
+        values: The plotted values and ends of intervals; NaN values are ignored.
+        percent: Whether the values are shares, and the labels are percentages.
+    """
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    finite = np.concatenate([np.zeros(1), *(each[~np.isnan(each)] for each in values)])
+    locator = MaxNLocator(7, steps=[1, 2, 5, 10])
+    # An axis of zero height would be an error.
+    ticks = locator.tick_values(finite.min(), finite.max() or 1.0)
+    ax.yaxis.set_major_locator(locator)
+    ax.set_ylim(ticks[0], ticks[-1])
+    if percent:
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 6):g} %"))
+
+
+def panel_figure(
+    names: Sequence[str], panels: Sequence[Callable[["matplotlib.axes.Axes"], None]]
+) -> "matplotlib.figure.Figure":
+    """Return a figure of panels side by side below a common legend.
+
+    Args:
+        names: Names of the systems. Empty for a figure without a legend.
+        panels: Function that plots each panel.
+    """
+    figure = new_figure(_PANEL[0] * len(panels), _PANEL[1])
+    for ax, plot in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        plot(ax)
+    if names:
+        add_legend(figure, names)
+    return figure
+
+
+CURVES = {
+    "training": "Training: log perplexity (nats per token)",
+    "validation": "Validation: log perplexity (nats per token)",
+    "bleu": "Validation: BLEU",
+    "accuracy": "Validation: accuracy (%)",
+}
+"""Title of each kind of curve."""
+
+MetricCurve = Sequence[tuple[float, float]]
+"""A curve, as pairs of optimizer step and value."""
+
+
+def plot_training(ax: "matplotlib.axes.Axes", runs: Mapping[str, MetricCurve], kind: str) -> None:
+    """Plot one kind of training curve of several runs.
+
+    Args:
+        ax: The axes.
+        runs: Curve of each run by run name. A run without such a curve has no points.
+        kind: Key of `CURVES`.
+    """
+    curves = [np.array(points, dtype=np.float64).reshape(-1, 2) for points in runs.values()]
+    for i, (name, points) in enumerate(zip(runs, curves, strict=True)):
+        plot_curve(ax, i, points[:, 0], points[:, 1], name=name)
+    set_value_axis(ax, [points[:, 1] for points in curves])
+    set_numeric_axis(ax, 0, max(float(points[:, 0].max(initial=0)) for points in curves) or 1.0)
+    label_axes(ax, CURVES[kind], "optimizer steps")
+
+
+def training_chart(runs: Mapping[str, Mapping[str, MetricCurve]]) -> Figure:
+    """Return the figure of training curves, with one panel for each kind of curve that any run has.
+
+    Args:
+        runs: Curves of each run by run name and kind; at least one run must have a curve.
+    """
+    kinds = [kind for kind in CURVES if any(kind in curves for curves in runs.values())]
+    by_kind = {kind: {run: curves.get(kind, ()) for run, curves in runs.items()} for kind in kinds}
+    summary = [
+        f"{run}: {CURVES[kind]} {points[-1][1]:.3g} at step {points[-1][0]:g}"
+        for kind, curves in by_kind.items()
+        for run, points in curves.items()
+        if points
+    ]
+    panels = [partial(plot_training, runs=curves, kind=kind) for kind, curves in by_kind.items()]
+    return Figure("Training curves", "; ".join(summary) + ".", lambda: panel_figure(list(runs), panels))

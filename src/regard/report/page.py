@@ -1,0 +1,321 @@
+"""Render the HTML report: one offline, searchable file with the translations and maps of several systems.
+
+The page contains its data as JSON and its attention maps as compressed bytes, which its script plots on
+demand. It makes no network requests, and inserts all data as text, never as markup.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from regard.config.results import finite
+from regard.errors import UsageError
+from regard.extensions.check.notes import NOTES
+from regard.metrics.attention import AttentionStatistics
+from regard.metrics.by_length import LengthScores, SystemScore
+from regard.report.scores import LOWER_IS_BETTER, ScoreTable
+from regard.report.sentence_statistics import rounded, sentence_statistics
+from regard.report.systems import SentenceResult, SystemResults, system_maps
+from regard.report.training_curves import Curves
+from regard.report.word_maps import MapKind, MapPacker, WordMaps
+from regard.text.files import format_json
+from regard.text.links import GoldLinks, Links
+from regard.text.paths import readable
+
+__all__ = ["PageCheck", "Report", "render", "script_json"]
+
+_STYLES = ("base.css", "report.css")
+_SCRIPTS = (
+    "map-colors.js",
+    "map.js",
+    "marks.js",
+    "scroll.js",
+    "report-data.js",
+    "report-export.js",
+    "report-charts.js",
+    "report-sentence.js",
+    "report-summary.js",
+    "report.js",
+)
+
+
+@dataclass(frozen=True)
+class PageCheck:
+    """The errors that a detector finds in the translations of all systems, without a reference.
+
+    Attributes:
+        detector: Name of the detector.
+        threshold: Probability from which a word is marked at first; the reader can change it.
+        sentences: For each system, the check of each line, in the form of a sentence of
+            `CoverageCheck.to_dict`. None for a line that was not translated.
+    """
+
+    detector: str
+    threshold: float
+    sentences: Sequence[Sequence[Mapping[str, Any] | None]]
+
+    def __post_init__(self) -> None:
+        """Check the threshold.
+
+        Raises:
+            UsageError: if it is no probability.
+        """
+        if not 0 <= self.threshold <= 1:
+            raise UsageError(f"threshold={self.threshold}: expected a probability from 0 to 1")
+
+    def describe(self) -> dict[str, Any]:
+        """Return the detector, the threshold and the notes on sentences in words."""
+        return {"detector": self.detector, "threshold": self.threshold, "notes": dict(NOTES)}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The content of a report.
+
+    Attributes:
+        title: Title of the page.
+        source: Name of the source text for display, such as its file.
+        reference: Name of the reference text for display. None for a page without references and scores.
+        sentence_pairs: The lines and their references.
+        systems: The results of each system, all for the same lines.
+        scores: The scores of the systems.
+        gold: Gold links between each line and its reference.
+        notes: Notes for the reader, one sentence each.
+        columns: Additional columns of the table of scores: one cell per system, by column heading.
+        check: Errors that a detector finds without a reference.
+        date: Date of the report, as YYYY-MM-DD.
+    """
+
+    title: str
+    source: str
+    reference: str | None
+    sentence_pairs: Sequence[tuple[str, str]]
+    systems: Sequence[SystemResults]
+    scores: ScoreTable
+    gold: Sequence[GoldLinks] | None = None
+    notes: Sequence[str] = ()
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    check: PageCheck | None = None
+    date: str | None = None
+
+
+def render(report: Report) -> str:
+    """Return the HTML text of a report."""
+    # `_sentence` fills the packer; its chunks are complete only after all sentences have been added.
+    packer = MapPacker()
+    data = {
+        "title": report.title,
+        "date": report.date,
+        "source": report.source,
+        "reference": report.reference,
+        "check": report.check and report.check.describe(),
+        "notes": [*report.notes, *report.scores.missing_reasons],
+        "systems": [_system(one) for one in report.systems],
+        **_scores(report.scores),
+        "columns": [[head, list(cells)] for head, cells in report.columns.items()],
+        "attention": [None if one is None else _attention(one) for one in report.scores.attention],
+        "figures": [
+            one.to_data()
+            for one in sentence_statistics(
+                report.systems,
+                report.scores,
+                report.reference is not None,
+                report.check and report.check.sentences,
+            )
+        ],
+        "sentences": [_sentence(report, row, packer) for row in range(len(report.sentence_pairs))],
+    }
+    styles, scripts = ("\n".join(map(_asset, names)) for names in (_STYLES, _SCRIPTS))
+    # `StrictUndefined` makes a misspelled name in the template an error instead of empty text.
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_asset("report.html.j2")).render(
+        title=readable(report.title),
+        styles=styles,
+        style_hash=_digest(styles),
+        scripts=scripts,
+        script_hash=_digest(scripts),
+        data=script_json(data),
+        chunks=packer.chunks(),
+    )
+
+
+def script_json(data: Any) -> str:
+    """Return JSON for use inside a script element: no text in it can end the element or start a comment.
+
+    Non-finite numbers become null.
+    """
+    text = format_json(finite(data), separators=(",", ":"))
+    # U+2028 and U+2029 are line breaks in older versions of JavaScript, but not in JSON.
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    # Another lone surrogate, from text that was cut within a character, cannot be encoded as UTF-8.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _digest(text: str) -> str:
+    """Return the hash of a script or a style sheet, as the content security policy allows no other."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
+
+
+def _asset(name: str) -> str:
+    return files("regard.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+# Systems and their scores
+
+
+def _system(system: SystemResults) -> dict[str, Any]:
+    return {
+        "name": system.name,
+        "path": system.path,
+        "bounded": system.has_fertilities,
+        "card": [("location", system.path, "")] if system.card is None else system.card.rows(),
+        "perplexity": rounded(system.perplexity),
+        "own": [_kind(kind) for kind in system_maps(system, forced=False)],
+        "forced": [_kind(kind) for kind in system_maps(system, forced=True)],
+        "curves": None if system.curves is None else _curves(system.curves),
+    }
+
+
+def _kind(kind: MapKind) -> list[int | bool | None]:
+    return [kind.layer, kind.head, kind.prior]
+
+
+def _curves(curves: Curves) -> dict[str, Any]:
+    def listed(points: tuple[tuple[float, float], ...]) -> list[list[float | None]]:
+        return [[x, rounded(y)] for x, y in points]
+
+    return {
+        "train": listed(curves.train),
+        "valid": listed(curves.valid),
+        "scores": {name: listed(points) for name, points in curves.scores},
+        "best": curves.best_step,
+        "broken": curves.num_malformed_lines,
+    }
+
+
+def _scores(scores: ScoreTable) -> dict[str, Any]:
+    return {
+        "metrics": [
+            {
+                "key": key,
+                "name": scores.names[key],
+                "lower": key in LOWER_IS_BETTER,
+                "signature": scores.signatures.get(key, ""),
+                "systems": [None if one is None else _scored(one) for one in table],
+            }
+            for key, table in scores.table.items()
+        ],
+        "buckets": [[bucket.label, len(bucket.sentence_ids)] for bucket in scores.buckets],
+        "lengths": [
+            {
+                "key": key,
+                "name": own[0].name,
+                "lower": key in LOWER_IS_BETTER,
+                "systems": [_by_length(one) for one in own],
+            }
+            for key, own in scores.by_length.items()
+        ],
+    }
+
+
+def _scored(scored: SystemScore) -> dict[str, Any]:
+    difference = scored.difference
+    return {
+        "value": rounded(scored.value),
+        "interval": [rounded(end) for end in scored.interval or (None, None)],
+        "difference": None if difference is None else rounded(difference.value),
+        "p": rounded(scored.p_value),
+    }
+
+
+def _by_length(scores: LengthScores) -> list[list[float | None] | None]:
+    return [
+        None if one is None else [rounded(one.value), *(rounded(end) for end in one.interval or (None, None))]
+        for one in scores.buckets
+    ]
+
+
+def _attention(statistics: AttentionStatistics) -> dict[str, Any]:
+    record = statistics.record()
+    return {key: rounded(value) if isinstance(value, float) else value for key, value in record.items()}
+
+
+# Sentences
+
+
+def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
+    first = report.systems[0].sentences[row].sentence
+    systems = [_translation(system.sentences[row], first, packer) for system in report.systems]
+    if report.check is not None:
+        for translation, own in zip(systems, report.check.sentences, strict=True):
+            if own[row] is not None:
+                translation["check"] = own[row]
+    return {
+        "line": row + 1,
+        "source_words": list(first.source),
+        "reference_words": list(first.reference),
+        "gold": None if report.gold is None else _links(report.gold[row].possible),
+        "systems": systems,
+    }
+
+
+def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[str, Any]:
+    """Return a translation for the page; empty fields and words equal to the first system's are omitted."""
+    sentence = shown.sentence
+    found: dict[str, Any] = {"target_words": list(sentence.output)}
+    # Systems with different tokenizers may split the same line into different words.
+    if sentence.source != first.source:
+        found["source_words"] = list(sentence.source)
+    if sentence.reference != first.reference:
+        found["reference_words"] = list(sentence.reference)
+    if sentence.repeated:
+        found["repeated"] = sorted(sentence.repeated)
+        found["again"] = [[ngram, times, 0] for ngram, times in sentence.ngrams.items()]
+        found["again"] += [[word, times, 1] for word, times in sentence.doubled_counts.items()]
+    if sentence.links is not None:
+        with_reference, with_output = sentence.links
+        found |= {
+            "dropped": list(sentence.dropped),
+            "links": _links(with_output),
+            "wanted": _links(with_reference),
+        }
+    received = sentence.received
+    if received is not None:
+        found["received_attention"] = [round(x, 3) for x in received.attention]
+        found["excessive"] = sorted(received.excessive)
+        if received.sink is not None:
+            found["sink"] = round(received.sink, 3)
+        if received.fertility is not None:
+            found["fertility"] = [rounded(x) for x in received.fertility]
+    if shown.error is not None:
+        found["error"] = shown.error
+    for key, maps, rows in (
+        ("own", shown.own_maps, sentence.output),
+        ("forced", shown.forced_maps, sentence.reference),
+    ):
+        if maps is not None:
+            found[key] = _maps(maps, rows, sentence.source, packer)
+    return found
+
+
+def _maps(maps: WordMaps, rows: Sequence[str], columns: Sequence[str], packer: MapPacker) -> dict[str, Any]:
+    """Return the position of a sentence's maps, and their words where they differ from the sentence's."""
+    found: dict[str, Any] = {"at": list(packer.add(maps)), "shape": [len(maps.rows), len(maps.columns)]}
+    if maps.rows != tuple(rows):
+        found["rows"] = list(maps.rows)
+    if maps.columns != tuple(columns):
+        found["columns"] = list(maps.columns)
+    return found
+
+
+def _links(links: Links) -> list[list[int]]:
+    """Return links as (target, source) pairs, in the order of a map's row and column."""
+    return [[t, s] for s, t in sorted(links)]

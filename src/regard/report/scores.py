@@ -1,0 +1,197 @@
+"""Score systems on a text: on the whole text with intervals, per sentence, and by source length."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+from sacrebleu.metrics.bleu import BLEU
+
+from regard.analysis.errors import count_errors
+from regard.errors import UsageError
+from regard.metrics.alignment import AlignmentScore, aer_from_counts, alignment_score, count_links
+from regard.metrics.attention import AttentionStatistics, summarize
+from regard.metrics.base import SentenceCounts, bootstrap
+from regard.metrics.by_length import (
+    Bucket,
+    LengthScores,
+    SystemScore,
+    bucket_by_length,
+    count_lengths,
+    score_by_length,
+    score_system,
+)
+from regard.metrics.meteor import count_meteor
+from regard.metrics.translation import count_statistics
+from regard.report.systems import SystemResults
+from regard.text.links import GoldLinks, Links
+
+__all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "ScoreTable", "compute_scores", "score_word_links"]
+
+LOWER_IS_BETTER = ("rep", "drop", "aer")
+"""Metrics for which lower is better."""
+
+BY_LENGTH = ("bleu", "rep", "drop")
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """The scores of all systems, in the order of the systems.
+
+    Attributes:
+        names: Display names of the metrics, by key.
+        signatures: Signatures of the metrics (settings and version), by key.
+        table: Scores of each system by metric; None for a system without the metric.
+        sentence_scores: Sentence scores of each system by metric; BLEU is smoothed as sacreBLEU's sentence
+            BLEU.
+        buckets: Buckets of source length.
+        by_length: Scores of each system in the buckets, for the metrics in `BY_LENGTH`.
+        attention: Attention statistics of each system under forced decoding; None without attention.
+        missing_reasons: Reasons for omitted metrics, one sentence each.
+    """
+
+    names: dict[str, str]
+    signatures: dict[str, str]
+    table: dict[str, list[SystemScore | None]]
+    sentence_scores: dict[str, list[Float[np.ndarray, "n"]]]
+    buckets: list[Bucket]
+    by_length: dict[str, list[LengthScores]]
+    attention: list[AttentionStatistics | None]
+    missing_reasons: list[str]
+
+
+def compute_scores(
+    systems: Sequence[SystemResults],
+    pairs: Sequence[tuple[str, str]],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    meteor: bool = False,
+    gold: Sequence[GoldLinks] | None = None,
+    num_resamples: int = 1000,
+) -> ScoreTable:
+    """Score systems on the same lines.
+
+    BLEU and chrF equal those of `regard evaluate`. REP and DROP equal those of `regard analyze errors`: they
+    are computed on the words of each system's own tokenizers.
+
+    Args:
+        systems: One or more systems.
+        pairs: The lines and their references.
+        tokenize: A `regard.metrics.translation.BleuTokenizer`, for BLEU and source lengths.
+        lowercase: Whether to ignore case.
+        meteor: Whether to compute METEOR if it is installed (English references only).
+        gold: Gold links between each line and its reference.
+        num_resamples: Number of bootstrap samples.
+
+    Raises:
+        DataError: if there are no lines.
+        UsageError: if the tokenizer is unknown or needs a package that is not installed.
+    """
+    references = [reference for _, reference in pairs]
+    counts, missing = _count(systems, references, tokenize, lowercase, meteor)
+    names = {metric: own[0].name for metric, own in counts.items()}
+    table: dict[str, list[SystemScore | None]] = {
+        metric: [*_compare(own, num_resamples)] for metric, own in counts.items()
+    }
+    if gold is not None:
+        names["aer"] = "AER %"
+        table["aer"] = [_alignment(system, gold, num_resamples) for system in systems]
+    else:
+        missing.append("AER is omitted: it needs gold word links (--gold-links).")
+    sentence_scores = {metric: [one.sentence_scores() for one in own] for metric, own in counts.items()}
+    sentence_scores["bleu"] = [_sentence_bleu(one, references, tokenize, lowercase) for one in systems]
+    buckets = bucket_by_length(count_lengths([source for source, _ in pairs], tokenize))
+    return ScoreTable(
+        names=names,
+        signatures={metric: own[0].signature for metric, own in counts.items() if own[0].signature},
+        table=table,
+        sentence_scores=sentence_scores,
+        buckets=buckets,
+        by_length={
+            metric: [score_by_length(one, buckets, resamples=num_resamples) for one in counts[metric]]
+            for metric in BY_LENGTH
+            if metric in counts
+        },
+        attention=[_attention(system, gold) for system in systems],
+        missing_reasons=missing,
+    )
+
+
+def _count(
+    systems: Sequence[SystemResults], references: Sequence[str], tokenize: str, lowercase: bool, meteor: bool
+) -> tuple[dict[str, list[SentenceCounts]], list[str]]:
+    """Return the counts of each system by metric, and the reasons for omitted metrics."""
+    counts: dict[str, list[SentenceCounts]] = {"bleu": [], "chrf": [], "meteor": [], "rep": [], "drop": []}
+    missing: list[str] = []
+    for system in systems:
+        outputs = [one.text for one in system.sentences]
+        counts["bleu"].append(count_statistics("bleu", outputs, [references], tokenize, lowercase))
+        counts["chrf"].append(count_statistics("chrf", outputs, [references], lowercase=lowercase))
+        for metric, own in count_errors([one.sentence for one in system.sentences]).items():
+            counts[metric].append(own)
+    if not counts["drop"]:
+        missing.append("DROP is omitted: it needs a word aligner (--aligner) to find dropped source words.")
+    try:
+        counts["meteor"] = _meteor(systems, references) if meteor else []
+    except UsageError as error:
+        # A missing program removes only this metric; all other scores remain.
+        missing.append(f"METEOR is omitted. {error}.")
+    return {metric: own for metric, own in counts.items() if own}, missing
+
+
+def _sentence_bleu(
+    system: SystemResults, references: Sequence[str], tokenize: str, lowercase: bool
+) -> Float[np.ndarray, "n"]:
+    """Return sentence BLEU with effective order: corpus BLEU of one short sentence would often be 0."""
+    # `force` only silences the warning of sacreBLEU about text that appears to be tokenized.
+    scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
+    lines = zip(system.sentences, references, strict=True)
+    return np.array([scorer.sentence_score(one.text, [reference]).score for one, reference in lines])
+
+
+def _meteor(systems: Sequence[SystemResults], references: Sequence[str]) -> list[SentenceCounts]:
+    """Compute METEOR of all systems in one call, because the program is slow to start."""
+    outputs = [one.text for system in systems for one in system.sentences]
+    counts = count_meteor(outputs, [list(references) * len(systems)])
+    parts = np.split(counts.rows, len(systems))
+    return [replace(counts, rows=rows) for rows in parts]
+
+
+def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[SystemScore]:
+    """Return the score of each system, and for all but the first the difference from the first."""
+    return [
+        score_system(own.rows, own.aggregate, None if own is counts[0] else counts[0].rows, resamples)
+        for own in counts
+    ]
+
+
+def _links(system: SystemResults) -> list[frozenset[tuple[int, int]]]:
+    """Return the links of each line; a skipped line has none, so that its gold links count as missed."""
+    return [frozenset() if one is None else one.links for one in system.attention]
+
+
+def _alignment(system: SystemResults, gold: Sequence[GoldLinks], resamples: int) -> SystemScore | None:
+    return score_word_links(_links(system), gold, resamples) if system.attention else None
+
+
+def score_word_links(
+    links: Sequence[Links], gold: Sequence[GoldLinks], num_resamples: int = 1000
+) -> SystemScore:
+    """Return the alignment error rate (AER) of links, in percent.
+
+    Args:
+        links: Predicted links between each line and its reference.
+        gold: Gold links of the same lines.
+        num_resamples: Number of bootstrap samples.
+    """
+    # AER is a fraction, but the table has percent like the other scores.
+    error = bootstrap(count_links(links, gold), aer_from_counts, num_resamples)
+    return SystemScore(100 * error.value, (100 * error.low, 100 * error.high))
+
+
+def _attention(system: SystemResults, gold: Sequence[GoldLinks] | None) -> AttentionStatistics | None:
+    kept = [one for one in system.attention if one is not None]
+    if not kept:
+        return None
+    score: AlignmentScore | None = None if gold is None else alignment_score(_links(system), gold)
+    return summarize(kept, score)

@@ -1,0 +1,261 @@
+"""Collect the translations of several systems sentence by sentence, with their errors and attention.
+
+Attention is recorded twice: for the system's own translation, and under forced decoding of the reference.
+Under forced decoding all systems produce the same words, so their maps can be compared step by step, as
+`regard analyze attention` does.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from regard.analysis.attention import perplexity_of
+from regard.analysis.errors import SentenceErrors, sentence_from_result
+from regard.analysis.inputs import Progress, System, no_progress
+from regard.analysis.linking import line_words
+from regard.generation.analysis import tokens_to_words
+from regard.generation.base import BaseTranslator
+from regard.generation.config import AlignmentConfig
+from regard.generation.lines import LineResult, enumerate_lines
+from regard.generation.linking import LayerAttention, attention_map, select_heads
+from regard.metrics.alignment import merge_subwords
+from regard.metrics.attention import SentenceAttention, coverage, entropy
+from regard.report.model_card import ModelCard, model_card
+from regard.report.training_curves import Curves, read_curves
+from regard.report.word_maps import AttentionLayers, MapKind, WordMaps, drop_equal_priors, word_maps
+from regard.text.links import Links
+
+__all__ = [
+    "LinkFunction",
+    "SentenceResult",
+    "SystemResults",
+    "add_word_links",
+    "collect_system",
+    "system_maps",
+]
+
+
+LinkFunction = Callable[[Sequence[tuple[Sequence[str], Sequence[str]]]], list[Links]]
+"""A word aligner: from pairs of source and target sentences, as words, to the word links of each pair."""
+
+
+@dataclass(frozen=True)
+class SentenceResult:
+    """The result of one system for one sentence.
+
+    Attributes:
+        sentence: The words of the sentence and the errors of its translation.
+        text: The translation as text; empty for a line that was not translated.
+        own_maps: Attention maps of the system's own translation; None for systems without attention.
+        forced_maps: Attention maps under forced decoding of the reference.
+        entropy: Mean attention entropy over the time steps of its own translation, including EOS, in nats.
+        coverage: Coverage of the source by its own translation, between 0 and 1.
+        log_prob: Mean log-probability per token of its own translation, including EOS, in nats.
+        error: Reason why the line was not translated; None if it was.
+    """
+
+    sentence: SentenceErrors
+    text: str
+    own_maps: WordMaps | None = None
+    forced_maps: WordMaps | None = None
+    entropy: float | None = None
+    coverage: float | None = None
+    log_prob: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class SystemResults:
+    """A model, or a file of translations.
+
+    Attributes:
+        name: Name of the system.
+        path: Its model directory or file.
+        sentences: Its result for each line.
+        attention: Attention statistics of each line under forced decoding; None for a line that the model
+            cannot process. Empty for a system without attention.
+        perplexity: Perplexity of the references; None if unknown.
+        curves: Training curves; None without a training record.
+        has_fertilities: Whether source words have fertilities, that is, upper bounds on their attention.
+        card: Its model card; None for a system without one.
+    """
+
+    name: str
+    path: str
+    sentences: tuple[SentenceResult, ...]
+    attention: tuple[SentenceAttention | None, ...] = ()
+    perplexity: float | None = None
+    curves: Curves | None = None
+    has_fertilities: bool = False
+    card: ModelCard | None = None
+
+
+def collect_system(
+    system: System,
+    pairs: Sequence[tuple[str, str]],
+    progress: Progress = no_progress,
+    all_layers: bool = False,
+    lowercase: bool = False,
+) -> SystemResults:
+    """Translate a text with a system, and compute its attention under forced decoding of the references.
+
+    A system that does not support forced decoding has attention only for its own translations, if at all.
+
+    Args:
+        system: The system, which returns one translation per line.
+        pairs: The lines and their references.
+        progress: Progress display.
+        all_layers: Whether to keep all layers and heads, and the prior in addition to the posterior
+            attention.
+        lowercase: Whether to ignore case when counting repetitions.
+    """
+    name, translator = system.name, system.translator
+    lines = enumerate_lines(source for source, _ in pairs)
+    results: list[SentenceResult] = []
+    block: list[LineResult] = []
+    # Results are converted block by block, because maps of words need less memory than those of tokens.
+    for result in progress(translator.translate(lines), f"{name}: translations", len(pairs)):
+        block.append(result)
+        if len(block) == translator.search.buffer_lines:
+            results += _sentence_results(block, pairs, translator, all_layers, lowercase)
+            block = []
+    results += _sentence_results(block, pairs, translator, all_layers, lowercase)
+    forced, attention, total, steps = _force_decode(name, translator, pairs, progress, all_layers)
+    # The whole text decides, so that all sentences of a system have the same kinds of maps.
+    own = drop_equal_priors([one.own_maps for one in results])
+    sentences = tuple(
+        replace(one, own_maps=own_maps, forced_maps=forced_maps)
+        for one, own_maps, forced_maps in zip(results, own, forced, strict=True)
+    )
+    attends = any(one is not None for one in attention)
+    return SystemResults(
+        name=name,
+        path=", ".join(system.paths),
+        sentences=sentences,
+        attention=tuple(attention) if attends else (),
+        perplexity=perplexity_of(total, steps),
+        curves=_curves(system),
+        has_fertilities=translator.text.budget is not None,
+        card=model_card(system),
+    )
+
+
+def _curves(system: System) -> Curves | None:
+    """Return the training curves of a single model; an ensemble and a file have none."""
+    directories = [Path(path) for path in system.paths]
+    return read_curves(directories[0]) if len(directories) == 1 and directories[0].is_dir() else None
+
+
+def add_word_links(system: SystemResults, aligner: LinkFunction) -> SystemResults:
+    """Return the system with word links between each source and its reference, and its translation.
+
+    Args:
+        system: The system.
+        aligner: The word aligner.
+    """
+    sentences = [one.sentence for one in system.sentences]
+    with_reference = aligner([(sentence.source, sentence.reference) for sentence in sentences])
+    with_output = aligner([(sentence.source, sentence.output) for sentence in sentences])
+    linked = (
+        replace(one, sentence=replace(one.sentence, links=links))
+        for one, links in zip(system.sentences, zip(with_reference, with_output, strict=True), strict=True)
+    )
+    return replace(system, sentences=tuple(linked))
+
+
+def system_maps(system: SystemResults, forced: bool) -> tuple[MapKind, ...]:
+    """Return the kinds of maps that each sentence of a system has; empty for a system without maps.
+
+    Args:
+        system: The system.
+        forced: Whether to return the maps of the references instead of those of its own translations.
+    """
+    maps = (one.forced_maps if forced else one.own_maps for one in system.sentences)
+    return next((one.kinds for one in maps if one is not None), ())
+
+
+def _sentence_results(
+    results: Sequence[LineResult],
+    pairs: Sequence[tuple[str, str]],
+    translator: BaseTranslator,
+    all_layers: bool,
+    lowercase: bool,
+) -> Iterator[SentenceResult]:
+    """Yield the results of a block of translated lines, with their attention."""
+    for result in results:
+        source, reference = pairs[result.line.number - 1]
+        sentence = sentence_from_result(result, reference, translator, lowercase)
+        if result.error:
+            # The output is empty, so every source word that is linked to the reference counts as dropped.
+            sentence = replace(sentence, source=line_words(source, translator.text.source))
+        if not result.translations:
+            yield SentenceResult(sentence, "", error=result.error)
+            continue
+        best = result.translations[0]
+        logs = best.hypothesis.token_log_probs
+        shown = SentenceResult(sentence, best.text, log_prob=sum(logs) / len(logs) if logs else None)
+        posteriors = best.hypothesis.posterior_attention
+        if sentence.received is None or not posteriors:
+            yield shown
+            continue
+        output = tokens_to_words(translator.text.target, best.tokens)
+        ids = best.source_words, best.target_words
+        alignment = best.alignment
+        steps = select_heads(posteriors, alignment)
+        words = merge_subwords(steps[:-1].mean(axis=1), *ids)  # without the row of EOS
+        posterior, prior = _posterior_and_prior(best.hypothesis.attention, posteriors, alignment, all_layers)
+        yield replace(
+            shown,
+            own_maps=word_maps(output, sentence.source, posterior, *ids, prior),
+            entropy=float(entropy(steps).mean()),
+            coverage=coverage(words) if words.shape[1] else None,
+        )
+
+
+def _posterior_and_prior(
+    priors: LayerAttention, posteriors: LayerAttention, config: AlignmentConfig, all_layers: bool
+) -> tuple[AttentionLayers, AttentionLayers | None]:
+    """Return the posterior attention of a translation, and its prior if all layers are kept."""
+    if not all_layers:
+        return AttentionLayers(attention_map(posteriors, config)), None
+    # Without EOS, which is no word. Shifted attention: the row after a token's own belongs to the token.
+    rows = slice(1, None) if config.shift else slice(None, -1)
+    after, before = (
+        AttentionLayers(attention_map(layers, config), [layer[rows] for layer in layers])
+        for layers in (posteriors, priors)
+    )
+    return after, before
+
+
+def _force_decode(
+    name: str,
+    translator: BaseTranslator,
+    pairs: Sequence[tuple[str, str]],
+    progress: Progress,
+    all_layers: bool,
+) -> tuple[list[WordMaps | None], list[SentenceAttention | None], float, int]:
+    """Return maps and statistics of each reference, and the log-probability and number of all tokens."""
+    # One None per line keeps the lists parallel to the sentences.
+    if "score" not in translator.capabilities:
+        return [None] * len(pairs), [None] * len(pairs), 0.0, 0
+    maps: list[WordMaps | None] = []
+    statistics: list[SentenceAttention | None] = []
+    total, steps = 0.0, 0
+    alignment = translator.search.alignment
+    for line in progress(translator.force_decode(pairs), f"{name}: references", len(pairs)):
+        if line is None:
+            maps.append(None)
+            statistics.append(None)
+            continue
+        # The perplexity needs no attention, so a model without attention has one as well.
+        total += float(line.log_probs.sum())
+        steps += len(line.log_probs)
+        if not line.attends:
+            statistics.append(None)
+            maps.append(None)
+            continue
+        statistics.append(line.attention_statistics(alignment, name=name))
+        posterior, prior = _posterior_and_prior(line.weights, line.posteriors, alignment, all_layers)
+        ids = line.source_words, line.target_words
+        maps.append(word_maps(line.target, line.source, posterior, *ids, prior))
+    return drop_equal_priors(maps), statistics, total, steps

@@ -1,0 +1,171 @@
+"""A survey of parallel text: lines, lengths, scripts, and pairs that are probably not translations.
+
+The text is read once. Memory holds a few numbers per pair.
+"""
+
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.text.whitespace import split_whitespace
+
+__all__ = ["SideSurvey", "TextSurvey", "survey_pairs"]
+
+MAX_EXAMPLES = 3
+"""Number of lines that are listed for each finding."""
+_MAX_LENGTH_RATIO = 3.0
+"""Factor by which the ratio of the lengths of a suspicious pair differs from that of the whole text."""
+MIN_RATIO_CHARACTERS = 20
+"""Number of characters of the longer side from which the ratio of a pair is examined."""
+ALL_CHARACTER_LINES, CHARACTER_STEP = 100_000, 16
+"""Characters are counted in the first lines, and then in every 16th line."""
+CJK = frozenset({"CJK", "HIRAGANA", "KATAKANA"})
+"""Scripts of Chinese and Japanese, which have no spaces between words."""
+
+
+@dataclass(frozen=True)
+class SideSurvey:
+    """One side of a parallel text.
+
+    Attributes:
+        words: The number of words, separated by white space.
+        characters: The number of characters.
+        median_words: The median number of words of a nonempty line.
+        max_words: The largest number of words of a line.
+        long_characters: The number of characters that 99.9 % of the lines do not exceed.
+        distinct_characters: The number of distinct characters of the examined lines.
+        scripts: The share of the letters of each script, by its name in Unicode, in decreasing order.
+    """
+
+    words: int
+    characters: int
+    median_words: int
+    max_words: int
+    long_characters: int
+    distinct_characters: int
+    scripts: Mapping[str, float]
+
+    @property
+    def script(self) -> str:
+        """The script with the highest share, as `LATIN`; Japanese counts as `CJK`; empty without letters."""
+        found = next(iter(self.scripts), "")
+        return "CJK" if found in CJK else found
+
+
+@dataclass(frozen=True)
+class TextSurvey:
+    """A parallel text. Line numbers count from 1; at most three are listed per finding.
+
+    Attributes:
+        pairs: The number of pairs.
+        source: The source side.
+        target: The target side.
+        empty: The number of pairs with an empty side, which training drops.
+        duplicates: The number of pairs that also occur earlier in the text.
+        untranslated: The number of nonempty pairs whose sides are equal.
+        suspicious: The number of pairs in which one side is three times longer than usual.
+        examples: Line numbers of `empty`, `untranslated` and `suspicious`.
+        hashes: A hash value of each pair; equal pairs have equal values in one process.
+    """
+
+    pairs: int
+    source: SideSurvey
+    target: SideSurvey
+    empty: int
+    duplicates: int
+    untranslated: int
+    suspicious: int
+    examples: Mapping[str, tuple[int, ...]]
+    hashes: np.ndarray
+
+    def count_shared(self, start: int) -> int:
+        """Return the number of pairs from index `start` on that also occur before it."""
+        return int(np.isin(self.hashes[start:], self.hashes[:start]).sum())
+
+
+class _Side:
+    """The numbers of one side during reading."""
+
+    def __init__(self) -> None:
+        self.words, self.lengths = array("I"), array("I")
+        self.characters: Counter[str] = Counter()
+
+    def add(self, line: str, examine: bool) -> None:
+        self.words.append(len(split_whitespace(line)))
+        self.lengths.append(len(line.strip()))
+        if examine:
+            self.characters.update(line)
+
+    def survey(self) -> SideSurvey:
+        words, lengths = np.array(self.words), np.array(self.lengths)
+        kept = words > 0
+        return SideSurvey(
+            int(words.sum()),
+            int(lengths.sum()),
+            int(np.median(words[kept])) if kept.any() else 0,
+            int(words.max(initial=0)),
+            int(np.quantile(lengths, 0.999)) if len(lengths) else 0,
+            sum(not character.isspace() for character in self.characters),
+            _scripts(self.characters),
+        )
+
+
+def _scripts(characters: Mapping[str, int]) -> dict[str, float]:
+    """Return the share of the letters of each script, in decreasing order."""
+    counts: Counter[str] = Counter()
+    for character, count in characters.items():
+        if character.isalpha():
+            # The name of a letter begins with its script: LATIN SMALL LETTER A.
+            counts[unicodedata.name(character, "UNKNOWN").split()[0].partition("-")[0]] += count
+    total = max(1, counts.total())
+    return {name: count / total for name, count in counts.most_common()}
+
+
+def survey_pairs(pairs: Iterable[tuple[str, str]]) -> TextSurvey:
+    """Return a survey of sentence pairs.
+
+    Args:
+        pairs: The pairs in the order of the lines.
+    """
+    sides, hashes = (_Side(), _Side()), array("q")
+    equal = array("I")
+    for number, (source, target) in enumerate(pairs, 1):
+        examine = number <= ALL_CHARACTER_LINES or number % CHARACTER_STEP == 0
+        for side, line in zip(sides, (source, target), strict=True):
+            side.add(line, examine)
+        source, target = source.strip(), target.strip()
+        hashes.append(hash((source, target)))
+        if source == target and any(character.isalpha() for character in source):
+            equal.append(number)
+    words = [np.array(side.words) for side in sides]
+    lengths = [np.array(side.lengths, dtype=float) for side in sides]
+    empty = np.flatnonzero((words[0] == 0) | (words[1] == 0)) + 1
+    suspicious = _suspicious(*lengths)
+    found = {"empty": empty, "untranslated": np.array(equal), "suspicious": suspicious}
+    hashed = np.array(hashes)
+    return TextSurvey(
+        len(hashed),
+        sides[0].survey(),
+        sides[1].survey(),
+        len(empty),
+        len(hashed) - len(np.unique(hashed)),
+        len(equal),
+        len(suspicious),
+        {name: tuple(int(line) for line in lines[:MAX_EXAMPLES]) for name, lines in found.items()},
+        hashed,
+    )
+
+
+def _suspicious(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Return the numbers of the lines whose ratio of lengths is unusual, without pairs with an empty side."""
+    kept = (source > 0) & (target > 0)
+    if not kept.any():
+        return np.empty(0, dtype=int)
+    usual = np.median(target[kept] / source[kept])
+    ratio = np.divide(target, source * usual, out=np.ones_like(target), where=kept)
+    unusual = (ratio > _MAX_LENGTH_RATIO) | (ratio < 1 / _MAX_LENGTH_RATIO)
+    return np.flatnonzero(unusual & (np.maximum(source, target) >= MIN_RATIO_CHARACTERS)) + 1

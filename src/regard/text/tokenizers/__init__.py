@@ -1,0 +1,1 @@
+"""The tokenizers, by the library that they use; see `regard.text.tokenizers.base`."""

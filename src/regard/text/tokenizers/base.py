@@ -1,0 +1,268 @@
+"""The base class of tokenizers, their registry, and the training and loading of those of both sides.
+
+Tokenization has two stages. `pretokenize` splits a line into units; it depends on the whole line. `segment`
+splits each unit into tokens; it depends on the unit only. Preprocessing therefore segments each distinct unit
+of a corpus only once.
+"""
+
+import dataclasses
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from regard.config.registry import PartConfig, Registry, subclass_of
+from regard.text.compression import remove_suffix
+from regard.text.files import write_atomic
+from regard.text.text_format import TextFormat, TextFormatDetector
+
+__all__ = [
+    "TOKENIZERS",
+    "Tokenizer",
+    "TokenizerConfig",
+    "check_joint_tokenizers",
+    "create_tokenizers",
+    "detect_text_format",
+    "learn_tokenizers",
+    "load_tokenizer",
+    "register_tokenizer",
+]
+
+
+class Tokenizer(ABC):
+    """Abstract base class of tokenizers, which convert text to tokens and back.
+
+    Lines contain no line breaks, and a run of ASCII white space is equivalent to one space. Tokens are not
+    empty and contain no line breaks.
+
+    Attributes:
+        inventory: The set of possible tokens, if the tokenizer has a closed inventory, else None.
+        required_tokens: Tokens that are always in the vocabulary, with the first ids after the special
+            symbols.
+        pretrained_tokens: All tokens of a pre-trained tokenizer in the order of their ids, else None.
+        special_tokens: Names of the special tokens that a pre-trained tokenizer adds around every source
+            line.
+        tokens_are_words: If this is the source tokenizer, whether each target token counts as a word in
+            alignments and attention maps.
+        subword: Whether words are split into subword tokens, so that no unknown token need be generated.
+        libraries: Python packages that determine the tokens; their versions are recorded with the data.
+        extension: Extension of the file of the learned parameters; empty if there are none.
+        plain_text: Whether the tokenizer takes plain text, so that the punctuation of input is not separated.
+        config: The configuration.
+    """
+
+    inventory: frozenset[str] | None = None
+    required_tokens: tuple[str, ...] = ()
+    pretrained_tokens: tuple[str, ...] | None = None
+    special_tokens: tuple[str, ...] = ()
+    tokens_are_words: bool = False
+    subword: bool = False
+    libraries: ClassVar[tuple[str, ...]] = ()
+    extension: ClassVar[str] = ""
+    plain_text: ClassVar[bool] = False
+    config: Any
+
+    def __init__(self, config: Any) -> None:
+        """Store the configuration."""
+        self.config = config
+
+    @classmethod
+    def create(cls, config: Any, text: Iterable[str], side: str) -> Self:
+        """Create a tokenizer that can `pretokenize`; a tokenizer that is trained on raw text is trained here.
+
+        Args:
+            config: The configuration. If it has an option `max_training_lines`, `text` consists of
+                that many evenly spaced lines of the training text, otherwise it is empty.
+            text: Lines of the training text.
+            side: `source` or `target`.
+        """
+        return cls(config)
+
+    def learn(self, counts: Mapping[str, int]) -> "Tokenizer":
+        """Return a tokenizer that can also `segment`, trained on the frequencies of the units of the text."""
+        return self
+
+    def with_config(self, config: Any) -> "Tokenizer":
+        """Return a tokenizer with the same learned parameters and another configuration.
+
+        A joint tokenizer (option `joint`) is trained on both sides, whose languages may differ.
+        """
+        return type(self)(config)
+
+    @classmethod
+    def load(cls, config: Any, directory: Path, side: str) -> "Tokenizer":
+        """Load a tokenizer that was written by `save`.
+
+        Raises:
+            DataError: if a file is missing or invalid.
+        """
+        return cls(config)
+
+    @classmethod
+    def detect_format(cls, config: Any, detector: TextFormatDetector, language: str | None) -> TextFormat:
+        """Return the format of the training text, by which input is converted before it is tokenized.
+
+        Args:
+            config: The configuration.
+            detector: The counts of the text.
+            language: The two-letter code in the names of the text files, if there is one.
+        """
+        return TextFormat(language=language) if cls.plain_text else detector.detect(language)
+
+    @classmethod
+    def input_files(cls, config: Any) -> Sequence[Path]:
+        """Return the files of a pre-trained tokenizer, whose content determines the prepared data."""
+        return ()
+
+    @abstractmethod
+    def pretokenize(self, line: str) -> list[str]:
+        """Split a line into units; an empty line has none."""
+
+    def segment(self, unit: str) -> Sequence[str]:
+        """Split a unit into tokens; by default, the unit is one token."""
+        return (unit,)
+
+    def encode(self, line: str) -> list[str]:
+        """Return the tokens of a line."""
+        return [token for unit in self.pretokenize(line) for token in self.segment(unit)]
+
+    def encode_inside(self, words: str) -> list[str] | None:
+        """Return the tokens of words after other words; None if they are those at the start of a line."""
+        return None
+
+    def split_unknown(self, token: str) -> Sequence[str]:
+        """Return smaller tokens for the text of a token that is not in the vocabulary.
+
+        By default, this is the token itself.
+        """
+        return (token,)
+
+    @abstractmethod
+    def decode(self, tokens: Sequence[str]) -> str:
+        """Convert tokens to text."""
+
+    def to_plain_text(self, line: str) -> str:
+        """Return a line of a text file in the form in which `decode` returns text."""
+        return line
+
+    def format_error(self, line: str) -> str | None:
+        """Return the reason why a line does not have the tokenizer's format; None if it does."""
+        return None
+
+    def symbols(self, tokens: Sequence[str]) -> Sequence[str]:
+        """Return the tokens that belong to a closed set of symbols, such as morphological features.
+
+        Such a token that is not in the vocabulary is more likely an error than a rare word.
+        """
+        return ()
+
+    def word_ids(self, tokens: Sequence[str]) -> list[int]:
+        """Return the word index of each token: from 0, non-decreasing, equal for subwords of a word."""
+        return list(range(len(tokens)))
+
+    @property
+    def learned(self) -> bytes:
+        """The learned parameters. With `config`, they determine the tokens. Empty if there are none."""
+        return b""
+
+    def save(self, directory: Path, side: str) -> None:
+        """Write the learned parameters, if there are any, to the file `SIDE.EXTENSION` in `directory`.
+
+        Raises:
+            DataError: if the file cannot be written.
+        """
+        if self.extension:
+            write_atomic(directory / f"{side}.{self.extension}", self.learned)
+
+
+TOKENIZERS: Registry[type[Tokenizer]] = Registry(
+    "tokenizer", default="words", packages=["regard.text.tokenizers"], contract=subclass_of(Tokenizer)
+)
+register_tokenizer = TOKENIZERS.register
+
+TokenizerConfig = Annotated[PartConfig, TOKENIZERS]
+
+
+def load_tokenizer(config: TokenizerConfig, directory: Path, side: str) -> Tokenizer:
+    """Load a tokenizer that was written by `Tokenizer.save`.
+
+    Raises:
+        DataError: if a file is missing or invalid.
+    """
+    return TOKENIZERS.part_of(config).load(config, directory, side)
+
+
+def detect_text_format(
+    counter: TextFormatDetector, config: TokenizerConfig, files: Sequence[str | None]
+) -> TextFormat:
+    """Return the format of the training text of one side; see `Tokenizer.detect_format`.
+
+    Args:
+        counter: The counts of the text.
+        config: The configuration of the tokenizer.
+        files: The files of the text. Their extensions (`train.de`, `train.de.gz`) give the language.
+    """
+    names = [Path("" if name is None else remove_suffix(name)) for name in files]
+    extensions = {name.suffix.removeprefix(".") for name in names}
+    # Corpora in several languages have no common extension, and so no known language.
+    extension = extensions.pop() if len(extensions) == 1 else ""
+    language = extension if re.fullmatch("[a-z]{2}", extension) else None
+    found = TOKENIZERS.part_of(config).detect_format(config, counter, language)
+    # With any tokenizer, capital letters are unknown if the training text has none.
+    return dataclasses.replace(found, lowercase=counter.lowercase)
+
+
+def check_joint_tokenizers(source: TokenizerConfig, target: TokenizerConfig) -> None:
+    """Check that a joint tokenizer has the same settings on both sides, except for the language.
+
+    Raises:
+        ValueError: if the settings differ.
+    """
+    if getattr(source, "joint", False) or getattr(target, "joint", False):
+        # The subword model is shared, but each side keeps the punctuation rules of its language.
+        settings = [{**vars(side), "language": None} for side in (source, target)]
+        if settings[0] != settings[1]:
+            raise ValueError(
+                "a joint tokenizer is trained on both sides with the same settings, except for the language: "
+                "use equal settings for source_tokenizer and target_tokenizer, or set joint = false"
+            )
+
+
+def create_tokenizers(
+    source: TokenizerConfig, target: TokenizerConfig, texts: tuple[Iterable[str], Iterable[str]]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Return tokenizers that can `pretokenize`, trained on raw text if they need it.
+
+    Args:
+        source: Configuration of the source tokenizer.
+        target: Configuration of the target tokenizer.
+        texts: The training lines of each side, which are consumed only if needed.
+    """
+    if getattr(source, "joint", False):
+        # Trained once, on the text of both sides.
+        first = TOKENIZERS.part_of(source).create(source, chain.from_iterable(texts), "source")
+        return first, first.with_config(target)
+    return (
+        TOKENIZERS.part_of(source).create(source, texts[0], "source"),
+        TOKENIZERS.part_of(target).create(target, texts[1], "target"),
+    )
+
+
+def learn_tokenizers(
+    tokenizers: tuple[Tokenizer, Tokenizer], counts: tuple[Mapping[str, int], Mapping[str, int]]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Return tokenizers that can also `segment`, trained on unit counts if they need it.
+
+    Args:
+        tokenizers: The source and the target tokenizer of `create_tokenizers`.
+        counts: The frequency of each unit in the training text of each side.
+    """
+    source, target = tokenizers
+    if getattr(source.config, "joint", False):
+        # A joint model sees each word as often as both sides together.
+        units = {unit: counts[0].get(unit, 0) + counts[1].get(unit, 0) for side in counts for unit in side}
+        learned = source.learn(units)
+        return learned, learned.with_config(target.config)
+    return source.learn(counts[0]), target.learn(counts[1])

@@ -1,0 +1,192 @@
+"""Tests of German and English inflection against grammar tables (Duden; Quirk et al.) and data sets."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.extensions.phrasebook import morphology_de as de
+from regard.extensions.phrasebook import morphology_en as en
+from regard.extensions.phrasebook.lexicon import lexicon
+
+DATA = Path(__file__).parents[3].parent / "shared" / "data" / "inflection"
+
+
+DECLENSIONS = {  # endings: masculine, feminine, neuter, plural
+    # guter Wein, gute Milch, gutes Bier, gute Weine
+    de.STRONG: "er en em en | e e er er | es es em en | e e en er",
+    # der gute Wein, die gute Milch, das gute Bier, die guten Weine
+    de.WEAK: "e en en en | e e en en | e e en en | en en en en",
+    # kein guter Wein, keine gute Milch, kein gutes Bier, keine guten Weine
+    de.MIXED: "er en en en | e e en en | es es en en | en en en en",
+}
+
+
+@pytest.mark.parametrize("declension", DECLENSIONS)
+def test_adjectives_follow_the_three_declensions(declension):
+    for column, row in enumerate(DECLENSIONS[declension].split("|")):
+        assert [de.adjective_form("gut", declension, column, case) for case in range(4)] == [
+            "gut" + ending for ending in row.split()
+        ]
+
+
+def test_articles_follow_the_tables():
+    assert [" ".join(row) for row in de.DEFINITE_FORMS] == [
+        "der den dem des",
+        "die die der der",
+        "das das dem des",
+        "die die den der",
+    ]
+    assert de.ein_word("mein")[de.MASCULINE] == ("mein", "meinen", "meinem", "meines")
+    assert de.ein_word("euer")[de.FEMININE] == ("eure", "eure", "eurer", "eurer")
+    assert de.ein_word("unser")[de.NEUTER] == ("unser", "unser", "unserem", "unseres")
+    assert de.der_word("dies")[de.NEUTER] == ("dieses", "dieses", "diesem", "dieses")
+
+
+@pytest.mark.parametrize(
+    ("lemma", "singular", "plural"),
+    [
+        ("Mann", "Mann Mann Mann Mannes", "Männer Männer Männern Männer"),
+        ("Frau", "Frau Frau Frau Frau", "Frauen Frauen Frauen Frauen"),
+        ("Kind", "Kind Kind Kind Kindes", "Kinder Kinder Kindern Kinder"),
+        ("Student", "Student Studenten Studenten Studenten", "Studenten Studenten Studenten Studenten"),
+        ("Junge", "Junge Jungen Jungen Jungen", "Jungen Jungen Jungen Jungen"),
+        ("Herr", "Herr Herrn Herrn Herrn", "Herren Herren Herren Herren"),
+        ("Auto", "Auto Auto Auto Autos", "Autos Autos Autos Autos"),
+        ("Lehrer", "Lehrer Lehrer Lehrer Lehrers", "Lehrer Lehrer Lehrern Lehrer"),
+        ("Name", "Name Namen Namen Namens", "Namen Namen Namen Namen"),
+    ],
+)
+def test_noun_declension_matches_the_grammar(lemma, singular, plural):
+    found = {noun.lemma: noun for table in lexicon().nouns.values() for noun in table.items}[lemma]
+    assert found.forms == (tuple(singular.split()), tuple(plural.split()))
+
+
+CONJUGATIONS = """
+    spielen | spiele spielst spielt spielen spielt spielen | spielte spieltest spielte spielten | spiel
+    arbeiten | arbeite arbeitest arbeitet arbeiten arbeitet arbeiten | arbeitete arbeitetest | arbeite
+    öffnen | öffne öffnest öffnet öffnen öffnet öffnen | öffnete öffnetest öffnete öffneten | öffne
+    lernen | lerne lernst lernt lernen lernt lernen | lernte lerntest lernte lernten lerntet | lern
+    reisen | reise reist reist reisen reist reisen | reiste reistest reiste reisten reistet | reise
+    nehmen nimmt nahm genommen | nehme nimmst nimmt nehmen nehmt nehmen | nahm nahmst nahm nahmen | nimm
+    lesen liest las gelesen | lese liest liest lesen lest lesen | las lasest las lasen last lasen | lies
+    halten hält hielt gehalten | halte hältst hält halten haltet halten | hielt hieltest hielt | halte
+    laden lädt lud geladen | lade lädst lädt laden ladet laden | lud ludest lud luden ludet luden | lade
+    finden findet fand gefunden | finde findest findet finden findet finden | fand fandest fand | finde
+    fahren fährt fuhr gefahren | fahre fährst fährt fahren fahrt fahren | fuhr fuhrst fuhr fuhren | fahr
+    wissen weiß wusste gewusst | weiß weißt weiß wissen wisst wissen | wusste wusstest wusste wussten | -
+"""
+
+
+@pytest.mark.parametrize("line", CONJUGATIONS.strip().splitlines())
+def test_verb_conjugation_matches_the_grammar(line):
+    parts, present, preterite, imperative = (field.split() for field in line.split("|"))
+    forms = de.conjugate(parts)
+    assert list(forms.present) == present
+    assert list(forms.preterite[: len(preterite)]) == preterite
+    assert imperative in ([forms.imperative], ["-"])
+
+
+@pytest.mark.parametrize(
+    ("infinitive", "participle"),
+    [
+        ("machen", "gemacht"),
+        ("besuchen", "besucht"),
+        ("reparieren", "repariert"),
+        ("verkaufen", "verkauft"),
+        ("antworten", "geantwortet"),
+        ("erinnern", "erinnert"),
+        ("übernachten", "übernachtet"),
+    ],
+)
+def test_weak_participles_have_ge_only_before_a_stressed_stem(infinitive, participle):
+    assert de.conjugate([infinitive]).participle == participle
+
+
+def test_english_endings_follow_the_spelling_rules():
+    assert [en.plural(noun) for noun in ("cat", "box", "lady", "boy", "watch", "glass")] == [
+        "cats",
+        "boxes",
+        "ladies",
+        "boys",
+        "watches",
+        "glasses",
+    ]
+    assert en.english_verb(["study"])[:5] == ("study", "studies", "studied", "studied", "studying")
+    assert en.english_verb(["plan"])[:5] == ("plan", "plans", "planned", "planned", "planning")
+    assert en.english_verb(["lie", "lay", "lain"])[:5] == ("lie", "lies", "lay", "lain", "lying")
+    assert en.english_verb(["have", "had", "had"])[:5] == ("have", "has", "had", "had", "having")
+    assert en.english_verb(["use"])[:5] == ("use", "uses", "used", "used", "using")
+
+
+@given(st.sampled_from(["apple", "egg", "old", "honest", "umbrella", "ice", "animal"]))
+def test_article_is_an_before_a_vowel_sound(word):
+    assert en.article(word) == "an"
+
+
+@given(st.sampled_from(["book", "university", "house", "young", "useful", "well-known"]))
+def test_article_is_a_before_a_consonant_sound(word):
+    assert en.article(word) == "a"
+
+
+def _rows(name):
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{path} is missing")
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [line.rstrip("\n").split("\t") for line in lines]
+
+
+def test_noun_tables_agree_with_wiktionary():
+    known = {}
+    homographs = {"Bank"}  # Banken (financial institutions) and Bänke (benches)
+    for name in ("de_noun.train.tsv.gz", "de_noun.dev.tsv.gz", "de_noun.test.tsv.gz"):
+        for lemma, features, form in _rows(name):
+            known.setdefault((lemma, features), set()).add(form)
+    checked = 0
+    for table in lexicon().nouns.values():
+        for noun in table.items:
+            for number, label in ((0, "singular"), (1, "plural")):
+                if (number and noun.mass) or noun.lemma in homographs:
+                    continue
+                for case, name in enumerate(("nominative", "accusative", "dative", "genitive")):
+                    forms = known.get((noun.lemma, f"case={name},number={label}"))
+                    if forms:
+                        # Genitives in -es and in -s are both correct.
+                        ours = noun.forms[number][case]
+                        assert ours in forms or ours.replace("es", "s") in {
+                            form.replace("es", "s") for form in forms
+                        }
+                        checked += 1
+    assert checked > 50
+
+
+def test_verb_forms_agree_with_unimorph():
+    tags = {"IND;PRS": "present", "IND;PST": "preterite"}
+    persons = {"1;SG": 0, "2;SG": 1, "3;SG": 2, "1;PL": 3, "2;PL": 4, "3;PL": 5}
+    words = lexicon()
+    verbs = {
+        verb.forms.infinitive: verb
+        for table in words.verbs.values()
+        for verb in table.items
+        if not verb.prefix
+    }
+    checked = 0
+    for name in ("sigmorphon2017-de.train-high.gz", "sigmorphon2017-de.dev.gz"):
+        for lemma, form, features in _rows(name):
+            pos, _, rest = features.partition(";")
+            tense, person = rest[:7], rest[8:]
+            if lemma not in verbs or not pos.startswith("V"):
+                continue
+            forms = verbs[lemma].forms
+            if tense in tags and person in persons:
+                # Both du lasest and du last, du schlosst and du schlossest are in use.
+                ours = getattr(forms, tags[tense])[persons[person]]
+                assert form.replace("est", "st") == ours.replace("est", "st"), features
+                checked += 1
+            elif features == "V.PTCP;PST":
+                assert form == forms.participle
+                checked += 1
+    assert checked > 20

@@ -1,0 +1,312 @@
+"""Tests of the built-in corpus: links, splits, grammar, frequencies, and written files."""
+
+import os
+import subprocess
+import sys
+from itertools import islice, pairwise
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from regard.cli.command import Command
+from regard.cli.quickstart import phrasebook
+from regard.errors import DataError, UsageError
+from regard.extensions.phrasebook import (
+    SPLITS,
+    CorpusPair,
+    generate,
+    generate_split,
+    generate_splits,
+    split_of,
+    write_splits,
+)
+from regard.extensions.phrasebook.corpus import Sentences
+from regard.extensions.phrasebook.lexicon import Verb, lexicon
+from regard.extensions.phrasebook.verb_group import MODALS
+from regard.text.links import parse_gold_links
+
+PUNCTUATION = {".", ",", "?", "!"}
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[CorpusPair]:
+    return list(islice(generate(5), 12_000))
+
+
+def test_links_are_inside_the_sentences(pairs):
+    for pair in pairs:
+        assert all(0 <= i < len(pair.source) and 0 <= j < len(pair.target) for i, j in pair.links)
+
+
+def test_fertilities_count_the_links(pairs):
+    for pair in pairs:
+        assert len(pair.fertilities) == len(pair.source)
+        assert sum(pair.fertilities) == len(pair.links)
+
+
+def test_every_english_word_is_linked(pairs):
+    for pair in pairs:
+        assert {j for _, j in pair.links} == set(range(len(pair.target))), pair
+
+
+def test_only_function_words_have_no_counterpart(pairs):
+    """Commas, reflexive pronouns, polite Sie, and words without a counterpart in English phrases."""
+    unlinked = {w for pair in pairs for w, f in zip(pair.source, pair.fertilities, strict=True) if f == 0}
+    reflexive = {"mich", "dich", "sich", "uns", "euch"}
+    assert unlinked <= {",", "Sie", "an", "auf", "mit", "dem", "den", "der", "die", "das"} | reflexive
+
+
+def test_lengths_are_between_3_and_40(pairs):
+    lengths = [len(side) for pair in pairs for side in (pair.source, pair.target)]
+    assert min(lengths) >= 3
+    assert max(lengths) <= 40
+    assert 8.5 < sum(lengths) / len(lengths) < 12.5
+
+
+def test_sentences_begin_with_a_capital_and_end_with_a_mark(pairs):
+    for pair in pairs:
+        for side in (pair.source, pair.target):
+            assert side[0][0].isupper()
+            assert side[-1] in ".?!"
+            assert all(word and " " not in word for word in side)
+            assert not any(a in PUNCTUATION and b in PUNCTUATION for a, b in pairwise(side))
+
+
+def test_the_source_determines_target_and_links():
+    found: dict[tuple[str, ...], CorpusPair] = {}
+    repeated = 0
+    for seed in range(2):
+        sentences = Sentences(seed)
+        for _ in range(10_000):
+            pair = sentences.sentence()
+            if pair.source in found:
+                repeated += 1
+                assert found[pair.source] == pair
+            found[pair.source] = pair
+    assert repeated > 50
+
+
+def test_sources_are_unique(pairs):
+    assert len({pair.source for pair in pairs}) == len(pairs)
+
+
+def test_splits_are_disjoint_for_all_seeds_and_sizes():
+    first = generate_splits({"train": 2000, "valid": 300, "test": 300}, 1)
+    second = generate_splits({"train": 1000, "valid": 600, "test": 600}, 2)
+    sources = {name: {p.source for part in (first, second) for p in part[name]} for name in SPLITS}
+    assert not sources["train"] & sources["valid"]
+    assert not sources["train"] & sources["test"]
+    assert not sources["valid"] & sources["test"]
+
+
+def test_splits_do_not_depend_on_other_splits():
+    assert (
+        generate_split("test", 50, 3) == generate_splits({"train": 400, "valid": 10, "test": 50}, 3)["test"]
+    )
+    assert all(split_of(pair) == "valid" for pair in generate_split("valid", 20, 3))
+
+
+def test_smaller_splits_are_prefixes_of_larger_splits():
+    assert generate_split("train", 200, 4)[:100] == generate_split("train", 100, 4)
+
+
+def test_different_seeds_give_different_sentences():
+    first, second = ({p.source for p in islice(generate(seed), 500)} for seed in (1, 2))
+    assert len(first & second) < 250
+
+
+def test_the_corpus_is_the_same_in_every_process():
+    code = (
+        "import zlib; from itertools import islice; from regard.extensions.phrasebook import generate\n"
+        "text = repr([(p.source, p.target, sorted(p.links)) for p in islice(generate(9), 800)])\n"
+        "print(zlib.crc32(text.encode()))"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+        ).stdout
+        for seed in ("0", "1", "4242")
+    ]
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_corpus_has_at_least_a_million_pairs():
+    """One construction gives a lower bound: `Der <adjective> <person> hat <number> <plural> gekauft .`."""
+    words = lexicon()
+    persons = len(words.nouns["person"].items)
+    describing = len(words.describing["person"].items)
+    numbers = len(words.expressions["number"].items)
+    things = sum(
+        len(words.nouns[kind].items) for kind in ("thing", "clothes", "furniture", "food", "text", "vehicle")
+    )
+    assert persons * describing * numbers * things > 1_000_000
+
+
+def test_the_lexicon_has_at_least_400_german_content_words():
+    words = lexicon()
+    lemmas = {noun.lemma for table in words.nouns.values() for noun in table.items}
+    lemmas |= {verb.prefix + verb.forms.infinitive for table in words.verbs.values() for verb in table.items}
+    lemmas |= {adjective.lemma for table in words.describing.values() for adjective in table.items}
+    assert len(lemmas) >= 400
+
+
+def test_word_frequencies_decrease_as_in_natural_text(pairs):
+    counts: dict[str, int] = {}
+    for pair in pairs:
+        for word in pair.source:
+            counts[word] = counts.get(word, 0) + 1
+    ranked = sorted(counts.values(), reverse=True)
+    assert ranked[9] > 10 * ranked[299] > 10 * ranked[999]
+    assert 1500 < len(ranked) < 4000
+
+
+MATRIX_FRAMES = ("clause", "infinitive")
+
+
+def verbs() -> dict[str, set[str]]:
+    listed: list[Verb] = []
+    for frame, table in lexicon().verbs.items():
+        if frame not in MATRIX_FRAMES:
+            listed += table.items
+    finite: set[str] = set()
+    for verb in listed:
+        finite |= {*verb.forms.present, *verb.forms.preterite}
+    finite |= set("hat habe hast haben habt ist bin bist sind seid war warst waren wart".split())
+    finite |= set(
+        "hatte hattest hatten hattet wird werde wirst werden werdet wurde wurden wurdest wurdet".split()
+    )
+    for modal in MODALS.items:
+        finite |= {*modal.forms.present, *modal.forms.preterite}
+    joined = {verb.prefix + form for verb in listed for form in (*verb.forms.present, *verb.forms.preterite)}
+    return {"finite": finite, "joined": joined}
+
+
+def test_dass_clauses_end_with_their_finite_verb(pairs):
+    forms = verbs()
+    ends = forms["finite"] | forms["joined"]
+    plain = [
+        p for p in pairs if p.source.count("dass") == 1 and p.source.count(",") == 1 and p.source[-1] == "."
+    ]
+    assert len(plain) > 100
+    for pair in plain:
+        assert pair.source[-2] in ends, pair
+
+
+def test_finite_verb_is_second_after_a_fronted_adverb(pairs):
+    finite = verbs()["finite"]
+    opened = [
+        p
+        for p in pairs
+        if p.source[0] in ("Gestern", "Heute", "Morgen", "Jetzt") and p.source[1] not in ("früh", "Abend")
+    ]
+    assert len(opened) > 50
+    for pair in opened:
+        assert pair.source[1] in finite | {"fing", "hörte", "beschloss", "begann"} | _matrix_forms(), pair
+
+
+def _matrix_forms() -> set[str]:
+    tables = [lexicon().verbs[frame].items for frame in MATRIX_FRAMES]
+    return {
+        form for table in tables for verb in table for form in (*verb.forms.present, *verb.forms.preterite)
+    }
+
+
+def _find(pairs, german):
+    return [pair for pair in pairs if german in pair.source]
+
+
+def test_contractions_link_to_preposition_and_article(pairs):
+    for pair in _find(pairs, "zum")[:200]:
+        i = pair.source.index("zum")
+        words = [pair.target[j].lower() for k, j in sorted(pair.links) if k == i]
+        assert words[-1] == "the" or words == ["fortunately"], pair
+
+
+def test_both_parts_of_a_separable_verb_link_to_the_english_verb(pairs):
+    found = 0
+    for pair in pairs:
+        if pair.source[-2:] == ("auf", ".") and "steht" in pair.source:
+            i, k = pair.source.index("steht"), len(pair.source) - 2
+            assert {j for a, j in pair.links if a == i} == {j for a, j in pair.links if a == k}
+            found += 1
+    assert found
+
+
+def test_compounds_link_to_both_their_english_words(pairs):
+    for pair in _find(pairs, "Küchentisch"):
+        i = pair.source.index("Küchentisch")
+        assert [pair.target[j] for k, j in sorted(pair.links) if k == i] == ["kitchen", "table"]
+
+
+def test_kein_links_to_not(pairs):
+    found = [p for p in _find(pairs, "keinen") if p.source[0] != "Keinen"]
+    assert found
+    for pair in found:
+        i = pair.source.index("keinen")
+        words = {pair.target[j] for k, j in pair.links if k == i}
+        assert words & {"not", "cannot", "no"}, pair
+
+
+def test_written_files_are_parallel_and_equal_the_generated_pairs(tmp_path):
+    files = write_splits(tmp_path / "corpus", {"train": 40, "valid": 5, "test": 5}, 1)
+    assert sorted(path.name for path in files) == sorted(
+        f"{name}.{end}" for name in SPLITS for end in ("de", "en", "talp", "fertility")
+    )
+    assert sorted(os.listdir(tmp_path / "corpus")) == sorted(path.name for path in files)
+    for name, size in zip(SPLITS, (40, 5, 5), strict=True):
+        texts = [
+            (tmp_path / "corpus" / f"{name}.{end}").read_text("utf-8").split("\n")
+            for end in ("de", "en", "talp", "fertility")
+        ]
+        assert all(len(lines) == size + 1 and lines[-1] == "" for lines in texts)
+        for pair, de, en, talp, fertility in zip(generate_split(name, size, 1), *texts, strict=False):
+            assert de == " ".join(pair.source)
+            assert en == " ".join(pair.target)
+            assert parse_gold_links(talp).sure == pair.links
+            assert tuple(map(int, fertility.split())) == pair.fertilities
+
+
+def test_invalid_arguments_raise_clear_errors(tmp_path):
+    with pytest.raises(UsageError, match="seed is -1"):
+        next(generate(-1))
+    with pytest.raises(UsageError, match="size of train is -5"):
+        generate_splits({"train": -5}, 1)
+    with pytest.raises(UsageError, match="expected one of train, valid, test"):
+        generate_split("dev", 5, 1)  # pyright: ignore[reportArgumentType]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="file"):
+        write_splits(tmp_path / "file", {"train": 1}, 1)
+
+
+def test_command_writes_and_reports_the_files(tmp_path):
+    app = typer.Typer()
+    app.command(cls=Command)(phrasebook)
+    arguments = [str(tmp_path), "--num-train", "30", "--num-valid", "4", "--num-test", "6", "--seed", "2"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0
+    assert "30 train, 4 valid, 6 test; seed 2" in done.stderr
+    assert done.stdout == ""
+    assert len((tmp_path / "test.en").read_text("utf-8").splitlines()) == 6
+    assert CliRunner().invoke(app, [str(tmp_path), "--num-train", "-1"]).exit_code != 0
+
+
+def test_phrasebook_imports_no_torch():
+    code = (
+        "import sys, regard.extensions.phrasebook as p; p.generate_split('test', 3, 1)\n"
+        "print('torch' in sys.modules, 'numpy' in sys.modules)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_modules_have_at_most_400_lines():
+    directory = Path(__file__).parents[3] / "src" / "regard" / "phrasebook"
+    for path in directory.rglob("*.py"):
+        assert len(path.read_text("utf-8").splitlines()) <= 400, path

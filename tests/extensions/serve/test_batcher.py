@@ -1,0 +1,192 @@
+"""The queue of a model: batching, fairness, capacity, and cancellation."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from regard.extensions.serve.batcher import Batcher, QueueClosedError, QueueFullError, QueueObserver
+
+
+class Recorder(QueueObserver):
+    """Records the events of a batcher."""
+
+    def __init__(self):
+        self.batches, self.counts, self.gone = [], [], 0
+
+    def waiting(self, count):
+        self.counts.append(count)
+
+    def batch_finished(self, size, waited, seconds):
+        self.batches.append(size)
+
+    def removed(self, count):
+        self.gone += count
+
+
+class Worker:
+    """Doubles numbers; its first batch can be delayed."""
+
+    def __init__(self, held=False):
+        self.open = threading.Event()
+        self.begun = threading.Event()
+        if not held:
+            self.open.set()
+        self.seen = []
+
+    def __call__(self, settings, items):
+        self.begun.set()
+        assert self.open.wait(10)
+        self.seen.append((settings, list(items)))
+        return [ValueError(item) if item < 0 else 2 * item for item in items]
+
+    async def busy(self):
+        """Wait until the first batch has begun."""
+        while not self.begun.is_set():
+            await asyncio.sleep(0.001)
+
+
+def run(test, held=False, **settings):
+    """Run a test with a batcher, a worker and a recorder."""
+    worker, recorder = Worker(held), Recorder()
+    chosen = {"max_batch_size": 4, "window": 0.005, "max_waiting": 20, **settings}
+
+    async def main():
+        batcher = Batcher(worker, observer=recorder, **chosen)
+        batcher.start()
+        try:
+            return await asyncio.wait_for(test(batcher, worker, recorder), 20)
+        finally:
+            worker.open.set()
+            await batcher.close()
+
+    return asyncio.run(main())
+
+
+def test_each_item_gets_its_own_result():
+    async def test(batcher, worker, recorder):
+        futures = [batcher.submit([i], "s", [1])[0] for i in range(10)]
+        assert await asyncio.gather(*futures) == [2 * i for i in range(10)]
+        assert sum(recorder.batches) == 10 and max(recorder.batches) <= 4
+        assert recorder.counts[-1] == 0
+
+    run(test)
+
+
+def test_items_within_the_window_share_a_batch():
+    async def test(batcher, worker, recorder):
+        first = batcher.submit([1], "s", [1])
+        await asyncio.sleep(0.01)
+        second = batcher.submit([2], "s", [1])
+        await asyncio.gather(*first, *second)
+        assert recorder.batches == [2]
+
+    run(test, window=2.0, max_batch_size=2)
+
+
+def test_batch_has_one_setting_and_is_sorted_by_length():
+    async def test(batcher, worker, recorder):
+        futures = batcher.submit([1, 2, 3], "s", [2, 9, 5]) + batcher.submit([4], "other", [7])
+        await asyncio.gather(*futures)
+        assert sorted(worker.seen) == [("other", [4]), ("s", [2, 3, 1])]
+
+    run(test)
+
+
+def test_invalid_item_does_not_affect_others():
+    async def test(batcher, worker, recorder):
+        good, bad, other = batcher.submit([1, -1, 2], "s", [1, 1, 1])
+        found = await asyncio.gather(good, bad, other, return_exceptions=True)
+        assert (found[0], found[2]) == (2, 4) and isinstance(found[1], ValueError)
+
+    run(test)
+
+
+def test_failed_batch_reports_to_all_items_and_the_queue_continues():
+    async def main():
+        broken = [True]
+
+        def work(settings, items):
+            if broken.pop() if broken else False:
+                raise RuntimeError("no")
+            return list(items)
+
+        batcher = Batcher(work, 4, 0.001, 10)
+        batcher.start()
+        found = await asyncio.gather(*batcher.submit([1, 2], "s", [1, 1]), return_exceptions=True)
+        assert all(isinstance(one, RuntimeError) for one in found)
+        assert await batcher.submit([3], "s", [1])[0] == 3
+        await batcher.close()
+
+    asyncio.run(main())
+
+
+def test_full_queue_rejects_the_whole_request_with_a_retry_time():
+    async def test(batcher, worker, recorder):
+        running = batcher.submit([0], "s", [1])
+        await worker.busy()
+        waiting = batcher.submit([1, 2, 3], "s", [1, 1, 1])
+        with pytest.raises(QueueFullError) as full:
+            batcher.submit([4, 5], "s", [1, 1])
+        assert full.value.retry_after >= 1 and batcher.waiting == 3
+        worker.open.set()
+        await asyncio.gather(*running, *waiting)
+        assert await batcher.submit([4, 5], "s", [1, 1])[1] == 10
+
+    run(test, held=True, max_waiting=4)
+
+
+def test_canceled_item_leaves_the_queue_unprocessed():
+    async def test(batcher, worker, recorder):
+        running = batcher.submit([0], "s", [1])
+        await worker.busy()
+        gone, stays = batcher.submit([1, 2], "s", [1, 1])
+        gone.cancel()
+        await asyncio.sleep(0)
+        assert batcher.waiting == 1 and recorder.gone == 1
+        worker.open.set()
+        assert await stays == 4
+        await asyncio.gather(*running)
+        assert [items for _, items in worker.seen] == [[0], [2]]
+
+    run(test, held=True)
+
+
+def test_long_text_does_not_delay_a_single_sentence():
+    async def test(batcher, worker, recorder):
+        running = batcher.submit([0], "s", [1])
+        await worker.busy()
+        long = batcher.submit(list(range(10, 22)), "s", [1] * 12)
+        single = batcher.submit([99], "s", [1])
+        worker.open.set()
+        await asyncio.gather(*running, *long, *single)
+        assert 99 in worker.seen[1][1]
+
+    run(test, held=True)
+
+
+def test_closing_finishes_queued_items_and_accepts_no_more():
+    async def main():
+        worker = Worker(held=True)
+        batcher = Batcher(worker, 2, 0.001, 10)
+        batcher.start()
+        futures = batcher.submit([1, 2, 3, 4, 5], "s", [1] * 5)
+        closing = asyncio.ensure_future(batcher.close())
+        await asyncio.sleep(0.01)
+        with pytest.raises(QueueClosedError):
+            batcher.submit([6], "s", [1])
+        worker.open.set()
+        await closing
+        assert [future.result() for future in futures] == [2, 4, 6, 8, 10]
+
+    asyncio.run(main())
+
+
+def test_full_batch_does_not_wait_for_the_window():
+    async def test(batcher, worker, recorder):
+        began = time.monotonic()
+        await asyncio.gather(*batcher.submit([1, 2, 3, 4], "s", [1] * 4))
+        assert time.monotonic() - began < 5
+
+    run(test, window=15.0)

@@ -1,0 +1,102 @@
+"""Text for readers of the served page: examples, plain translations, names of models, errors in words."""
+
+from dataclasses import replace
+
+import pytest
+from server.served import ask, save_model
+
+from regard.data.dataset import prepare_data
+from regard.data.text import TextProcessor
+from regard.data.training_text import save_training_text
+from regard.errors import DataError
+from regard.extensions.serve.engine import SearchSettings, SentenceJob, load_engines
+from regard.extensions.serve.plain_text import example_sentences, to_plain_text
+from regard.run_config import load_config
+from regard.text.text_format import PLAIN_TEXT, TextFormat
+
+
+@pytest.mark.parametrize(
+    ("line", "language", "expected"),
+    [
+        ("Hello World !", "en", "Hello World!"),
+        ("It 's Paul 's , he thinks .", "en", "It's Paul's, he thinks."),
+        ("Der Hund schläft , die Katze ( auch ) nicht .", "de", "Der Hund schläft, die Katze (auch) nicht."),
+    ],
+)
+def test_punctuation_is_attached_to_words(line, language, expected):
+    assert to_plain_text(line, TextFormat(tokenized=True, language=language)) == expected
+    assert to_plain_text(line, PLAIN_TEXT) == line
+
+
+def test_answers_have_plain_texts_of_all_translations(tmp_path):
+    (engine,) = load_engines([save_model(tmp_path / "model", tokenized=True)], "cpu")
+    (answer,) = engine.process_batch(SearchSettings(num_return=3), [SentenceJob("a b c")])
+    texts = [answer["text"], *(one["text"] for one in answer["alternatives"])]
+    assert answer["plain_texts"] == texts and len(texts) == 3
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """Return a model directory that contains its training text."""
+    monkeypatch.chdir(tmp_path)
+    path = save_model(tmp_path / "model", tokenized=True)
+    lines = ["a b c d", "a b", "e f g zebra", "g f e d c , b", "a a a a a"]
+    for side in "st":
+        (tmp_path / side).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    data = replace(load_config(path).data, cache_dir="prepared")
+    save_training_text(data, prepare_data(data), path)
+    return path
+
+
+def test_examples_are_sentences_of_the_validation_text_without_unknown_words(model):
+    assert example_sentences(TextProcessor.load(model), model) == ["a b c d", "a a a a a"]
+
+
+def test_examples_need_the_text_in_the_directory_or_the_words_of_the_built_in_corpus(model, tmp_path):
+    text = TextProcessor.load(model)
+    assert example_sentences(text, None) == example_sentences(text, tmp_path / "nowhere") == []
+    (model / "training_text.json").write_text("{}")
+    with pytest.raises(DataError, match=r"training_text\.json: not the description"):
+        example_sentences(text, model)
+    (model / "training_text.json").unlink()
+    assert example_sentences(text, model) == []
+
+
+def test_only_models_with_equal_last_names_get_longer_names(tmp_path):
+    paths = [save_model(tmp_path / name) for name in ("a/model", "b/model", "other")]
+    assert [one.name for one in load_engines(paths, "cpu")] == ["a/model", "b/model", "other"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("{}", "text is required: a text, or texts for several of them"),
+        ('{"text": 1}', "text: expected a text"),
+        ('{"text": "a", "texts": ["b"]}', "give either text or texts, not both"),
+        ('{"texts": "a"}', "texts: expected a list"),
+        ("[]", "expected a JSON object"),
+        ('{"text": "a", "size": 1}', "size: there is no such field"),
+        ('{"text": "a", "language": "German"}', "language: expected a language code such as de"),
+        ('{"text": "a", "num_return": 0}', "num_return: expected at least 1"),
+        ('{"text": "a", "num_return": 1.5}', "num_return: expected a whole number"),
+        ('{"text": "a", "stream": 1}', "stream: expected true or false"),
+        ('{"text": "a", "fertilities": [{"upper": 1}]}', "fertilities[0].word is required"),
+        ('{"text": "a", "attention": "all"}', "attention: expected 'none', 'words' or 'tokens'"),
+    ],
+)
+def test_errors_are_in_plain_words(engines, body, message):
+    async def work(one):
+        return await one.post("/translate", content=body, headers={"content-type": "application/json"})
+
+    answer = ask(engines, work)
+    assert (answer.status_code, answer.json()) == (422, {"error": message})
+
+
+def test_page_of_the_api_loads_only_from_the_server(engines):
+    async def work(one):
+        return await one.get("/docs"), await one.get("/docs.js")
+
+    page, script = ask(engines, work)
+    assert page.status_code == script.status_code == 200
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert "http" not in page.text and "//" not in page.text.replace("<!doctype", "")

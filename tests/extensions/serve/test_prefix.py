@@ -1,0 +1,84 @@
+"""The server under a path prefix: mounted in an application, or behind a proxy that removes the prefix."""
+
+import asyncio
+import re
+from importlib.resources import files
+
+import httpx
+import pytest
+from server.served import without_prefix
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from regard.extensions.serve.app import create_app
+from regard.extensions.serve.config import ServeConfig
+
+PREFIX = "/mt/regard"
+
+
+def mounted(app):
+    return Starlette(routes=[Mount(PREFIX, app)])
+
+
+def ask_below_prefix(engines, place, work):
+    """Return the result of `work` with a client of the application that `place` puts under a prefix."""
+    app = create_app(engines, ServeConfig())
+
+    async def run():
+        transport = httpx.ASGITransport(place(app), raise_app_exceptions=False)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://test") as client,
+        ):
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+PLACES = pytest.mark.parametrize(
+    "place", [mounted, lambda app: without_prefix(app, PREFIX)], ids=["mount", "proxy"]
+)
+
+
+@PLACES
+def test_api_works_under_a_path_prefix(engines, place):
+    async def work(client):
+        answer = await client.post(f"{PREFIX}/translate", json={"text": "a b"})
+        plain = {"content": b"{}", "headers": {"content-type": "text/plain"}}
+        rejected = await client.post(f"{PREFIX}/translate", **plain)
+        return (
+            answer,
+            rejected,
+            await client.get(f"{PREFIX}/metrics"),
+            await client.get(f"{PREFIX}/openapi.json"),
+        )
+
+    answer, rejected, metrics, described = ask_below_prefix(engines, place, work)
+    assert (answer.status_code, rejected.status_code) == (200, 415)
+    assert 'path="/translate"' in metrics.text and 'path="other"' not in metrics.text
+    # A relative address of a server is relative to the description (OpenAPI 3.1, Section 4.8.5).
+    servers = [described.url.join(server["url"]) for server in described.json()["servers"]]
+    assert {server.path.rstrip("/") for server in servers} == {PREFIX}
+
+
+@PLACES
+def test_all_addresses_of_the_pages_exist_under_a_path_prefix(engines, place):
+    async def work(client):
+        answers = []
+        for name in ("", "docs"):
+            page = await client.get(f"{PREFIX}/{name}")
+            addresses = [page.url.join(one) for one in re.findall(r'(?:href|src)="([^"#]+)"', page.text)]
+            answers += [page, *[await client.get(address) for address in addresses]]
+        return answers
+
+    answers = ask_below_prefix(engines, place, work)
+    assert len(answers) > 15
+    assert {answer.status_code for answer in answers} == {200}
+
+
+@pytest.mark.parametrize("package", ["regard.extensions.serve", "regard.report"])
+def test_no_file_of_the_pages_names_an_absolute_path(package):
+    for file in (files(package) / "assets").iterdir():
+        if file.name.endswith((".js", ".html", ".css")):
+            absolute = r"""(?:from|import\(?|fetch\(|post\(|href=|src=|action=|url\()\s*["'`]?/[\w.]"""
+            assert re.findall(absolute, file.read_text(encoding="utf-8")) == [], file.name

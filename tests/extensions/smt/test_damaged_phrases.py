@@ -1,0 +1,123 @@
+"""A damaged or forged phrase-based system is rejected or translates, and never indexes beyond its arrays."""
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_table import SearchLimits, toy_decoder
+
+from regard.data.text import TextProcessor, TextSide
+from regard.errors import CheckpointError, DataError
+from regard.extensions.smt.decoder import PhraseDecoder
+from regard.extensions.smt.language_model import NgramLanguageModel
+from regard.extensions.smt.model import PhraseConfig, load_phrases, read_description, save_phrases
+from regard.extensions.smt.phrase_table import PhraseTable
+from regard.text.reading import compute_checksums
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+SMALL = SearchLimits(stack_size=20)
+
+
+@pytest.fixture(scope="module")
+def decoder() -> PhraseDecoder:
+    return toy_decoder(3, SMALL)[0]
+
+
+@pytest.fixture
+def saved(decoder: PhraseDecoder, tmp_path: Path) -> Path:
+    save_phrases(tmp_path, decoder, 1.0, "of this text")
+    return tmp_path
+
+
+def sizes(decoder: PhraseDecoder) -> tuple[int, int]:
+    """Return the sizes of the source and the target vocabulary."""
+    return decoder.table.trie.levels[2] - 1, len(decoder.language_ids)
+
+
+def text_of(decoder: PhraseDecoder) -> TextProcessor:
+    """Return a text pair with vocabularies of the decoder's sizes."""
+    tokenizer = WordsTokenizer(WordsConfig())
+    sides = (
+        Vocabulary((*SPECIAL_TOKENS, *(f"w{i}" for i in range(size - len(SPECIAL_TOKENS)))))
+        for size in sizes(decoder)
+    )
+    source, target = (TextSide(tokenizer, vocabulary) for vocabulary in sides)
+    return TextProcessor(source, target)
+
+
+def test_damaged_file_is_named(saved: Path, decoder: PhraseDecoder) -> None:
+    rng = random.Random(1)
+    files = sorted((saved / "phrase").glob("*.npy"))
+    assert len(files) == 18
+    for path in files:
+        whole = path.read_bytes()
+        for _ in range(10):
+            damaged = bytearray(whole)
+            damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+            path.write_bytes(bytes(damaged))
+            with pytest.raises(CheckpointError, match=f"{path.name}: truncated or altered"):
+                load_phrases(saved, PhraseConfig(), text_of(decoder))
+        path.write_bytes(whole)
+    assert load_phrases(saved, PhraseConfig(), text_of(decoder)).bleu == 1.0
+
+
+def test_file_names_outside_the_directory_are_rejected(saved: Path, decoder: PhraseDecoder) -> None:
+    about = saved / "phrase" / "about.json"
+    content = json.loads(about.read_text())
+    (saved / "other").write_text("x")
+    content["sha256"] |= compute_checksums(saved, ["other"])
+    content["sha256"]["../other"] = content["sha256"].pop("other")
+    about.write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match="expected the plain name"):
+        load_phrases(saved, PhraseConfig(), text_of(decoder))
+
+
+def test_malformed_description_is_rejected(saved: Path) -> None:
+    about = saved / "phrase" / "about.json"
+    content = json.loads(about.read_text())
+    wrong = [content | {name: [[1]]} for name in ("format", "bleu", "weights", "sha256", "fingerprint")]
+    texts = [*map(json.dumps, wrong), "[" * 4000 + "]" * 4000, '{"format": ' + "1" * 5000 + "}", "\0"]
+    for text in texts:
+        about.write_text(text)
+        with pytest.raises(CheckpointError, match=r"about\.json: not the description"):
+            read_description(saved)
+
+
+@pytest.mark.parametrize("part", [PhraseTable, NgramLanguageModel])
+def test_forged_arrays_are_rejected_or_translate(part, decoder: PhraseDecoder, tmp_path: Path) -> None:
+    """Forged arrays have valid checksums, so the checks must keep every index within its array."""
+    rng = np.random.default_rng(5)
+    (decoder.table if part is PhraseTable else decoder.language_model).save(tmp_path)
+    refused = 0
+    for path in sorted(tmp_path.glob("*.npy")):
+        whole = path.read_bytes()
+        for case in range(10):
+            array = np.load(path).copy()
+            values = array.reshape(-1).view(np.uint8) if case % 2 else array.reshape(-1)
+            place = rng.integers(values.size)
+            values[place] = (
+                rng.integers(256) if case % 2 else rng.choice([-1, 2**31 - 1, 0, values[place] + 1])
+            )
+            np.save(path, array if case % 5 else array[:-1])
+            refused += not loads_and_translates(part, decoder, tmp_path)
+            path.write_bytes(whole)
+    assert refused > 40
+
+
+def loads_and_translates(part, decoder: PhraseDecoder, directory: Path) -> bool:
+    """Return False if loading is refused; otherwise translate and return True."""
+    try:
+        loaded = part.load(directory)
+        if part is PhraseTable:
+            loaded.check(*sizes(decoder))
+    except DataError:
+        return False
+    table, model = (loaded, decoder.language_model) if part is PhraseTable else (decoder.table, loaded)
+    if part is NgramLanguageModel and len(loaded.vocabulary) != len(decoder.language_model.vocabulary):
+        return True
+    forged = PhraseDecoder(table, model, decoder.language_ids, decoder.weights, decoder.lexicalized, SMALL)
+    forged.translate([[0, 1, 2, -1], [2, 0]], num_return=3)
+    return True

@@ -1,0 +1,381 @@
+"""A phrase-based system from its config file to its translations, as a user runs it."""
+
+import json
+import math
+import re
+import shutil
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_table import lookup
+from typer.testing import CliRunner
+
+import regard
+from quick_coverage import train_quickly
+from regard.cli.main import app
+from regard.config import from_dict
+from regard.errors import CheckpointError, ConfigError, RegardError, UsageError
+from regard.experiment import load_model
+from regard.experiment import run_training as train
+from regard.extensions.phrasebook import write_splits
+from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
+from regard.extensions.smt.model import PhraseConfig, PhraseTranslator, load_phrases
+from regard.extensions.smt.phrase_table import PhraseTable
+from regard.generation.lines import enumerate_lines
+from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penalties
+from regard.run_config import RunConfig, load_config
+from regard.text.vocabulary import UNK
+
+SETTINGS = """
+seed = 1
+[data]
+cache_dir = "{folder}/prepared"
+train = [{{ source = "{folder}/train.de", target = "{folder}/train.en" }}]
+valid = {{ source = "{folder}/valid.de", target = "{folder}/valid.en" }}
+[model]
+kind = "phrase"
+aligner = {{ kind = "ibm1" }}
+max_phrase_length = 4
+lm_order = 3
+stack_size = 20
+tuning = {{ num_rounds = 1, nbest_size = 20, num_restarts = 0 }}
+"""
+
+
+def run(*arguments, input: str | None = None):
+    """Run the command line in this process and require exit status 0."""
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=input)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("phrases")
+    write_splits(directory, {"train": 400, "valid": 30, "test": 30}, seed=1)
+    (directory / "run.toml").write_text(SETTINGS.format(folder=directory))
+    trained = run("train", directory / "run.toml", "num_threads=1", "--output-dir", directory / "model")
+    assert "Best validation BLEU" in trained.output
+    return directory
+
+
+def translator(directory: Path) -> PhraseTranslator:
+    """Return the translator of the trained model."""
+    config = load_config(directory / "model")
+    assert isinstance(config.model, PhraseConfig)
+    model = load_phrases(directory / "model", config.model)
+    return PhraseTranslator(model, model.text, config.generation)
+
+
+def test_trained_system_produces_most_reference_words(directory: Path) -> None:
+    out = directory / "out.en"
+    run(
+        "translate",
+        directory / "model",
+        "--input",
+        directory / "test.de",
+        "--output",
+        out,
+        "--num-threads",
+        1,
+    )
+    texts = (path.read_text().splitlines() for path in (out, directory / "test.en"))
+    output, wanted = ([set(line.split()) for line in lines] for lines in texts)
+    assert len(output) == len(wanted) == 30
+    found = sum(len(one & other) for one, other in zip(output, wanted, strict=True))
+    assert found > 0.5 * sum(map(len, wanted))
+
+
+def test_changed_training_data_is_detected(tmp_path: Path) -> None:
+    write_splits(tmp_path, {"train": 120, "valid": 10, "test": 10}, seed=1)
+    (tmp_path / "run.toml").write_text(SETTINGS.format(folder=tmp_path))
+    for words in ("Best validation BLEU", "an earlier run had finished"):
+        assert (
+            words
+            in run("train", tmp_path / "run.toml", "num_threads=1", "--output-dir", tmp_path / "model").output
+        )
+    write_splits(tmp_path, {"train": 130, "valid": 10, "test": 10}, seed=2)
+    with pytest.raises(CheckpointError, match="training data has changed"):
+        run("train", tmp_path / "run.toml", "num_threads=1", "--output-dir", tmp_path / "model")
+
+
+def trained_table(directory: Path, weights: list[float], **data: object) -> PhraseTable:
+    """Return the phrase table of a run on the same corpus, listed once per sampling weight."""
+    settings = tomllib.loads(SETTINGS.format(folder=directory.parent))
+    corpora = [{**settings["data"]["train"][0], "sampling_weight": weight} for weight in weights]
+    settings["data"] |= {"cache_dir": str(directory / "prepared"), "train": corpora, **data}
+    config = from_dict(RunConfig, settings | {"num_threads": 1})
+    train(config, directory)
+    assert isinstance(config.model, PhraseConfig)
+    return load_phrases(directory, config.model).decoder.table
+
+
+def test_corpus_weight_multiplies_counts(tmp_path: Path) -> None:
+    write_splits(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
+    twice, weighted = trained_table(tmp_path / "a", [1.0, 1.0]), trained_table(tmp_path / "b", [2.0])
+    once = trained_table(tmp_path / "c", [1.0])
+    assert np.array_equal(twice.scores, weighted.scores) and np.array_equal(twice.targets, weighted.targets)
+    assert not np.array_equal(once.scores, weighted.scores)
+
+
+def test_phrases_contain_only_vocabulary_words(tmp_path: Path) -> None:
+    write_splits(tmp_path, {"train": 60, "valid": 10, "test": 1}, seed=1)
+    table = trained_table(tmp_path / "a", [1.0], min_frequency=3)
+    assert len(table) and not (table.target_words == UNK).any()
+    assert len(lookup(table, [UNK])) == 0
+
+
+def test_orders_of_equal_copied_words_give_one_translation(directory: Path) -> None:
+    command = ("translate", directory / "model", "--num-return", 10, "--num-threads", 1)
+    shown = run(*command, input="Zwackel Zwackel Quork\n").stdout.splitlines()
+    lines = [line.split(" ||| ")[1] for line in shown]
+    assert len(lines) == len(set(lines)) == 3  # the three positions of Quork
+    assert all(sorted(line.split()) == ["Quork", "Zwackel", "Zwackel"] for line in lines)
+
+
+def test_attention_equals_normalized_links(directory: Path) -> None:
+    links, maps = directory / "links", directory / "maps"
+    source = (directory / "test.de").read_text().splitlines()[:5]
+    lines = "".join(f"{line}\n" for line in [*source, "", "Unbekanntes"])
+    options = ("--links-output", links, "--attention-output", maps, "--num-threads", 1)
+    shown = run("translate", directory / "model", *options, input=lines).stdout.splitlines()
+    assert shown[5] == ""
+    assert shown[6] == "Unbekanntes"  # an unknown word is copied
+    assert links.read_text().splitlines()[5:] == ["", "0-0"]
+    for entry in map(json.loads, maps.read_text().splitlines()):
+        if not entry["posterior_attention"]:
+            continue
+        (layer,) = np.array(entry["posterior_attention"])
+        assert layer.shape == (len(entry["tokens"]) + 1, 1, len(entry["source_tokens"]))
+        sums = layer.sum(axis=2)
+        assert np.all(np.isclose(sums, 1) | (sums == 0))
+
+
+def test_nbest_list_is_sorted_and_distinct(directory: Path) -> None:
+    line = (directory / "test.de").read_text().splitlines()[0]
+    options = ("--num-return", 5, "--num-threads", 1)
+    rows = run("translate", directory / "model", *options, input=line + "\n").stdout.splitlines()
+    fields = [row.split(" ||| ") for row in rows]
+    scores = [float(field[2]) for field in fields]
+    assert len(rows) == 5 == len({field[1] for field in fields})
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("option", [("--beam-size", 10**9), ("--num-return", 10**9), ("--min-length", 3)])
+def test_absurd_and_unsupported_search_options_are_refused(directory: Path, option: tuple[str, int]) -> None:
+    with pytest.raises(RegardError, match=r"beam_size|min_length"):
+        run("translate", directory / "model", *option, input="Quork\n")
+
+
+def test_analysis_commands_accept_a_phrase_based_model(directory: Path) -> None:
+    texts = ("--source", directory / "test.de", "--reference", directory / "test.en", "--num-threads", 1)
+    assert "REP" in run("analyze", "errors", directory / "model", *texts).output
+    assert "BLEU" in run("analyze", "length", directory / "model", "--tokenize", "none", *texts).output
+
+
+def test_finished_run_is_reused_and_another_config_is_rejected(directory: Path) -> None:
+    again = run("train", directory / "run.toml", "num_threads=1", "--output-dir", directory / "model")
+    assert "an earlier run had finished" in again.output
+    with pytest.raises(ConfigError, match=r"model\.lm_order"):
+        run("train", directory / "run.toml", "model.lm_order=2", "--output-dir", directory / "model")
+
+
+def test_interrupted_run_resumes_with_its_tables(directory: Path, tmp_path: Path, monkeypatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr("regard.extensions.smt.training.tune_weights", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train(
+                from_dict(RunConfig, tomllib.loads((directory / "run.toml").read_text())), tmp_path / "model"
+            )
+    (kept,) = (tmp_path / "model" / "training").iterdir()
+    made = (kept / "phrase" / "about.json").stat().st_mtime_ns
+    with pytest.raises(ConfigError, match=r"model\.lm_order"):
+        run("train", directory / "run.toml", "model.lm_order=2", "--output-dir", tmp_path / "model")
+    assert (kept / "phrase" / "about.json").stat().st_mtime_ns == made
+
+    monkeypatch.setattr(
+        "regard.extensions.smt.training.align_corpus", stop
+    )  # fails if the corpus is aligned again
+    run("train", directory / "run.toml", "--output-dir", tmp_path / "model")
+    own, other = (
+        {path.name: path.read_bytes() for path in (one / "phrase").iterdir()}
+        for one in (tmp_path / "model", directory / "model")
+    )
+    assert own == other
+    assert not kept.exists()
+
+    kept.mkdir()  # as if the run was stopped before it removed the directory
+    (kept.parent / "phrases-ofanothertext").mkdir()
+    run("train", directory / "run.toml", "--output-dir", tmp_path / "model")
+    assert not list(kept.parent.glob("phrases-*"))
+
+
+def test_batch_equals_single(directory: Path) -> None:
+    lines = (directory / "test.de").read_text().splitlines()[:6]
+    model = translator(directory)
+    together = [result.text for result in model.translate(enumerate_lines(lines))]
+    alone = [result.text for line in lines for result in model.translate(enumerate_lines([line]))]
+    assert together == alone
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--sample",),
+        ("--length-penalty", 1),
+        ("--mbr", "chrf"),
+        ("--set", "seed=2"),
+        ("--prefixes", "{text}"),
+        ("--required-terms", "{text}"),
+        ("--fertilities", "{text}"),
+        ("--word-fertility", "Hund=1"),
+    ],
+)
+def test_neural_options_are_rejected(directory: Path, options: tuple[object, ...]) -> None:
+    given = [str(option).format(text=directory / "test.de") for option in options]
+    message = rf"{options[0]}.*: not supported by .*model \(phrase\), which supports attention, .*beam_size"
+    with pytest.raises(UsageError, match=message):
+        run("translate", directory / "model", *given, input="a\n")
+
+
+def test_neural_loader_rejects_a_phrase_based_model(directory: Path) -> None:
+    with pytest.raises(UsageError, match="a neural model is required"):
+        load_model(directory / "model")
+
+
+def test_fertilities_are_rejected_for_phrase_based_models(directory: Path) -> None:
+    pair = {"source": "s", "target": "t"}
+    data = {"train": [pair], "valid": pair, "fertility": {"kind": "constant", "value": 2.0}}
+    with pytest.raises(ConfigError, match="has no attention"):
+        from_dict(RunConfig, {"data": data, "model": {"kind": "phrase"}})
+
+
+def test_damaged_model_is_rejected(directory: Path) -> None:
+    model, config = directory / "model", load_config(directory / "model").model
+    path = model / "phrase" / "phrases.scores.npy"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-8])
+    with pytest.raises(CheckpointError, match=r"phrases\.scores\.npy: truncated or altered"):
+        load_phrases(model, config)
+    path.unlink()
+    with pytest.raises(CheckpointError, match=r"phrases\.scores\.npy"):
+        load_phrases(model, config)
+    path.write_bytes(whole)
+    about = model / "phrase" / "about.json"
+    kept = about.read_text()
+    content = json.loads(kept)
+    for wrong in ({}, content | {"weights": content["weights"] | {"distortion": math.nan}}):
+        about.write_text(json.dumps(wrong))
+        with pytest.raises(CheckpointError, match=r"about\.json"):
+            load_phrases(model, config)
+    about.write_text(kept)
+
+
+def test_python_api_equals_command_line(directory: Path) -> None:
+    lines = (directory / "test.de").read_text().splitlines()[:4]
+    output = run("translate", directory / "model", "--num-threads", 1, input="\n".join(lines) + "\n").stdout
+    model = regard.load(directory / "model")
+    results = model.translate(lines, num_return=3)
+    assert [result.text for result in results] == output.splitlines()
+    assert all(1 <= len(result.nbest) <= 3 for result in results)
+    (links,) = results[0].attention  # shape (T + 1, 1, S); the links of a target word share a weight of 1
+    assert links.shape == (len(results[0].tokens) + 1, 1, len(results[0].source_tokens))
+    assert set(links.sum(axis=-1).round(6).ravel()) <= {0, 1}
+    assert "<svg" in results[0].plot().svg
+
+
+@pytest.mark.parametrize(
+    ("call", "request_name"),
+    [
+        (lambda model: model.score("ein Hund", "a dog"), "score"),
+        (lambda model: model.translate("ein Hund", output_attentions="all"), "output_attentions='all'"),
+        (lambda model: model.translate("ein Hund", length_penalty=1.0), "length_penalty"),
+        (lambda model: model.translate("ein Hund", fertilities={"Hund": 1}), "fertilities"),
+        (lambda model: model.translate(["ein Hund"], prefix="a"), "prefix"),
+        (lambda model: model.translate(["ein Hund"], terms=["dog"]), "terms"),
+        (lambda model: model.translate("ein Hund", sample=True), "sample"),
+        (lambda model: model.translate("ein Hund", mbr="chrf"), "mbr"),
+        (
+            lambda model: tune_penalties(model.translator, ["a"], ["a"], PenaltyTuningOptions()),
+            "a comparison of penalties",
+        ),
+    ],
+)
+def test_unsupported_requests_are_rejected_in_python(directory: Path, call, request_name: str) -> None:
+    with pytest.raises(
+        UsageError, match=rf"^{request_name}.*: not supported by .* which supports attention.*: \w"
+    ):
+        call(regard.load(directory / "model"))
+
+
+def test_ensembles_and_overrides_are_rejected(directory: Path) -> None:
+    with pytest.raises(UsageError, match="an ensemble of several models: not supported by"):
+        regard.load(directory / "model", directory / "model")
+    with pytest.raises(UsageError, match=r"overrides of the configuration \(--set\): not supported by"):
+        regard.load(directory / "model", settings=["model.attention.top_k=0"])
+
+
+def test_forced_decoding_is_rejected(directory: Path) -> None:
+    texts = ("--source", directory / "test.de", "--reference", directory / "test.en")
+    for command, what, arguments in (
+        ("score", "regard score", (directory / "test.de", directory / "test.en")),
+        ("analyze attention", "regard analyze attention", texts),
+        ("tune", "a comparison of penalties", texts),
+    ):
+        with pytest.raises(UsageError, match=f"{what}: not supported by .*: use a model (that|whose)"):
+            first, *rest = command.split()
+            run(first, *rest, directory / "model", *arguments)
+
+
+def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
+    (engine,) = load_engines([directory / "model"])
+    assert engine.properties["kind"] == "phrase" and engine.properties["num_parameters"] > 0
+    line = (directory / "test.de").read_text().splitlines()[0]
+    (answer,) = engine.process_batch(SearchSettings(num_return=2), [SentenceJob(line)])
+    assert isinstance(answer, dict)
+    assert answer["text"] == regard.load(directory / "model").translate(line).text
+    assert answer["word_attention_map"] and answer["alignment"]
+    (score,) = engine.process_batch(ScoreSettings(), [PairJob(line, "a dog")])
+    assert isinstance(score, UsageError)
+    (bounded,) = engine.process_batch(SearchSettings(), [SentenceJob(line, fertilities=((0, 0.0, 1.0),))])
+    assert isinstance(bounded, UsageError)
+
+
+def test_report_compares_system_with_its_own_output_file(directory: Path, monkeypatch) -> None:
+    # The report trains a detector; a few examples are enough for it to have a result.
+    train_quickly(monkeypatch)
+    output, page = directory / "output.en", directory / "report.html"
+    run(
+        "translate",
+        directory / "model",
+        "--input",
+        directory / "test.de",
+        "--output",
+        output,
+        "--num-threads",
+        1,
+    )
+    texts = ("--test", directory / "test.de", directory / "test.en")
+    run("report", directory / "model", output, *texts, "--names", "phrases,file", "--output", page)
+    data = re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)
+    assert data is not None
+    report = json.loads(data[1])
+    (bleu,) = (metric["systems"] for metric in report["metrics"] if metric["key"] == "bleu")
+    assert bleu[0]["value"] == bleu[1]["value"] > 0  # the file contains the system's own output
+    phrases, lines = report["systems"][0], report["systems"][1]
+    assert phrases["own"] and not phrases["forced"] and not lines["own"]  # forced decoding is not available
+
+
+def test_tables_are_not_loaded_with_another_config(directory: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(directory / "model", tmp_path / "model"))
+    config = copy / "config.toml"
+    config.write_text(config.read_text().replace("max_phrase_length = 4", "max_phrase_length = 3"))
+    with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs .*phrase was trained"):
+        regard.load(copy)

@@ -1,0 +1,168 @@
+"""Phrase pairs, their scores, and phrase tables in text format."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_table import link_table, lookup, random_text
+
+from regard.alignment.corpus import Corpus
+from regard.errors import DataError
+from regard.extensions.smt.extraction import extract_phrases
+from regard.extensions.smt.moses import read_phrase_table, write_phrase_table
+from regard.extensions.smt.phrase_table import PhraseTable, estimate_phrase_table
+from regard.text.links import Links
+
+
+def brute_force(m: int, n: int, links: Links, longest: int) -> set[tuple[int, int, int, int]]:
+    """Return all pairs of spans that are consistent with the links.
+
+    At least one link must lie inside the pair, and no link may leave it.
+    """
+    found = set()
+    for i1 in range(m):
+        for i2 in range(i1 + 1, min(m, i1 + longest) + 1):
+            for j1 in range(n):
+                for j2 in range(j1 + 1, min(n, j1 + longest) + 1):
+                    inside = [(i1 <= i < i2, j1 <= j < j2) for i, j in links]
+                    if any(a and b for a, b in inside) and all(a == b for a, b in inside):
+                        found.add((i1, i2, j1, j2))
+    return found
+
+
+@pytest.mark.parametrize("longest", [1, 3, 7])
+def test_phrase_pairs_equal_the_definition(longest: int) -> None:
+    text, links = random_text(5, 60, 9)
+    found = extract_phrases(Corpus.from_tokens(text), link_table(links), longest)
+    for row, ((source, target), linked) in enumerate(zip(text, links, strict=True)):
+        places = np.flatnonzero(found.rows == row)
+        spans = [
+            (
+                int(found.source_starts[k]),
+                int(found.source_starts[k] + found.source_lengths[k]),
+                int(found.target_starts[k]),
+                int(found.target_starts[k] + found.target_lengths[k]),
+            )
+            for k in places
+        ]
+        assert len(set(spans)) == len(spans)
+        assert set(spans) == brute_force(len(source), len(target), linked, longest)
+        for k, (i1, i2, j1, j2) in zip(places, spans, strict=True):
+            inside = {(i - i1, j - j1) for i, j in linked if i1 <= i < i2 and j1 <= j < j2}
+            assert {(b // 7, b % 7) for b in range(49) if int(found.links[k]) >> b & 1} == inside
+
+
+def test_orientations_follow_the_adjacent_links() -> None:
+    # Two swapped words, then one in monotone order.
+    text = [(["a", "b", "c"], ["B", "A", "C"])]
+    found = extract_phrases(Corpus.from_tokens(text), link_table([frozenset({(0, 1), (1, 0), (2, 2)})]), 1)
+    by_source = {
+        int(s): (int(back), int(ahead))
+        for s, back, ahead in zip(found.source_starts, found.backward, found.forward, strict=True)
+    }
+    monotone, swap, discontinuous = range(3)
+    assert by_source[1] == (
+        discontinuous,
+        swap,
+    )  # B comes first, followed by A, whose source word is to the left
+    assert by_source[0] == (swap, discontinuous)
+    assert by_source[2] == (discontinuous, monotone)  # C is last in both sentences
+
+
+TEXT = [(["a", "b"], ["A", "B"]), (["a"], ["A"]), (["a"], ["C"])]
+LINKS = [frozenset({(0, 0), (1, 1)}), frozenset({(0, 0)}), frozenset({(0, 0)})]
+
+
+def scores(table: PhraseTable, corpus: Corpus, source: str, target: str) -> list[float]:
+    """Return the scores of a phrase pair as probabilities."""
+    numbers = corpus.target.words.numbers(target.split())
+    for entry in lookup(table, corpus.source.words.numbers(source.split())):
+        if table.target(entry).tolist() == numbers:
+            return np.exp(table.scores[entry]).tolist()
+    raise AssertionError(f"no {source} ||| {target}")
+
+
+def test_scores_equal_manual_calculation() -> None:
+    corpus = Corpus.from_tokens(TEXT)
+    table = estimate_phrase_table(corpus, link_table(LINKS), smoothing="none")
+    assert scores(table, corpus, "a", "A") == pytest.approx([2 / 3, 2 / 3, 1, 1])
+    assert scores(table, corpus, "a b", "A B") == pytest.approx([1, 2 / 3, 1, 1])
+    assert not lookup(table, [99])
+
+
+def test_smoothing_reserves_probability_for_unseen_phrases() -> None:
+    text, links = random_text(5, 60)
+    corpus = Corpus.from_tokens(text)
+    table = estimate_phrase_table(corpus, link_table(links), 3)
+    for word in range(len(corpus.source.words)):
+        found = lookup(table, [word])
+        total = np.exp(table.scores[found.start : found.stop, 0]).sum()
+        assert 0.5 < total < 1
+
+
+def test_text_format_round_trip_preserves_table(tmp_path: Path) -> None:
+    text, links = random_text(7, 40)
+    corpus = Corpus.from_tokens(text)
+    table = estimate_phrase_table(corpus, link_table(links), 3)
+    words = corpus.source.words, corpus.target.words
+    write_phrase_table(table, words[0].words, words[1].words, tmp_path / "table.gz")
+    # RFC 1952: one byte of flags, then four bytes of modification time; 0 means no time.
+    assert (tmp_path / "table.gz").read_bytes()[3:8] == bytes(5)
+    again = read_phrase_table(tmp_path / "table.gz", *words)
+    assert len(again) == len(table)
+    for source, _ in text:
+        for length in (1, 2, 3):
+            numbers = words[0].numbers(source[:length])
+            one, other = (
+                {
+                    tuple(t.target(e).tolist()): (*t.scores[e], *t.reordering[e], float(t.links[e]))
+                    for e in lookup(t, numbers)
+                }
+                for t in (table, again)
+            )
+            assert one.keys() == other.keys()
+            for key, values in one.items():
+                assert other[key] == pytest.approx(values, rel=1e-4, abs=1e-5)
+
+
+def test_word_that_contains_the_separator_is_rejected(tmp_path: Path) -> None:
+    corpus = Corpus.from_tokens(TEXT)
+    table = estimate_phrase_table(corpus, link_table(LINKS))
+    with pytest.raises(DataError, match=r"table: the word 'x\|\|\|y' contains"):
+        write_phrase_table(table, ["x|||y", "b", "c", "d"], corpus.target.words.words, tmp_path / "table")
+    assert not (tmp_path / "table").exists()
+
+
+def test_saved_table_loads_equal(tmp_path: Path) -> None:
+    corpus = Corpus.from_tokens(TEXT)
+    table = estimate_phrase_table(corpus, link_table(LINKS))
+    table.save(tmp_path)
+    again = PhraseTable.load(tmp_path)
+    assert scores(again, corpus, "a b", "A B") == scores(table, corpus, "a b", "A B")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a ||| A ||| 1 1 1 1", ":2: 3 fields"),
+        ("a ||| A ||| 1 1 1 ||| 0-0", ":2: 3 scores, expected 4"),
+        ("a ||| A ||| 1 1 1 x ||| 0-0", ":2: .*numbers"),
+        ("a ||| A ||| 1 1 1 0 ||| 0-0", ":2: .*probabilities"),
+        ("a ||| A ||| 1 1 1 1 ||| 0-1", ":2: link 0-1 points beyond"),
+        ("a ||| A ||| 1 1 1 1 ||| 0:0", ":2: '0:0' is not a link"),
+        (" ||| A ||| 1 1 1 1 |||", ":2: a source phrase of 0 words"),
+        ("a ||| Z ||| 1 1 1 1 ||| 0-0", ":2: the target word 'Z' is not in the vocabulary"),
+        ("a ||| A ||| 1 1 1 1 ||| 0-0 ||| 1 1", ":2: 2 orientations, expected 6"),
+    ],
+)
+def test_malformed_table_line_is_rejected(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "table"
+    path.write_text(f"a ||| A ||| 1 1 1 1 ||| 0-0\n{line}\n")
+    corpus = Corpus.from_tokens(TEXT)
+    with pytest.raises(DataError, match=message):
+        read_phrase_table(path, corpus.source.words, corpus.target.words)
+
+
+def test_text_without_links_is_rejected() -> None:
+    with pytest.raises(DataError, match="no phrase pair"):
+        estimate_phrase_table(Corpus.from_tokens(TEXT), link_table([frozenset()] * 3))

@@ -1,0 +1,254 @@
+"""The report page works offline, is safe with any text, and shows the numbers and maps of the systems."""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from made_report import PAIRS, make_report
+from regard.report.model_card import ModelCard
+from regard.report.page import render, script_json
+from regard.report.word_maps import (
+    AttentionLayers,
+    MapKind,
+    MapPacker,
+    WordMaps,
+    drop_equal_priors,
+    quantize,
+    stored_weights,
+    word_maps,
+)
+
+
+class Reader(HTMLParser):
+    """A parser that collects the scripts of a page by id, its elements, and its links."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.links: list[str] = []
+        self.scripts: dict[str, str] = {}
+        self.title = ""
+        self._open: str | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.elements.append(tag)
+        self.links += [given[name] for name in ("src", "href") if name in given]
+        if tag in ("script", "title"):
+            self._open = given.get("id", "code") if tag == "script" else "title"
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    def handle_data(self, data):
+        if self._open == "title":
+            self.title += data
+        elif self._open is not None:
+            self.scripts[self._open] = self.scripts.get(self._open, "") + data
+
+
+@pytest.fixture(scope="module")
+def report():
+    return make_report()
+
+
+@pytest.fixture(scope="module")
+def page(report):
+    return render(report)
+
+
+@pytest.fixture(scope="module")
+def reader(page):
+    return Reader(page)
+
+
+@pytest.fixture(scope="module")
+def data(reader):
+    return json.loads(reader.scripts["data"])
+
+
+def chunk(reader, number):
+    """Return the decompressed maps of a chunk."""
+    return zlib.decompress(base64.b64decode(reader.scripts[f"maps-{number}"]))
+
+
+def test_content_security_policy_allows_only_the_script_and_styles_of_the_page(page, reader):
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    digest = base64.b64encode(hashlib.sha256(reader.scripts["code"].encode()).digest()).decode()
+    assert allowed["script-src"] == f"'sha256-{digest}'" and allowed["default-src"] == "'none'"
+    (styles,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
+    assert allowed["style-src"] == f"'sha256-{digest}'" and "unsafe" not in policy
+    # There are no event handlers or styles in attributes either.
+    assert not re.search(r"<[^>]*\s(on[a-z]+|style)=", page.split('<script type="application/json"')[0])
+
+
+def test_page_fetches_nothing(page, reader):
+    assert all(link.startswith(("#", "data:,")) for link in reader.links)
+    # The only address in the page is the XML namespace of SVG, which is not fetched.
+    assert set(re.findall(r"https?://[^\"'\s]+", page)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"@import|url\(|\bfetch\(|XMLHttpRequest|\bimport\b", page)
+    assert "default-src 'none'" in page
+
+
+def test_markup_in_text_is_data(page, reader, data):
+    assert reader.title == "Report </title><b>"
+    assert not {"img", "b", "i"} & set(reader.elements)
+    # The scripts are the data, the maps and the script of the page.
+    chunks = sum(name.startswith("maps-") for name in reader.scripts)
+    assert reader.elements.count("script") == 2 + chunks
+    for (source, reference), sentence in zip(PAIRS, data["sentences"], strict=True):
+        assert (sentence["source_words"], sentence["reference_words"]) == (source.split(), reference.split())
+    assert data["systems"][1]["name"] == "<b>bounded</b>"
+    inside = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert inside and not set("<>&\u2028\u2029") & set(inside[1])
+
+
+@given(st.text())
+def test_any_text_in_a_script_is_safe_and_is_preserved(text):
+    written = script_json({"text": text})
+    assert not set("<>&\u2028\u2029") & set(written)
+    assert json.loads(written)["text"] == text
+
+
+def test_non_finite_numbers_become_null_and_lone_surrogates_question_marks():
+    assert (
+        script_json([float("nan"), float("inf"), 1.5, {"x": (float("-inf"),)}])
+        == '[null,null,1.5,{"x":[null]}]'
+    )
+    assert json.loads(script_json(["\ud800"])) == ["?"]
+
+
+@given(arrays(np.float64, st.tuples(st.integers(0, 4), st.integers(0, 4)), elements=st.floats(0, 1)))
+def test_quantization_keeps_exact_zeros_and_has_small_error(weights):
+    found = quantize(weights)
+    assert ((found == 0) == (weights == 0)).all()
+    # Half a step of the square root r changes r² by at most r / 255 + 1 / 510².
+    assert (abs(stored_weights(found) - weights) <= 1 / 255 + 1 / 510**2).all()
+
+
+def test_quantized_small_weights_differ():
+    weights = np.array([0.0, 1e-5, 1e-4, 1e-3, 2e-3, 1e-2])
+    found = stored_weights(quantize(weights))
+    assert (np.diff(found) > 0).all() and found[0] == 0
+    np.testing.assert_allclose(found[2:], weights[2:], rtol=0.5)
+
+
+def test_maps_in_the_page_equal_maps_of_the_systems(report, reader, data):
+    for system, name in enumerate(("soft", "<b>bounded</b>")):
+        assert data["systems"][system]["name"] == name
+        for row, sentence in enumerate(data["sentences"]):
+            shown = report.systems[system].sentences[row]
+            for key, maps in (("own", shown.own_maps), ("forced", shown.forced_maps)):
+                kept = sentence["systems"][system].get(key)
+                assert (kept is None) == (maps is None)
+                if kept is None:
+                    continue
+                number, start = kept["at"]
+                content = chunk(reader, number)[start : start + maps.weights.size]
+                assert content == maps.weights.tobytes()
+                assert kept["shape"] == [len(maps.rows), len(maps.columns)]
+    soft = report.systems[0].sentences[0].own_maps
+    assert soft.weights[0, 0].tolist() == [255, 0, 0, 0, 0]
+
+
+def test_layers_heads_and_priors_are_labeled(data):
+    soft, bounded = data["systems"]
+    assert soft["own"] == soft["forced"] == [[None, None, False]]
+    maps = [None, None], [0, 0], [0, 1]
+    assert bounded["own"] == [[*one, prior] for prior in (False, True) for one in maps]
+
+
+def test_errors_are_marked_where_they_are_counted(report, data):
+    first = data["sentences"][0]["systems"][0]
+    assert first["target_words"] == ["a", "dog", "dog", "dog", "runs", "."]
+    assert first["repeated"] == [2, 3] and ["dog", 2, 1] in first["again"]
+    assert data["sentences"][5]["systems"][0]["dropped"] == [2]
+    figures = {figure["key"]: figure["values"] for figure in data["figures"]}
+    for system, shown in enumerate(report.systems):
+        assert figures["rep"][system] == [one.sentence.repetition_score for one in shown.sentences]
+        assert figures["drop"][system] == [len(one.sentence.dropped) for one in shown.sentences]
+        wrong = [len(one.sentence.dropped) + len(one.sentence.repeated) for one in shown.sentences]
+        assert figures["wrong"][system] == wrong
+    table = {metric["key"]: metric["systems"] for metric in data["metrics"]}
+    assert table["rep"][0]["value"] == pytest.approx(report.scores.table["rep"][0].value, abs=1e-4)
+    assert set(table) == {"bleu", "chrf", "rep", "drop", "aer"}
+
+
+def test_rendering_is_deterministic(report, page):
+    assert render(report) == page
+
+
+def test_date_and_model_cards_are_in_the_page(report):
+    card = ModelCard("rnn", ("runs/a", "runs/b"), "soft, softmax", 1_234, 5_000, (60_000, 70_000))
+    systems = [replace(report.systems[0], card=card), report.systems[1]]
+    page = render(replace(report, date="2026-01-31", systems=systems))
+    data = json.loads(Reader(page).scripts["data"])
+    assert data["date"] == "2026-01-31"
+    assert {name: value for name, value, _ in data["systems"][0]["card"]} == {
+        "kind": "rnn",
+        "attention": "soft, softmax",
+        "parameters": "1,234",
+        "training text": "5,000 sentence pairs (60,000 source and 70,000 target tokens)",
+        "location": "runs/a, runs/b",
+    }
+    # A system without a card shows at least its location.
+    assert [row[:2] for row in data["systems"][1]["card"]] == [["location", "runs/<b>bounded</b>"]]
+
+
+def test_prior_is_kept_only_if_it_differs_from_the_posterior():
+    weights = np.array([[0.5, 0.5], [1.0, 0.0]])
+    same = word_maps(
+        ("a", "b"), ("x", "y"), AttentionLayers(weights), [0, 1], [0, 1], AttentionLayers(weights)
+    )
+    other = word_maps(
+        ("a", "b"), ("x", "y"), AttentionLayers(weights), [0, 1], [0, 1], AttentionLayers(1 - weights)
+    )
+    assert [one.kinds for one in drop_equal_priors([same, None, same]) if one] == [(MapKind(),)] * 2
+    assert drop_equal_priors([same, other]) == [same, other]
+
+
+def test_subwords_are_joined_and_sink_is_a_column():
+    weights = np.array([[0.25, 0.25, 0.0, 0.5], [0.0, 0.5, 0.5, 0.0]])
+    maps = word_maps(("word",), ("long", "word"), AttentionLayers(weights), [0, 0, 1, -1], [0, 0])
+    assert maps.columns == ("long", "word", "<sink>")
+    # 255 times the square roots of 0.5, 0.25 and 0.25.
+    assert maps.weights.tolist() == [[[180, 128, 128]]]
+    assert maps.kinds == (MapKind(),)
+
+
+def test_layers_and_heads_count_from_0_after_the_alignment_map():
+    weights, ids = np.array([[[1.0, 0.0], [0.0, 1.0]]]), ([0, 1], [0])
+    one = word_maps(("a",), ("x", "y"), AttentionLayers(np.array([[0.25, 0.75]])), *ids)
+    assert one.kinds == (MapKind(),) and one.weights.tolist() == [[[128, 221]]]
+    seen = AttentionLayers(np.array([[0.25, 0.75]]), [weights, weights])
+    every = word_maps(("a",), ("x", "y"), seen, *ids, seen)
+    own = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]
+    assert every.kinds == (*own, *(replace(kind, prior=True) for kind in own))
+    assert every.weights[:3].tolist() == [[[128, 221]], [[255, 0]], [[0, 255]]]
+
+
+def test_chunks_contain_the_packed_maps():
+    generator = np.random.default_rng(0)
+    packer, kept = MapPacker(), []
+    for _ in range(30):
+        rows = int(generator.integers(1, 200))
+        weights = generator.integers(0, 256, (1, rows, 100), dtype=np.uint8)
+        maps = WordMaps(("a",) * rows, ("x",) * 100, weights, (MapKind(),))
+        kept.append((packer.add(maps), weights.tobytes()))
+    chunks = [zlib.decompress(base64.b64decode(text)) for text in packer.chunks()]
+    assert len(chunks) > 1
+    for (number, start), content in kept:
+        assert chunks[number][start : start + len(content)] == content

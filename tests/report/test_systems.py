@@ -1,0 +1,243 @@
+"""Data collected for a report equals the results of the single analysis commands."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.analysis.errors import corpus_scores
+from regard.analysis.inputs import System
+from regard.config import from_dict
+from regard.data.fertility import Budget, ConstantFertilityConfig
+from regard.data.text import TextProcessor, TextSide
+from regard.generation.analysis import force_decode_lines
+from regard.generation.config import GenerationConfig
+from regard.generation.file_translator import FileTranslator
+from regard.generation.lines import enumerate_lines
+from regard.generation.translator import Translator
+from regard.metrics.alignment import merge_subwords
+from regard.metrics.translation import bleu, chrf
+from regard.models import build_model
+from regard.models.rnn.config import RnnConfig
+from regard.models.transformer.config import TransformerConfig
+from regard.report.model_card import model_card
+from regard.report.scores import compute_scores
+from regard.report.systems import add_word_links, collect_system, system_maps
+from regard.report.training_curves import read_curves
+from regard.report.word_maps import MapKind, stored_weights
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), ("x " * 40, "X")]
+
+
+def make_translator(attention=None, fertility=None) -> Translator:
+    """Return a translator with random weights, with other attention or with bounds, if given."""
+    sides = [
+        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
+        for words in ("a b c d e", "A B C D E")
+    ]
+    settings = {
+        "embedding_size": 8,
+        "encoder": {"hidden_size": 8},
+        "decoder": {"hidden_size": 8},
+        "init_range": 0.7,
+    }
+    if fertility is not None:
+        settings["attention"] = {"kind": "constrained"}
+    config = from_dict(RnnConfig, settings)
+    if attention is not None:
+        settings["decoder"]["input_feeding"] = "context"
+        settings["attention"] = attention
+        config = from_dict(RnnConfig, settings)
+    budget = None
+    if fertility is not None:
+        budget = Budget.constant(ConstantFertilityConfig(value=fertility), len(sides[0].vocabulary))
+    torch.manual_seed(0)
+    size = len(sides[0].vocabulary)
+    search = {"beam_size": 2, "min_length": 2, "max_length_ratio": 1.0, "max_length_offset": 2}
+    search["max_source_length"] = 20
+    return Translator(
+        build_model(config, size, size).eval(),
+        TextProcessor(*sides, budget),
+        from_dict(GenerationConfig, search),
+    )
+
+
+def collect(translator, every=False):
+    return collect_system(System("m", ("run",), translator), PAIRS, all_layers=every)
+
+
+@pytest.fixture(scope="module")
+def soft():
+    translator = make_translator()
+    return translator, collect(translator)
+
+
+def test_every_line_is_included_even_if_empty_or_too_long(soft):
+    _, system = soft
+    assert [one.sentence.line for one in system.sentences] == [1, 2, 3, 4, 5]
+    assert [one.error is None for one in system.sentences] == [True] * 4 + [False]
+    assert [one.own_maps is None for one in system.sentences] == [False, True, False, False, True]
+    assert [one.text == "" for one in system.sentences] == [False, True, False, False, True]
+    assert system.sentences[4].sentence.source == ("x",) * 40
+    assert [one is None for one in system.attention] == [False, True, False, False, True]
+
+
+def test_own_maps_equal_maps_of_translations(soft):
+    translator, system = soft
+    results = list(translator.translate(enumerate_lines(source for source, _ in PAIRS)))
+    for shown, result in zip(system.sentences, results, strict=True):
+        assert shown.text == result.text
+        if shown.own_maps is not None:
+            best = result.translations[0]
+            assert (
+                shown.own_maps.rows == tuple(best.tokens) and shown.own_maps.columns == shown.sentence.source
+            )
+            assert abs(stored_weights(shown.own_maps.weights[0]) - best.weights).max() <= 0.004
+            logs = best.hypothesis.token_log_probs
+            assert shown.log_prob == pytest.approx(best.hypothesis.log_probability / len(logs))
+
+
+def test_forced_maps_equal_maps_of_forced_decoding(soft):
+    translator, system = soft
+    lines = force_decode_lines(translator.model, translator.text, PAIRS, translator.search)
+    for shown, line in zip(system.sentences, lines, strict=True):
+        assert (shown.forced_maps is None) == (line is None)
+        if line is not None and shown.forced_maps is not None:
+            words = merge_subwords(
+                line.posteriors[-1][:-1].mean(axis=1), line.source_words, line.target_words
+            )
+            assert abs(stored_weights(shown.forced_maps.weights[0]) - words).max() <= 0.004
+            assert shown.forced_maps.rows == tuple(line.target)
+
+
+def test_posterior_and_prior_are_kept_on_request():
+    translator = make_translator({"kind": "posterior", "top_k": 2})
+    system = collect(translator, every=True)
+    kinds = (MapKind(), MapKind(prior=True))
+    assert system_maps(system, forced=False) == system_maps(system, forced=True) == kinds
+    results = list(translator.translate(enumerate_lines(source for source, _ in PAIRS)))
+    for shown, result in zip(system.sentences, results, strict=True):
+        if shown.own_maps is not None:
+            best = result.translations[0]
+            prior = best.hypothesis.attention[0][:-1, 0]  # the prior: before the update with the token
+            assert abs(stored_weights(shown.own_maps.weights[0]) - best.weights).max() <= 0.004
+            assert abs(stored_weights(shown.own_maps.weights[1]) - prior).max() <= 0.004
+    assert any(
+        (one.own_maps.weights[0] != one.own_maps.weights[1]).any() for one in system.sentences if one.own_maps
+    )
+    assert system_maps(collect(translator), forced=False) == (MapKind(),)
+
+
+def test_soft_model_has_one_map_on_any_request(soft):
+    assert system_maps(collect(soft[0], every=True), forced=True) == (MapKind(),)
+
+
+def test_maps_of_a_bounded_model_have_a_sink_column():
+    system = collect(make_translator(fertility=1.0))
+    shown = system.sentences[0]
+    assert (
+        system.has_fertilities
+        and shown.own_maps is not None
+        and shown.own_maps.columns == ("a", "b", "c", "<sink>")
+    )
+    received = shown.sentence.received
+    assert received is not None and received.fertility == (1.0,) * 3 and received.sink is not None
+    totals = stored_weights(shown.own_maps.weights[0]).sum(axis=0)
+    assert totals == pytest.approx([*received.attention, received.sink], abs=0.05)
+
+
+def test_scores_equal_the_metrics(soft):
+    _, system = soft
+    # Each word is linked to the word at the same position; words without a link count as dropped.
+    linked = add_word_links(
+        system, lambda pairs: [frozenset((i, i) for i in range(min(map(len, pair)))) for pair in pairs]
+    )
+    copied = collect(FileTranslator([reference for _, reference in PAIRS]))
+    copied = add_word_links(copied, lambda pairs: [frozenset({(0, 0)})] * len(pairs))
+    scores = compute_scores([linked, copied], PAIRS, "none", num_resamples=20)
+    outputs, references = [one.text for one in system.sentences], [[reference for _, reference in PAIRS]]
+    for key, score in (("bleu", bleu(outputs, references, "none")), ("chrf", chrf(outputs, references))):
+        assert scores.table[key][0].value == pytest.approx(score.score)
+        assert scores.table[key][1].value == pytest.approx(100)
+        assert scores.table[key][1].difference.value == pytest.approx(100 - score.score)
+    # Sentence scores of a copy are 100, even for short sentences.
+    assert scores.sentence_scores["bleu"][1] == pytest.approx([100] * len(PAIRS))
+    expected = corpus_scores([one.sentence for one in linked.sentences])
+    assert {key: scores.table[key][0].value for key in expected} == pytest.approx(expected)
+    assert set(expected) == {"rep", "drop"}
+    assert scores.attention[1] is None and scores.attention[0].sentences == 3
+    assert len(scores.missing_reasons) == 1 and "--gold-links" in scores.missing_reasons[0]
+
+
+def test_translations_from_a_file_are_tokenized_like_the_model(soft):
+    translator, _ = soft
+    lines = [reference for _, reference in PAIRS]
+    for file in (FileTranslator(lines), FileTranslator(lines, translator.text)):
+        system = collect(file)
+        assert [one.text for one in system.sentences] == lines
+        assert [one.sentence.source for one in system.sentences] == [tuple(line.split()) for line, _ in PAIRS]
+        assert [one.sentence.output for one in system.sentences] == [tuple(line.split()) for line in lines]
+        assert system.attention == () and system_maps(system, forced=False) == ()
+
+
+def test_damaged_lines_of_a_record_are_skipped(tmp_path):
+    assert read_curves(tmp_path) is None
+    good = '{"kind": "train", "step": 50, "perplexity": 9.5}\n'
+    valid = '{"kind": "validation", "step": 60, "perplexity": 8.0, "bleu": 20.5, "best": true}\n'
+    bad = b'{"kind": "tr\n\n[1]\n\xff\xfe\n{"kind": "train", "step": "x", "perplexity": NaN}\n{"kind"'
+    (tmp_path / "record.jsonl").write_bytes((good + valid).encode() + bad)
+    curves = read_curves(tmp_path)
+    assert curves is not None and curves.num_malformed_lines == 4
+    assert curves.train == ((50.0, 9.5),) and curves.valid == ((60.0, 8.0),)
+    assert curves.scores == (("bleu", ((60.0, 20.5),)),) and curves.best_step == 60
+
+
+def test_long_record_is_thinned_and_keeps_its_last_entry(tmp_path):
+    lines = [f'{{"kind": "train", "step": {i}, "perplexity": 2.0}}' for i in range(1, 2001)]
+    (tmp_path / "record.jsonl").write_text("\n".join(lines))
+    curves = read_curves(tmp_path)
+    assert curves is not None and len(curves.train) <= 400 and curves.train[-1][0] == 2000
+    assert np.unique(np.diff([x for x, _ in curves.train])).tolist() == [5]
+
+
+def test_model_card_has_the_properties_of_the_model():
+    translator = make_translator(fertility=2.0)
+    card = model_card(System("one", ("nowhere",), translator))
+    rows = {name: value for name, value, _ in card.rows()}
+    parameters = sum(one.numel() for one in translator.model.parameters())
+    assert rows["parameters"] == f"{parameters:,}" and rows["location"] == "nowhere"
+    assert rows["attention"] == "constrained, sparsemax, scaled_bilinear, fertility: constant"
+    # Five words and the special symbols.
+    assert rows["tokenizer"] == " → ".join([f"words ({5 + len(SPECIAL_TOKENS)})"] * 2)
+    # The size of the training text is unknown without a model directory.
+    assert "training text" not in rows
+
+
+@pytest.mark.parametrize(
+    ("attention", "shown"),
+    [
+        ({"kind": "soft"}, "soft, softmax, scaled_bilinear"),
+        ({"kind": "soft", "score_function": "additive"}, "soft, softmax, additive"),
+    ],
+)
+def test_model_card_names_the_score_function(attention, shown):
+    card = model_card(System("one", ("nowhere",), make_translator(attention)))
+    assert card.attention == shown
+
+
+def test_model_card_of_a_transformer_names_its_own_default():
+    sides = {"encoder": {"num_layers": 1}, "decoder": {"num_layers": 1}}
+    config = from_dict(TransformerConfig, {"d_model": 8, "num_heads": 2, "tie_embeddings": "none", **sides})
+    other = make_translator()
+    size = len(other.text.source.vocabulary)
+    translator = Translator(build_model(config, size, size).eval(), other.text, other.search)
+    card = model_card(System("one", ("nowhere",), translator))
+    assert card.attention == "soft, softmax, scaled_dot"
+
+
+def test_model_card_of_a_file_has_only_its_kind_and_path(tmp_path):
+    (tmp_path / "out.txt").write_text("A\n")
+    translator = FileTranslator.read(tmp_path / "out.txt", 1, tmp_path / "in.txt")
+    rows = model_card(System("file", ("out.txt",), translator)).rows()
+    assert [row[:2] for row in rows] == [("kind", "file"), ("location", "out.txt")]
