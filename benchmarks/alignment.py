@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from regard.alignment import Corpus, symmetrize
-from regard.data.corpus import read_lines
 from regard.metrics.alignment import alignment_score
+from regard.text.corpus import read_lines
 from regard.text.links import parse_links, read_gold_links
 
 TEXTS = {

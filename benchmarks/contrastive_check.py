@@ -28,7 +28,6 @@ import numpy as np
 import torch
 
 from regard.api.loading import load_translator
-from regard.data.corpus import read_lines
 from regard.extensions.check.attention import AttentionDetector
 from regard.extensions.check.base import (
     ContrastiveConfig,
@@ -45,6 +44,7 @@ from regard.extensions.check.posteriors import TextPosteriors
 from regard.extensions.check.text import WordPair, split_pairs
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
+from regard.text.corpus import read_lines
 
 KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
     "omission": ("deletion", "truncation"),

@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 
 from regard.cpu_threads import num_available_cpus
-from regard.data.corpus import read_lines
 from regard.extensions.check.base import DetectionInput, build_detector
 from regard.extensions.check.model_files import load_coverage_model
 from regard.extensions.check.text import split_pairs
+from regard.text.corpus import read_lines
 
 DETECTORS = ("alignment", "length", "repetition", "combined")
 

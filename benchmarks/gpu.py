@@ -22,7 +22,6 @@ from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.config import read_config
 from regard.data.batch import collate
-from regard.data.corpus import read_lines
 from regard.experiment import load_model
 from regard.experiment import run_training as train
 from regard.generation.beam import beam_search
@@ -34,6 +33,7 @@ from regard.models import build_model
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig
 from regard.run_config import RunConfig
+from regard.text.corpus import read_lines
 from regard.text.vocabulary import EOS
 from regard.training.config import TrainingConfig
 from regard.training.device import Precision, init_process_group

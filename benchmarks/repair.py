@@ -21,7 +21,6 @@ import regard
 from regard.alignment import Corpus, WordAligner
 from regard.api.check import CoverageModel
 from regard.config import from_dict
-from regard.data.corpus import read_lines
 from regard.extensions.check.judge import CoverageModelJudge
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
@@ -31,6 +30,7 @@ from regard.generation.repair_candidates import RepairConfig
 from regard.metrics.base import SentenceCounts, paired_bootstrap
 from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.translation import count_statistics
+from regard.text.corpus import read_lines
 from regard.text.links import Links
 
 

@@ -18,7 +18,7 @@ from regard.attention.registry import ATTENTION, NORMALIZERS
 from regard.attention.scored import ScoredAttention
 from regard.config import configclass, from_dict, plugins
 from regard.config.registry import Registry
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.errors import CheckpointError, ConfigError, PluginError, UsageError
 from regard.extensions.phrasebook import write_splits

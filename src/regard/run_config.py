@@ -22,7 +22,7 @@ from regard.config import (
 )
 from regard.config.plugins import is_loaded, load_plugins, loaded, plugin_name
 from regard.config.registry import plugins_of
-from regard.data.corpus import CorpusConfig, DataConfig
+from regard.data.config import DataConfig
 from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, DataError, RenamedOptionError
@@ -32,6 +32,7 @@ from regard.models.hf.config import HfConfig
 from regard.models.hf.generation import read_generation_settings
 from regard.models.registry import MODELS, ModelConfig
 from regard.models.rnn.config import RnnConfig
+from regard.text.corpus import CorpusConfig
 from regard.text.files import write_atomic
 from regard.text.paths import check_name
 from regard.text.reading import checked_file, read_bytes

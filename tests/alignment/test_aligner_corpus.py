@@ -5,7 +5,7 @@ import pytest
 
 from regard.alignment.corpus import UNKNOWN, Corpus, split_joined
 from regard.config import from_dict
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.errors import DataError
 

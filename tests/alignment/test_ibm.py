@@ -21,7 +21,7 @@ from regard.alignment.ibm import (
     train_ibm2,
 )
 from regard.config import from_dict
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 
 TEXTBOOK = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]

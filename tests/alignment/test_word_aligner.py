@@ -86,7 +86,7 @@ def test_untrained_direction_raises_with_its_name(phrases, tmp_path):
 @pytest.mark.skipif(not HANSARDS.exists(), reason="../shared/data/hansards does not exist")
 def test_hmm_has_lower_error_rate_than_model_2_on_hansards():
     names = ["valid-2k.{}.gz", "test-3k.{}.gz", "gold-test.{}"]
-    from regard.data.corpus import read_lines
+    from regard.text.corpus import read_lines
 
     english, french = (
         [line.split() for name in names for line in read_lines(HANSARDS / name.format(side))]

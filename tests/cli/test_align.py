@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from regard.cli.align import align_command as align
 from regard.config import from_dict
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.errors import ConfigError, DataError, UsageError
 from regard.extensions.phrasebook import generate_split

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import regard
 from regard.cli.fertility import fertility
 from regard.config import from_dict
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.fertility import parse_fertilities
 from regard.errors import DataError, TrainingDivergedError, UsageError

@@ -44,7 +44,7 @@ COMMANDS = {
     "init": "init long.de long.en -o made.toml",
 }
 OTHERS = {"score", "tour", "reproduce", "generate"}
-"""Commands that are tested below, in `tests/extensions/tour`, in `tests/extensions/reproduce` and in `tests/hf`."""
+"""Commands that are tested below, in `tests/extensions` and in `tests/hf`."""
 
 
 @pytest.fixture(scope="module")

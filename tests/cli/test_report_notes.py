@@ -10,11 +10,12 @@ from test_translate import save_model
 from regard.analysis.inputs import ParallelText
 from regard.api.companions import FEW_PAIRS, Companions
 from regard.api.report_notes import differing_options, few_pairs_notes, page_notes
-from regard.data.corpus import CorpusConfig, DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.training_text import save_training_text
 from regard.report.model_card import ModelCard
 from regard.report.systems import SystemResults
+from regard.text.corpus import CorpusConfig
 
 TEXT = ParallelText(("a b",), ("A B",))
 

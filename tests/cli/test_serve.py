@@ -1,4 +1,4 @@
-"""Tests of the command line of `regard serve`; tests/extensions/serve contains the tests of the server itself."""
+"""Tests of the command line of `regard serve`; tests/extensions/serve tests the server itself."""
 
 import dataclasses
 import importlib.util

@@ -3,7 +3,7 @@
 import random
 
 from regard.config import from_dict
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 
 KINDS = {
     "words": {"kind": "words"},

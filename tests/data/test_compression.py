@@ -8,9 +8,9 @@ import tracemalloc
 
 import pytest
 
-from regard.data.corpus import decode_lines, read_lines
 from regard.errors import DataError
 from regard.text.compression import zstd
+from regard.text.corpus import decode_lines, read_lines
 from regard.text.files import write_atomic
 from regard.text.reading import read_json
 

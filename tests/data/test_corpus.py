@@ -8,8 +8,9 @@ import pytest
 
 from regard.config import from_dict
 from regard.config.reference import reference
-from regard.data.corpus import MAX_LINE_BYTES, CorpusConfig, DataConfig, clean_line, read_lines, read_pairs
+from regard.data.config import DataConfig
 from regard.errors import ConfigError, DataError
+from regard.text.corpus import MAX_LINE_BYTES, CorpusConfig, clean_line, read_lines, read_pairs
 
 
 def write(path, content):

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from regard.config import from_dict
-from regard.data.corpus import CorpusConfig, DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import DatasetSplit, PreparedData, prepare_data
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.guided_alignment import SplitLinks
 from regard.data.text import TextSide
 from regard.errors import DataError
+from regard.text.corpus import CorpusConfig
 
 SOURCE = ["a b c", "a b c d e f g", "b a", "c"]
 TARGET = ["A B", "A", "B A C", "C"]

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config import from_dict
-from regard.data.corpus import CorpusConfig, DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor, TextSide, _warn_unknown
 from regard.errors import DataError
 from regard.generation.analysis import tokens_to_words
+from regard.text.corpus import CorpusConfig
 from regard.text.tokenizers.words import (
     SPACE_MARK,
     CharactersConfig,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config import from_dict
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.errors import ConfigError
 from regard.extensions.serve.plain_text import to_plain_text
 from regard.text.text_format import TextFormat

@@ -14,7 +14,7 @@ from made_corpora import KINDS, both, configure, corpus, sentences
 from regard.config import from_dict
 from regard.data import arrays, pretokenization
 from regard.data.batch import BatchConfig
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
 from regard.errors import DataError
 from regard.text.vocabulary import EOS, UNK

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard.config import from_dict
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
 from regard.data.text_checks import is_swapped, warn_if_swapped
 from regard.experiment import run_training as train

@@ -6,7 +6,7 @@ import pytest
 import sacremoses
 
 from regard.config import from_dict
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor
 from regard.text.text_format import TextFormat, TextFormatDetector, convert_format

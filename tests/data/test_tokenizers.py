@@ -15,7 +15,7 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from regard.config import from_dict
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.text import TextSide
 from regard.errors import DataError
 from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers, load_tokenizer

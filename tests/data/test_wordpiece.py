@@ -124,7 +124,7 @@ def test_damaged_files_are_reported(tmp_path, content):
 
 
 def test_kind_selects_the_configuration_and_missing_package_is_named(monkeypatch):
-    from regard.data.corpus import DataConfig
+    from regard.data.config import DataConfig
     from regard.errors import UsageError
 
     data = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}

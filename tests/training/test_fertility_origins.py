@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.config import from_dict
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
 from regard.errors import ConfigError, DataError
 from regard.training.fertility import add_fertilities, read_fertilities

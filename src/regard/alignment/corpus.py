@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.errors import DataError
 from regard.text.array_files import check_range
+from regard.text.corpus import CorpusConfig, read_lines, read_pairs
 from regard.text.whitespace import split_whitespace
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from regard.alignment.base import TrainingSetup
 from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.corpus import Corpus
 from regard.alignment.word_aligner import AlignerConfig, train_both
-from regard.data.corpus import CorpusConfig, read_pairs
 from regard.errors import DataError
+from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic
 from regard.text.tokenizers.words import STEP
 from regard.text.whitespace import normalize_whitespace, split_whitespace

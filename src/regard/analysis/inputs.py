@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
-from regard.data.corpus import CorpusConfig, read_pairs
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
+from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.paths import readable
 
 __all__ = ["ParallelText", "Progress", "System", "check_names", "no_progress"]

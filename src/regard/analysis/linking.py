@@ -8,10 +8,10 @@ from typing import Any, Self
 from regard.alignment import Corpus, WordAligner
 from regard.alignment.corpus import UNKNOWN
 from regard.analysis.inputs import ParallelText
-from regard.data.corpus import read_lines
 from regard.data.text import TextSide
 from regard.errors import UsageError
 from regard.generation.analysis import tokens_to_words
+from regard.text.corpus import read_lines
 from regard.text.links import (
     GoldLinks,
     Links,

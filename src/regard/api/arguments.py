@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from regard.analysis.inputs import ParallelText
-from regard.data.corpus import clean_line, read_lines
 from regard.data.text import TextSide
 from regard.errors import DataError, UsageError
 from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import InputLine, parse_user_fertilities
+from regard.text.corpus import clean_line, read_lines
 
 __all__ = [
     "TextSource",

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from regard.api.run_template import RunPlan, plan_run, render_run
 from regard.config import configclass, from_dict, option
 from regard.config.results import Result
-from regard.data.corpus import CorpusConfig, read_pairs
 from regard.errors import DataError, UsageError
 from regard.run_config import RunConfig
 from regard.text.compression import is_compressed, remove_suffix
+from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.directories import atomic_directory
 from regard.text.files import is_special_file, write_atomic
 from regard.text.paths import check_name, check_outputs

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from regard.api.arguments import TextSource, as_list, check_num_lines, read_texts, source_name
 from regard.config.results import Result
-from regard.data.corpus import read_lines
 from regard.errors import DataError
 from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
 from regard.metrics.base import bootstrap
+from regard.text.corpus import read_lines
 from regard.text.links import GoldLinks, Links, check_links, parse_gold_links, parse_links
 from regard.text.whitespace import split_whitespace
 

@@ -19,7 +19,6 @@ from regard.api.companions import Companions
 from regard.api.loading import load_systems, load_translator, lock_models, name_models
 from regard.api.model import Model
 from regard.api.report_notes import few_pairs_notes, page_notes
-from regard.data.corpus import CorpusConfig, read_pairs
 from regard.data.hf import is_hf_directory
 from regard.data.training_text import read_training_text
 from regard.errors import DataError, UsageError
@@ -30,6 +29,7 @@ from regard.report.page import PageCheck, Report, render
 from regard.report.scores import ScoreTable, compute_scores
 from regard.report.systems import SentenceResult, SystemResults, add_word_links, collect_system
 from regard.run_config import load_config
+from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import open_atomic
 from regard.text.links import GoldLinks, check_links
 from regard.text.paths import check_outputs

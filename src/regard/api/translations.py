@@ -12,7 +12,6 @@ import numpy as np
 
 from regard.api.translation import Translation
 from regard.config.results import Result, finite, perplexity
-from regard.data.corpus import read_lines
 from regard.data.fertility import Fertilities
 from regard.data.text import TextProcessor
 from regard.errors import DataError
@@ -22,6 +21,7 @@ from regard.generation.config import AlignmentConfig
 from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import LineResult, TextHypothesis
+from regard.text.corpus import read_lines
 from regard.text.vocabulary import UNK
 from regard.text.whitespace import split_whitespace
 

@@ -46,8 +46,8 @@ def actions(
     from regard.alignment.base import TrainingSetup
     from regard.alignment.pointer_actions import write_action_tables
     from regard.config import from_dict
-    from regard.data.corpus import CorpusConfig
     from regard.text.compression import remove_suffix
+    from regard.text.corpus import CorpusConfig
     from regard.text.paths import check_outputs
 
     chosen = list(column_numbers(columns))

@@ -72,7 +72,7 @@ class AlignmentText:
     def read(self, aligner: "WordAligner | None", lowercase: bool) -> "Corpus":
         """Read the text; with a trained aligner, words get the numbers that they have in its vocabulary."""
         from regard.alignment import Corpus
-        from regard.data.corpus import decode_lines
+        from regard.text.corpus import decode_lines
 
         if self.prepared_dir is not None:
             from regard.data.dataset import PreparedData

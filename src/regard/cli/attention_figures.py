@@ -276,7 +276,7 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
 
 
 def _entries(path: Path) -> Iterator[TranslationEntry]:
-    from regard.data.corpus import read_lines
+    from regard.text.corpus import read_lines
     from regard.text.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json
 
     for number, line in enumerate(read_lines(path, MAX_JSON_BYTES), 1):

@@ -91,7 +91,7 @@ class FigureInput(LinkOptions):
             UsageError: If no source is given, or a file has fewer lines.
             DataError: If a file cannot be read.
         """
-        from regard.data.corpus import read_lines
+        from regard.text.corpus import read_lines
 
         if self.source is None:
             raise UsageError("model directories need a source text: give --source")

@@ -98,7 +98,7 @@ def score(
     from regard.api.loading import load_translator
     from regard.api.translations import Scores
     from regard.config.results import SCHEMA_VERSION
-    from regard.data.corpus import CorpusConfig, read_pairs
+    from regard.text.corpus import CorpusConfig, read_pairs
     from regard.training.device import set_num_threads
 
     set_num_threads(runtime.num_threads)
@@ -181,8 +181,8 @@ def read_tokens(
     """
     from pydantic import BaseModel, Field
 
-    from regard.data.corpus import read_lines
     from regard.generation.blocks import PretokenizedPair
+    from regard.text.corpus import read_lines
     from regard.text.reading import InvalidJsonError, parse_json
 
     class Line(BaseModel):

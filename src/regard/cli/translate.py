@@ -79,8 +79,8 @@ class TranslationInput:
 
     def lines(self) -> "Iterator[InputLine]":
         """Yield the numbered lines, with their prefixes, fertilities and required terms."""
-        from regard.data.corpus import decode_lines, read_lines
         from regard.generation.lines import enumerate_lines
+        from regard.text.corpus import decode_lines, read_lines
 
         def read(path: Path | None) -> Iterator[str] | None:
             return None if path is None else read_lines(path)

@@ -10,8 +10,8 @@ A part is a class with a configuration class, whose field `kind` is the name of 
     @register_attention("topk", TopKAttentionConfig)
     class TopKAttention(Attention): ...
 
-The built-in parts and those of plugins (`regard.config.plugins`) are registered in the same way. A registry is also
-the annotation of a configuration field: `Annotated[PartConfig, ATTENTION]` accepts a table of every
+The built-in parts and those of plugins (`regard.config.plugins`) are registered in the same way. A registry
+is also the annotation of a configuration field: `Annotated[PartConfig, ATTENTION]` accepts a table of every
 registered kind, validated by the class of its kind. Parts without options of their own (metrics, score
 functions, normalizers) are registered in a `NamedRegistry`, and their field is a string.
 """

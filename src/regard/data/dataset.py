@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.batch import Batch, BatchConfig, make_batches
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.fertility import Budget
 from regard.data.manifest import (
     MANIFEST,

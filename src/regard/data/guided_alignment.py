@@ -19,10 +19,10 @@ from typing import Literal
 import numpy as np
 import torch
 
-from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.data.dataset import DatasetSplit
 from regard.data.text import TextSide
 from regard.errors import DataError
+from regard.text.corpus import CorpusConfig, read_lines, read_pairs
 from regard.text.links import parse_gold_links
 from regard.text.tokenizers.words import SPACE_MARK
 from regard.text.whitespace import split_whitespace

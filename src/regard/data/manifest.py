@@ -15,8 +15,9 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from regard.config import to_dict
-from regard.data.corpus import CorpusConfig, DataConfig
+from regard.data.config import DataConfig
 from regard.errors import DataError
+from regard.text.corpus import CorpusConfig
 from regard.text.paths import readable
 from regard.text.reading import InvalidJsonError, checked_file, file_digest, parse_json, read_json
 from regard.text.tokenizers.base import TOKENIZERS

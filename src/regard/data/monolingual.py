@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, BatchConfig, collate, make_batches
-from regard.data.corpus import read_lines
 from regard.errors import DataError
+from regard.text.corpus import read_lines
 from regard.types import Bool, Tensor
 
 __all__ = [

@@ -17,12 +17,13 @@ import numpy as np
 
 from regard.cpu_threads import num_available_cpus
 from regard.data.arrays import SIDES, KeptRows, SegmentedUnits, count_kept_tokens, count_units, write_split
-from regard.data.corpus import CorpusConfig, DataConfig, corpus_name, read_pairs
+from regard.data.config import DataConfig
 from regard.data.manifest import MANIFEST
 from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, UnitWriter
 from regard.data.text import TextProcessor, TextSide
 from regard.data.text_checks import UnknownTokenCounter
 from regard.errors import DataError
+from regard.text.corpus import CorpusConfig, corpus_name, read_pairs
 from regard.text.directories import atomic_directory, check_replaceable
 from regard.text.files import write_atomic
 from regard.text.reading import file_digest

@@ -14,8 +14,8 @@ from typing import IO
 
 import numpy as np
 
-from regard.data.corpus import CorpusConfig, read_pairs
 from regard.errors import DataError
+from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.tokenizers.base import Tokenizer
 from regard.text.whitespace import split_whitespace
 from regard.text.workers import ordered_map

@@ -18,10 +18,11 @@ from typing import Annotated
 from pydantic import Field
 
 from regard.config import configclass, option, to_dict
-from regard.data.corpus import CorpusConfig, DataConfig, read_pairs
+from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData
 from regard.data.text import TextProcessor
 from regard.errors import DataError
+from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic
 from regard.text.reading import (
     Checksums,

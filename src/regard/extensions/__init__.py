@@ -1,1 +1,1 @@
-"""Extensions: parts, commands and routes on top of the package. Nothing else imports them."""
+"""Extensions: parts, commands and routes on top of the package, which never imports them."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regard.data.corpus import read_lines
 from regard.data.hf import is_hub_name, missing_directory_message
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError, UsageError
@@ -12,6 +11,7 @@ from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationConfig
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult
+from regard.text.corpus import read_lines
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 

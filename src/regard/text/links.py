@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import DataError
+from regard.text.corpus import read_lines
 from regard.text.whitespace import split_whitespace
 
 __all__ = [
@@ -110,7 +111,5 @@ def read_gold_links(path: Path | str) -> Iterator[GoldLinks]:
         DataError: if the file cannot be read (see `read_lines`) or a field is not a link. The message gives
             the line number.
     """
-    from regard.data.corpus import read_lines  # imported here because it imports numpy
-
     for number, line in enumerate(read_lines(path), 1):
         yield parse_gold_links(line, f"{path}:{number}")

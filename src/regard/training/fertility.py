@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.corpus import read_lines
 from regard.data.dataset import DatasetSplit, PreparedData
 from regard.data.fertility import (
     Budget,
@@ -35,6 +34,7 @@ from regard.data.text import TextProcessor
 from regard.errors import DataError
 from regard.models.rnn.tagger import TaggerConfig
 from regard.text.array_files import check_range
+from regard.text.corpus import read_lines
 from regard.text.reading import checked_directory, file_digest
 from regard.text.vocabulary import TokenIds, Vocabulary
 from regard.training.config import ValidationConfig

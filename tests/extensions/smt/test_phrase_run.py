@@ -200,9 +200,8 @@ def test_interrupted_run_resumes_with_its_tables(directory: Path, tmp_path: Path
         run("train", directory / "run.toml", "model.lm_order=2", "--output-dir", tmp_path / "model")
     assert (kept / "phrase" / "about.json").stat().st_mtime_ns == made
 
-    monkeypatch.setattr(
-        "regard.extensions.smt.training.align_corpus", stop
-    )  # fails if the corpus is aligned again
+    # Fails if the corpus is aligned again.
+    monkeypatch.setattr("regard.extensions.smt.training.align_corpus", stop)
     run("train", directory / "run.toml", "--output-dir", tmp_path / "model")
     own, other = (
         {path.name: path.read_bytes() for path in (one / "phrase").iterdir()}

@@ -19,9 +19,9 @@ from typing import Annotated, Any, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.data.corpus import read_lines
 from regard.errors import DataError
 from regard.extensions.check.base import CoverageError, SentenceError
+from regard.text.corpus import read_lines
 from regard.text.reading import InvalidJsonError, parse_json
 
 __all__ = ["WORD_KEYS", "LineLabels", "check_labels", "format_labels", "labeled_words", "read_labels"]

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.config import from_dict
-from regard.data.corpus import CorpusConfig, read_lines, read_pairs
 from regard.errors import DataError
 from regard.metrics.translation import looks_tokenized
 from regard.text.compression import SUFFIXES, remove_suffix
+from regard.text.corpus import CorpusConfig, read_lines, read_pairs
 from regard.text.directories import atomic_directory
 from regard.text.files import write_atomic
 from regard.text.reading import file_digest, read_json

@@ -13,12 +13,12 @@ from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
 from regard.child_processes import interrupt_on_signals, start_module, stop_processes
 from regard.config import from_dict
 from regard.cpu_threads import num_available_cpus
-from regard.data.corpus import CorpusConfig
 from regard.data.dataset import prepare_data
 from regard.errors import RegardError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.plan import TableJob
 from regard.run_config import RunConfig
+from regard.text.corpus import CorpusConfig
 from regard.text.files import remove_leftovers
 from regard.text.tokenizers.words import ActionsConfig
 from regard.training.fertility import add_fertilities

@@ -17,7 +17,6 @@ from typing import TextIO
 
 import numpy as np
 
-from regard.data.corpus import read_lines
 from regard.errors import DataError
 from regard.extensions.smt.language_model import (
     END,
@@ -28,6 +27,7 @@ from regard.extensions.smt.language_model import (
     NgramLanguageModel,
 )
 from regard.extensions.smt.trie import ABSENT, TrieBuilder
+from regard.text.corpus import read_lines
 from regard.text.files import open_atomic
 from regard.text.whitespace import ASCII_WHITESPACE, split_whitespace
 

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.config.results import Result, finite, perplexity
-from regard.data.corpus import read_lines
 from regard.errors import DataError
 from regard.extensions.smt.storage import read_arrays, read_only, write_arrays
 from regard.extensions.smt.trie import TRIE_ARRAYS, Trie
 from regard.kernels.compilation import njit
 from regard.text.array_files import check_array, check_range
+from regard.text.corpus import read_lines
 from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.whitespace import split_whitespace
 
@@ -279,7 +279,7 @@ def read_sentences(path: Path | str) -> Iterable[list[str]]:
     """Read the sentences of a text file, plain or compressed, with words separated by spaces.
 
     Raises:
-        DataError: if the file cannot be read; see `regard.data.corpus.read_lines`.
+        DataError: if the file cannot be read; see `regard.text.corpus.read_lines`.
     """
     return (split_whitespace(line) for line in read_lines(path))
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from regard.alignment.corpus import WordList
-from regard.data.corpus import read_lines
 from regard.errors import DataError
 from regard.extensions.smt.extraction import MAX_PHRASE_LENGTH, PhraseList
 from regard.extensions.smt.phrase_table import PhraseTable, UnsortedPairs, build_phrase_table
+from regard.text.corpus import read_lines
 from regard.text.files import write_atomic
 from regard.text.links import parse_links
 from regard.text.whitespace import ASCII_WHITESPACE, split_whitespace

@@ -16,7 +16,6 @@ from regard.alignment.corpus import Corpus, Text, WordList
 from regard.alignment.symmetrize import LinkTable
 from regard.alignment.word_aligner import train_both
 from regard.cpu_threads import num_available_cpus
-from regard.data.corpus import read_lines
 from regard.data.dataset import PreparedData
 from regard.errors import CheckpointError, DataError
 from regard.extensions.smt.decoder import PhraseDecoder
@@ -37,6 +36,7 @@ from regard.extensions.smt.phrase_table import estimate_phrase_table
 from regard.extensions.smt.tuning import TuningText, tune_weights
 from regard.models.base import TrainableSystem
 from regard.models.registry import register_model
+from regard.text.corpus import read_lines
 from regard.text.reading import checked_directory
 from regard.text.vocabulary import UNK
 from regard.training.progress import TrainingProgress

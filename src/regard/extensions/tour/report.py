@@ -9,12 +9,12 @@ from regard.alignment import Corpus, WordAligner
 from regard.alignment.word_aligner import DEFAULT_ALIGNER
 from regard.analysis.inputs import Progress, System
 from regard.config.results import SCHEMA_VERSION, Result
-from regard.data.corpus import CorpusConfig, read_pairs
 from regard.errors import DataError
 from regard.extensions.tour.runner import Costs, Tour, TourSystem
 from regard.report.page import Report, render
 from regard.report.scores import ScoreTable, compute_scores, score_word_links
 from regard.report.systems import LinkFunction, SystemResults, add_word_links, collect_system
+from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic
 from regard.text.links import GoldLinks, Links, read_gold_links
 from regard.text.reading import InvalidJsonError, file_digest, read_json

@@ -20,7 +20,6 @@ from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.word_aligner import default_config
 from regard.api.loading import load_translator
 from regard.config import read_config
-from regard.data.corpus import CorpusConfig, read_lines
 from regard.data.pretokenization import ProgressCallback
 from regard.errors import DataError
 from regard.experiment import run_training as train
@@ -29,6 +28,7 @@ from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.models.registry import MODELS
 from regard.run_config import RunConfig
+from regard.text.corpus import CorpusConfig, read_lines
 from regard.text.directories import recipes_dir
 from regard.text.files import format_json, remove_leftovers, write_atomic
 from regard.text.reading import InvalidJsonError, read_json

@@ -1,6 +1,8 @@
 """Training of several systems of the tour at the same time, each with a share of the processors.
 
-    python -m regard.extensions.tour.side_by_side CONFIG DIRECTORY PARENT      CONFIG: the settings of the run as JSON
+    python -m regard.extensions.tour.side_by_side CONFIG DIRECTORY PARENT
+
+CONFIG contains the settings of the run as JSON.
 
 A small model uses two processors badly: two trainings with one thread each take little more than half of the
 time of two trainings after one another with two threads each.

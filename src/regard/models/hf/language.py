@@ -14,7 +14,6 @@ from torch import nn
 
 from regard.attention.base import Objective
 from regard.data.batch import Batch
-from regard.data.corpus import read_lines
 from regard.data.hf import (
     check_safetensors,
     convert_errors,
@@ -27,6 +26,7 @@ from regard.errors import CheckpointError, ConfigError
 from regard.models.base import ForwardOutput, OutputAttentions
 from regard.models.hf.loading import count_multiply_adds, max_positions
 from regard.models.output import score_logits
+from regard.text.corpus import read_lines
 
 __all__ = ["HfLanguageModel", "build_language_model", "train_tokenizer"]
 

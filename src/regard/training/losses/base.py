@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 
 from regard.config.registry import PartConfig, Registry, subclass_of
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.types import Float, Int, Tensor

@@ -34,7 +34,7 @@ from pydantic import Field
 
 from regard.config import configclass, option
 from regard.data.batch import Batch
-from regard.data.corpus import DataConfig
+from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData
 from regard.data.guided_alignment import LinkUnit, SplitLinks
 from regard.errors import ConfigError, DataError
