@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from server.served import ask
 from typer.testing import CliRunner
 
 import regard
+from extensions.serve.served import ask
 from quick_coverage import train_quickly
 from regard.analyze import errors
 from regard.api.companions import Companions

@@ -12,9 +12,9 @@ pytest.importorskip("playwright.sync_api", reason="needs the package playwright"
 
 import uvicorn
 from playwright.sync_api import Page, expect
-from server.served import save_model
 
 from checked_text import TEXTS, made_check
+from extensions.serve.served import save_model
 from made_report import PAIRS, make_report
 from regard.api.report import check_report
 from regard.extensions.check.result import CoverageCheck

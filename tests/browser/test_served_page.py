@@ -13,8 +13,8 @@ pytest.importorskip("playwright.sync_api")
 
 import uvicorn
 from playwright.sync_api import expect
-from server.served import SEPARATORS, save_model, without_prefix
 
+from extensions.serve.served import SEPARATORS, save_model, without_prefix
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import load_engines

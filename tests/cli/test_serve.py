@@ -7,9 +7,9 @@ import re
 import socket
 
 import pytest
-from server.served import save_model
 from typer.testing import CliRunner
 
+from extensions.serve.served import save_model
 from regard.cli.main import app
 from regard.cli.serve import serve as serve_command
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError

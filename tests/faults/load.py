@@ -210,7 +210,7 @@ def main() -> int:
 def _tiny(directory: Path) -> Path:
     """Write a tiny model and return its directory."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from server.served import save_model
+    from extensions.serve.served import save_model
 
     return save_model(directory)
 

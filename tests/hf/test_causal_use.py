@@ -115,8 +115,7 @@ def test_check_uses_a_decoder_only_model(gpt2: Path, texts: tuple[Path, Path], t
 
 def test_server_returns_attention_to_the_source(gpt2: Path) -> None:
     pytest.importorskip("fastapi", reason="needs fastapi: pip install 'regard[serve]'")
-    from server.served import ask
-
+    from extensions.serve.served import ask
     from regard.extensions.serve.engine import load_engines
 
     line = tiny.TEXT[1]

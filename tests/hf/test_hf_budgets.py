@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
 pytest.importorskip("fastapi", reason="needs fastapi: pip install 'regard[serve]'")
 
-from server.served import ask
 from test_training import run_config
 from tiny import ModelDir
 
 import regard
+from extensions.serve.served import ask
 from regard.config import from_dict, to_dict
 from regard.experiment import run_training
 from regard.extensions.serve.engine import load_engines

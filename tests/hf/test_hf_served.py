@@ -6,9 +6,9 @@ import pytest
 pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
 pytest.importorskip("fastapi", reason="needs fastapi: pip install 'regard[serve]'")
 
-from server.served import ask
 from tiny import ModelDir
 
+from extensions.serve.served import ask
 from regard.extensions.serve.engine import load_engines
 
 

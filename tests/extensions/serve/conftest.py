@@ -1,8 +1,8 @@
 """A fixture with small models, shared by all tests of the server."""
 
 import pytest
-from server.served import engines as load
 
+from extensions.serve.served import engines as load
 from regard.extensions.serve.engine import ModelServer
 
 

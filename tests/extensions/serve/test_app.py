@@ -10,8 +10,8 @@ import threading
 import httpx
 import numpy as np
 import pytest
-from server.served import ask, save_model
 
+from extensions.serve.served import ask, save_model
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from server.served import ask
 
 import regard
+from extensions.serve.served import ask
 from quick_coverage import train_quickly
 from regard.api.check import CoverageModel
 from regard.errors import UsageError

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from server.served import ask, save_model
 
+from extensions.serve.served import ask, save_model
 from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor
 from regard.data.training_text import save_training_text

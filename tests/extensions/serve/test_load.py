@@ -4,8 +4,8 @@ import asyncio
 import sys
 
 import pytest
-from server.served import SOURCE, save_model
 
+from extensions.serve.served import SOURCE, save_model
 from faults.load import Crowd, growth, resident, start
 
 

@@ -6,10 +6,10 @@ from importlib.resources import files
 
 import httpx
 import pytest
-from server.served import without_prefix
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from extensions.serve.served import without_prefix
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
 

@@ -8,9 +8,9 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
-from server.served import ask, save_model
 
 import regard
+from extensions.serve.served import ask, save_model
 from regard.api.translation import AttentionDetail, Translation
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.check import CheckAnswer, CheckServer

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from server.served import SEPARATORS
 
+from extensions.serve.served import SEPARATORS
 from regard.extensions.serve import validation
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.validation import separator, split_sentences, split_texts
