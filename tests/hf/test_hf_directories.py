@@ -17,7 +17,7 @@ import torch
 import transformers
 from tiny import ModelDir
 
-from regard.errors import CheckpointError, ConfigError
+from regard.errors import CheckpointError, ConfigError, DataError
 from regard.experiment import load_model
 from regard.models.hf.loading import load_encoder
 
@@ -119,6 +119,17 @@ def test_wrong_values_end_in_one_message(
     path.write_text(json.dumps(content | change), encoding="utf-8")
     with pytest.raises((CheckpointError, ConfigError), match=f"copy.*({re.escape(message)}|{message})"):
         load_model(directory, "cpu")
+
+
+def test_tokens_with_an_id_beyond_the_vocabulary_end_in_one_message(
+    model_dir: ModelDir, tmp_path: Path
+) -> None:
+    path = copied(model_dir("m2m100"), directory := tmp_path / "copy") / "vocab.json"
+    ids = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(ids | dict.fromkeys(ids.keys() - {"<s>", "<pad>", "</s>", "<unk>"}, 5000)))
+    text = load_model(directory, "cpu").text
+    with pytest.raises(DataError, match="copy.*the files of the tokenizer are not valid"):
+        text.source.encode("ein")
 
 
 @pytest.mark.parametrize(

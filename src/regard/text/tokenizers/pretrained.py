@@ -227,7 +227,10 @@ class PretrainedTokenizer(Tokenizer):
         line = normalize_whitespace(line)
         if self._has_target_vocabulary:
             return list(self._hf.tokenize(line)) if line else []
-        tokens = [self._names[number] for number in self._encoded(line, False, True)] if line else []
+        ids = self._encoded(line, False, True) if line else []
+        # M2M-100 returns the id of the file as it is, which need not be an integer.
+        with convert_errors(DataError, f"{self.where}: the files of the tokenizer are not valid"):
+            tokens = [self._names[number] for number in ids]
         # `</s>` in text is no end symbol. Unigram models have a token for it also when it is split.
         return [SPECIAL_TOKENS[UNK] if token in self._specials else token for token in tokens]
 
