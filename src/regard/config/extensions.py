@@ -1,0 +1,56 @@
+"""Extensions: folders of `regard.extensions` whose `extension.py` names what they add to the package.
+
+Nothing imports an extension by its name, so its folder can be deleted. The names below are strings of the form
+`module` or `module:object`, so that the description of an extension imports nothing.
+"""
+
+import pkgutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from regard import extensions
+
+__all__ = ["Extension", "installed_extensions", "named_object", "named_objects"]
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What an extension adds; `EXTENSION` in its `extension.py`.
+
+    Attributes:
+        names: Public names of `regard`, with the module that defines each.
+        commands: Commands of the command line, by their group in the help.
+        parts: Packages whose modules register parts, by the noun of the registry, such as `model`.
+        hooks: Objects that a place of the package asks for by the name of the hook, such as `report_marks`.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    parts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    hooks: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def installed_extensions() -> Mapping[str, Extension]:
+    """Return the extensions by the name of their folder, in alphabetical order."""
+    # A deleted folder may leave a directory of compiled files, which has no `extension.py`.
+    return {
+        folder.name: import_module(f"{extensions.__name__}.{folder.name}.extension").EXTENSION
+        for folder in pkgutil.iter_modules(extensions.__path__)
+    }
+
+
+def named_object(name: str) -> Any:
+    """Import and return an object `module:object`."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def named_objects(hook: str) -> Iterator[Any]:
+    """Import and yield the objects that extensions provide for a hook."""
+    for extension in installed_extensions().values():
+        if hook in extension.hooks:
+            yield named_object(extension.hooks[hook])
