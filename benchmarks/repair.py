@@ -19,8 +19,8 @@ from pathlib import Path
 
 import regard
 from regard.alignment import Corpus, WordAligner
-from regard.api.check import CoverageModel
 from regard.config import from_dict
+from regard.extensions.check.api import CoverageModel
 from regard.extensions.check.judge import CoverageModelJudge
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from regard.analysis.errors import ErrorAnalysis
     from regard.analysis.length import LengthAnalysis
     from regard.api.alignment import Aligner, Alignments, align
-    from regard.api.check import CoverageModel, check
-    from regard.api.corrupt import CorruptedText, corrupt
     from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate
     from regard.api.fertility import (
         PredictorTraining,
@@ -44,7 +42,9 @@ if TYPE_CHECKING:
     from regard.config.plugins import load_plugins
     from regard.cpu_threads import configure_threads
     from regard.experiment import load_model
+    from regard.extensions.check.api import CoverageModel, check
     from regard.extensions.check.base import register_detector
+    from regard.extensions.check.corrupt import CorruptedText, corrupt
     from regard.extensions.check.evaluation import CoverageEvaluation
     from regard.extensions.check.result import CheckedSentence, CoverageCheck
     from regard.generation.translator import Translator
@@ -127,10 +127,10 @@ _HOMES = {
     "Callback": "regard.training.run_context",
     "CheckedSentence": "regard.extensions.check.result",
     "Continuations": "regard.api.generation",
-    "CorruptedText": "regard.api.corrupt",
+    "CorruptedText": "regard.extensions.check.corrupt",
     "CoverageCheck": "regard.extensions.check.result",
     "CoverageEvaluation": "regard.extensions.check.evaluation",
-    "CoverageModel": "regard.api.check",
+    "CoverageModel": "regard.extensions.check.api",
     "DropLinks": "regard.api.links",
     "ErrorAnalysis": "regard.analysis.errors",
     "Evaluation": "regard.api.evaluation",
@@ -151,12 +151,12 @@ _HOMES = {
     "Translations": "regard.api.translations",
     "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
-    "check": "regard.api.check",
+    "check": "regard.extensions.check.api",
     "check_report": "regard.api.report",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "convert": "regard.api.weights",
-    "corrupt": "regard.api.corrupt",
+    "corrupt": "regard.extensions.check.corrupt",
     "download": "regard.api.weights",
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.links",

@@ -8,9 +8,9 @@ import pandas
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.check import _marked
 from regard.cli.main import app
 from regard.extensions.check.base import SentenceError
+from regard.extensions.check.command import _marked
 from regard.extensions.check.result import CheckedSentence
 
 GERMAN = ["Ein Hund schläft.", "Zwei Männer spielen.", "Die Frau liest."] * 8
@@ -98,7 +98,7 @@ def test_files_are_written_before_a_reader_of_the_text_ends(texts, monkeypatch) 
     def broken(*_: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("regard.cli.check._show", broken)
+    monkeypatch.setattr("regard.extensions.check.command._show", broken)
     command = "check de bad --detector repetition --report r.html --json r.json --sentence-scores r.tsv"
     CliRunner().invoke(app, command.split())
     assert all((texts / name).stat().st_size > 0 for name in ("r.html", "r.json", "r.tsv"))

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from extensions.serve.served import save_model
 from regard.cli.main import app
-from regard.cli.serve import serve as serve_command
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.extensions.serve.command import serve as serve_command
 from regard.extensions.serve.config import ServeConfig
 from regard.installation import install_command
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from regard.api.arguments import WordFertilities, as_list, check_texts, input_lines, read_texts
-from regard.api.check import CoverageModel
 from regard.api.loading import load_translator
 from regard.api.translation import Translation
 from regard.api.translations import Scores, Translations, scored_translation, searched_translation
@@ -21,6 +20,7 @@ from regard.config import from_dict
 from regard.config.plugins import load_plugins
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
+from regard.extensions.check.api import CoverageModel
 from regard.extensions.check.judge import CoverageModelJudge
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import PretokenizedPair, read_blocks

@@ -14,7 +14,6 @@ from regard.analysis.inputs import ParallelText, Progress, no_progress
 from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
-from regard.api.check import CoverageModel, check
 from regard.api.companions import Companions
 from regard.api.loading import load_systems, load_translator, lock_models, name_models
 from regard.api.model import Model
@@ -22,6 +21,7 @@ from regard.api.report_notes import few_pairs_notes, page_notes
 from regard.data.hf import is_hf_directory
 from regard.data.training_text import read_training_text
 from regard.errors import DataError, UsageError
+from regard.extensions.check.api import CoverageModel, check
 from regard.extensions.check.base import DETECTORS
 from regard.extensions.check.result import CoverageCheck
 from regard.metrics.translation import check_tokenizer

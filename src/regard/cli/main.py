@@ -15,21 +15,14 @@ import typer
 from regard.cli.actions import actions
 from regard.cli.align import align_command
 from regard.cli.analyze import analyze
-from regard.cli.check import check_command
 from regard.cli.command import Command, CommandGroup
-from regard.cli.corrupt import corrupt_command
 from regard.cli.evaluate import evaluate_command
 from regard.cli.fertility import fertility
 from regard.cli.figures import figures
 from regard.cli.generate import generate_command
 from regard.cli.init import init_command
-from regard.cli.lm import lm
-from regard.cli.quickstart import phrasebook, quickstart
 from regard.cli.report import report_command
-from regard.cli.reproduce import reproduce
 from regard.cli.score import score
-from regard.cli.serve import serve
-from regard.cli.tour import tour
 from regard.cli.train import average, config, export, prepare, pretrain_command, train_command
 from regard.cli.translate import translate
 from regard.cli.tune import tune_command
@@ -37,6 +30,13 @@ from regard.cli.weights import convert_command, download_command
 from regard.config.plugins import load_plugins
 from regard.cpu_threads import configure_threads
 from regard.errors import RegardError
+from regard.extensions.check.command import check_command
+from regard.extensions.check.corrupt_command import corrupt_command
+from regard.extensions.reproduce.command import reproduce
+from regard.extensions.serve.command import serve
+from regard.extensions.smt.command import lm
+from regard.extensions.tour.command import tour
+from regard.extensions.tour.quickstart_command import phrasebook, quickstart
 from regard.text.paths import readable
 from regard.version import __version__
 

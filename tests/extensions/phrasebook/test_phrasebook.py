@@ -11,7 +11,6 @@ import typer
 from typer.testing import CliRunner
 
 from regard.cli.command import Command
-from regard.cli.quickstart import phrasebook
 from regard.errors import DataError, UsageError
 from regard.extensions.phrasebook import (
     SPLITS,
@@ -25,6 +24,7 @@ from regard.extensions.phrasebook import (
 from regard.extensions.phrasebook.corpus import Sentences
 from regard.extensions.phrasebook.lexicon import Verb, lexicon
 from regard.extensions.phrasebook.verb_group import MODALS
+from regard.extensions.tour.quickstart_command import phrasebook
 from regard.text.links import parse_gold_links
 
 PUNCTUATION = {".", ",", "?", "!"}

@@ -7,8 +7,8 @@ import pytest
 import regard
 from extensions.serve.served import ask
 from quick_coverage import train_quickly
-from regard.api.check import CoverageModel
 from regard.errors import UsageError
+from regard.extensions.check.api import CoverageModel
 from regard.extensions.check.notes import NOTES
 from regard.extensions.serve.check import CheckServer
 

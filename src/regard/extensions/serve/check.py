@@ -8,8 +8,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.api.check import CoverageModel, check
 from regard.errors import UsageError
+from regard.extensions.check.api import CoverageModel, check
 from regard.extensions.check.base import DETECTORS, DetectionInput, build_detector
 from regard.extensions.check.notes import NOTES
 from regard.extensions.check.result import CheckedSentence, CoverageCheck

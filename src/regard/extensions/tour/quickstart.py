@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from regard.analysis.errors import SentenceErrors
 from regard.analysis.inputs import Progress, no_progress
-from regard.api.check import CoverageModel
 from regard.api.companions import Companions
 from regard.api.report import ReportCheck, check_systems
 from regard.config.results import Result
+from regard.extensions.check.api import CoverageModel
 from regard.extensions.tour.report import collect_report, system_scores
 from regard.extensions.tour.runner import SYSTEMS, ProgressFactory, Tour
 from regard.extensions.tour.side_by_side import train_side_by_side

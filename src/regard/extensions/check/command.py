@@ -32,7 +32,7 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from regard.api.check import CoverageModel
+    from regard.extensions.check.api import CoverageModel
     from regard.extensions.check.base import CoverageError
     from regard.extensions.check.evaluation import CoverageEvaluation
     from regard.extensions.check.result import CheckedSentence, CoverageCheck
@@ -89,7 +89,7 @@ class DetectorOptions:
 
     def load(self) -> "CoverageModel | None":
         """Return the model, trained or loaded; None without one."""
-        from regard.api.check import CoverageModel
+        from regard.extensions.check.api import CoverageModel
 
         threads = self.num_threads or 0
         if self.checker is not None:
@@ -178,8 +178,8 @@ def check_command(
     Example: regard check test.de system.en --train-source train.de --train-target train.en
     --save-checker checker
     """
-    from regard.api.check import check
     from regard.api.report import check_report
+    from regard.extensions.check.api import check
 
     detector.check()
     _check_error(output.error)

@@ -56,7 +56,7 @@ def corrupt_command(
 
     Example: regard corrupt test.de test.en -o corrupted.en --labels-output labels.jsonl
     """
-    from regard.api.corrupt import corrupt
+    from regard.extensions.check.corrupt import corrupt
     from regard.extensions.check.corruptions import CORRUPTIONS
     from regard.extensions.check.labels import format_labels
 

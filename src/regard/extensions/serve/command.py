@@ -65,7 +65,7 @@ class ServedCheckOptions:
             UsageError: If there is no such detector, or it needs a model.
             DataError: If the model cannot be read.
         """
-        from regard.api.check import CoverageModel
+        from regard.extensions.check.api import CoverageModel
         from regard.extensions.serve.check import CheckServer
 
         if self.checker is None and self.detector is None:

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
 from regard.api.arguments import TextSource, as_list, read_parallel
-from regard.api.check import CoverageModel
 from regard.config import from_dict
 from regard.config.results import Result
+from regard.extensions.check.api import CoverageModel
 from regard.extensions.check.base import CoverageError, SentenceError
 from regard.extensions.check.corruptions import (
     CORRUPTIONS,
