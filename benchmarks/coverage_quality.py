@@ -35,7 +35,7 @@ from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
 from regard.extensions.check.posteriors import TextPosteriors
 from regard.extensions.check.text import WordPair, split_pairs
-from regard.extensions.phrasebook import generate
+from regard.extensions.phrasebook.corpus import generate
 from regard.text.links import Links
 from regard.text.words import word_spans
 

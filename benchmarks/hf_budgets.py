@@ -23,7 +23,7 @@ import transformers
 from transformers.utils import logging
 
 import regard
-from regard.extensions.phrasebook import write_splits
+from regard.extensions.phrasebook.corpus import write_splits
 
 VOCAB_SIZE = 700
 SEED = 1

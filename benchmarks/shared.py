@@ -152,7 +152,7 @@ def prepared(directory: Path) -> None:
     from regard.config import read_config
     from regard.data.dataset import prepare_data
     from regard.experiment import run_training
-    from regard.extensions.phrasebook import write_splits
+    from regard.extensions.phrasebook.corpus import write_splits
     from regard.run_config import RunConfig
 
     write_splits(directory / "corpus", PAIRS, seed=1)

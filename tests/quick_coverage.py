@@ -9,7 +9,7 @@ from regard.alignment.bayes_sampler import BayesConfig
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import save_coverage_model
 from regard.extensions.check.text import WordPair
-from regard.extensions.phrasebook import generate
+from regard.extensions.phrasebook.corpus import generate
 from shared_files import shared_directory
 
 EFFORT = 0.1

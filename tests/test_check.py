@@ -14,7 +14,7 @@ from regard.extensions.check.base import Detector, PairScores, SentenceError
 from regard.extensions.check.corruptions import CORRUPTIONS
 from regard.extensions.check.model import CoverageModelConfig
 from regard.extensions.check.text import WordPair
-from regard.extensions.phrasebook import generate
+from regard.extensions.phrasebook.corpus import generate
 from regard.text.words import split_line
 
 

@@ -32,7 +32,7 @@ from regard.training.weights import MODEL_FILE, load_weights, named_weights
 if importlib.util.find_spec("ctranslate2") is None:
     pytest.skip("needs ctranslate2", allow_module_level=True)
 
-from regard.extensions.ctranslate2 import export_ctranslate2, token_names
+from regard.extensions.ctranslate2.export import export_ctranslate2, token_names
 from regard.extensions.ctranslate2.translator import load_exported
 
 WORDS = 12

@@ -16,7 +16,7 @@ from regard.api.run_template import MODEL_CLASSES, plan_run, render_run
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.errors import ConfigError, DataError, UsageError
-from regard.extensions.phrasebook import write_splits
+from regard.extensions.phrasebook.corpus import write_splits
 from regard.run_config import RunConfig, read_run_config
 from regard.text.text_survey import survey_pairs
 

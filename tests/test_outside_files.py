@@ -23,7 +23,7 @@ from regard.config import from_dict
 from regard.data.training_text import read_training_pairs, read_training_text
 from regard.errors import RegardError, UsageError
 from regard.experiment import run_training
-from regard.extensions.phrasebook import generate
+from regard.extensions.phrasebook.corpus import generate
 from regard.extensions.serve.engine import load_engines
 from regard.extensions.serve.plain_text import to_plain_text
 from regard.run_config import RunConfig, load_config

@@ -21,7 +21,7 @@ from regard.config.registry import Registry
 from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.errors import CheckpointError, ConfigError, PluginError, UsageError
-from regard.extensions.phrasebook import write_splits
+from regard.extensions.phrasebook.corpus import write_splits
 from regard.functional import softmax
 from regard.metrics.base import METRICS, SentenceCounts
 from regard.models import build_model

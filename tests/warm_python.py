@@ -44,7 +44,7 @@ IMPORTED = (
     "jinja2", "numba.np.linalg", "numpy.ma", "pydantic", "rich.console", "rich.progress", "rich.table",
     "sacrebleu", "safetensors.numpy", "safetensors.torch", "scipy.linalg", "torch._dynamo", "typer.testing",
     "regard.alignment", "regard.analyze", "regard.api.model", "regard.api.report", "regard.api.training",
-    "regard.averaging", "regard.cli.main", "regard.experiment", "regard.extensions.ctranslate2",
+    "regard.averaging", "regard.cli.main", "regard.experiment", "regard.extensions.ctranslate2.export",
     "regard.generation.ensemble", "regard.generation.file_translator", "regard.generation.translator",
     "regard.kernels._numba.attention",
     "regard.kernels._numba.dropout", "regard.kernels._numba.logits", "regard.kernels._numba.lstm",

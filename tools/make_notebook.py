@@ -27,7 +27,7 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 import regard.hf
-from regard.extensions.phrasebook import generate
+from regard.extensions.phrasebook.corpus import generate
 from regard.plot import plot_attention
 
 torch.manual_seed(1)

@@ -42,11 +42,14 @@ if TYPE_CHECKING:
     from regard.config.plugins import load_plugins
     from regard.cpu_threads import configure_threads
     from regard.experiment import load_model
-    from regard.extensions.check.api import CoverageModel, check
-    from regard.extensions.check.base import register_detector
-    from regard.extensions.check.corrupt import CorruptedText, corrupt
-    from regard.extensions.check.evaluation import CoverageEvaluation
-    from regard.extensions.check.result import CheckedSentence, CoverageCheck
+    from regard.extensions.check.api import CoverageModel as CoverageModel
+    from regard.extensions.check.api import check as check
+    from regard.extensions.check.base import register_detector as register_detector
+    from regard.extensions.check.corrupt import CorruptedText as CorruptedText
+    from regard.extensions.check.corrupt import corrupt as corrupt
+    from regard.extensions.check.evaluation import CoverageEvaluation as CoverageEvaluation
+    from regard.extensions.check.result import CheckedSentence as CheckedSentence
+    from regard.extensions.check.result import CoverageCheck as CoverageCheck
     from regard.generation.translator import Translator
     from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult
     from regard.metrics.base import register_metric
@@ -61,12 +64,7 @@ __all__ = [
     "Alignments",
     "AttentionAnalysis",
     "Callback",
-    "CheckedSentence",
     "Continuations",
-    "CorruptedText",
-    "CoverageCheck",
-    "CoverageEvaluation",
-    "CoverageModel",
     "DropLinks",
     "ErrorAnalysis",
     "Evaluation",
@@ -89,12 +87,10 @@ __all__ = [
     "__version__",
     "align",
     "analyze",
-    "check",
     "check_report",
     "configclass",
     "configure_threads",
     "convert",
-    "corrupt",
     "download",
     "evaluate",
     "evaluate_links",
@@ -107,7 +103,6 @@ __all__ = [
     "load_plugins",
     "option",
     "register_attention",
-    "register_detector",
     "register_loss",
     "register_metric",
     "register_model",
@@ -125,12 +120,7 @@ _HOMES = {
     "Alignments": "regard.api.alignment",
     "AttentionAnalysis": "regard.analysis.attention",
     "Callback": "regard.training.run_context",
-    "CheckedSentence": "regard.extensions.check.result",
     "Continuations": "regard.api.generation",
-    "CorruptedText": "regard.extensions.check.corrupt",
-    "CoverageCheck": "regard.extensions.check.result",
-    "CoverageEvaluation": "regard.extensions.check.evaluation",
-    "CoverageModel": "regard.extensions.check.api",
     "DropLinks": "regard.api.links",
     "ErrorAnalysis": "regard.analysis.errors",
     "Evaluation": "regard.api.evaluation",
@@ -151,12 +141,10 @@ _HOMES = {
     "Translations": "regard.api.translations",
     "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
-    "check": "regard.extensions.check.api",
     "check_report": "regard.api.report",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "convert": "regard.api.weights",
-    "corrupt": "regard.extensions.check.corrupt",
     "download": "regard.api.weights",
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.links",
@@ -169,7 +157,6 @@ _HOMES = {
     "load_plugins": "regard.config.plugins",
     "option": "regard.config",
     "register_attention": "regard.attention.registry",
-    "register_detector": "regard.extensions.check.base",
     "register_loss": "regard.training.losses.base",
     "register_metric": "regard.metrics.base",
     "register_model": "regard.models.registry",
@@ -187,11 +174,20 @@ def __getattr__(name: str) -> Any:
     """Import a public name or a module of the package at its first use (PEP 562)."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if not name.startswith("_") and name in (homes := _extension_names()):
+        return getattr(import_module(homes[name]), name)
     if name.startswith("_") or find_spec(f"regard.{name}") is None:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     return import_module(f"regard.{name}")
 
 
 def __dir__() -> list[str]:
-    """Return the public names of the package."""
-    return sorted(__all__)
+    """Return the public names of the package and of its extensions."""
+    return sorted([*__all__, *_extension_names()])
+
+
+def _extension_names() -> dict[str, str]:
+    """Return the public names of the extensions, with the modules that define them."""
+    from regard.config.extensions import installed_extensions
+
+    return {name: home for part in installed_extensions().values() for name, home in part.names.items()}

@@ -4,7 +4,7 @@ import pytest
 from aligner_text import random_pairs
 
 from regard.alignment.corpus import Corpus
-from regard.extensions.phrasebook import generate_split
+from regard.extensions.phrasebook.corpus import generate_split
 
 
 @pytest.fixture

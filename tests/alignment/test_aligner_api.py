@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import regard
 from regard.cli.main import app
 from regard.errors import ConfigError, DataError, UsageError
-from regard.extensions.phrasebook import write_splits
+from regard.extensions.phrasebook.corpus import write_splits
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from regard.alignment.bayes_sampler import BayesConfig, Sampler, build_layout
 from regard.alignment.corpus import Corpus
 from regard.alignment.ibm import IBM1Config, train_ibm1
 from regard.alignment.symmetrize import symmetrize
-from regard.extensions.phrasebook import generate_split
+from regard.extensions.phrasebook.corpus import generate_split
 from regard.metrics.alignment import alignment_score
 from regard.text.links import GoldLinks
 

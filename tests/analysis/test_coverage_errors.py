@@ -28,7 +28,7 @@ from regard.extensions.check.logistic import LogisticRegression
 from regard.extensions.check.model import CoverageModelConfig, ErrorModel
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
 from regard.extensions.check.text import WordPair, split_pairs
-from regard.extensions.phrasebook import generate
+from regard.extensions.phrasebook.corpus import generate
 from regard.testing import check_detector
 from regard.text.reading import compute_checksums
 from regard.text.words import is_word, split_line

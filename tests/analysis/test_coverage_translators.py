@@ -18,7 +18,7 @@ from regard.extensions.check.attention import locate_tokens, missing_attention
 from regard.extensions.check.base import DETECTORS, ContrastiveConfig, DetectionInput, build_detector
 from regard.extensions.check.contrastive import score_spans
 from regard.extensions.check.text import SideText, WordPair, split_pairs
-from regard.extensions.phrasebook import generate
+from regard.extensions.phrasebook.corpus import generate
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationConfig
 from regard.generation.file_translator import FileTranslator

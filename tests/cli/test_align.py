@@ -14,7 +14,7 @@ from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.errors import ConfigError, DataError, UsageError
-from regard.extensions.phrasebook import generate_split
+from regard.extensions.phrasebook.corpus import generate_split
 from regard.text.compression import zstd
 from regard.text.links import parse_links
 

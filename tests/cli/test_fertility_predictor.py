@@ -16,7 +16,7 @@ from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.fertility import parse_fertilities
 from regard.errors import DataError, TrainingDivergedError, UsageError
-from regard.extensions.phrasebook import write_splits
+from regard.extensions.phrasebook.corpus import write_splits
 from regard.models.rnn.tagger import TaggerConfig
 from regard.training.fertility_predictor import (
     PREDICTOR_TRAINING,

@@ -16,7 +16,7 @@ from regard.alignment.ibm import IBM1Config
 from regard.data.dataset import prepare_data
 from regard.data.training_text import save_training_text
 from regard.errors import DataError, UsageError
-from regard.extensions.phrasebook import generate
+from regard.extensions.phrasebook.corpus import generate
 from regard.run_config import load_config
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]

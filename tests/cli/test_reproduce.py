@@ -14,7 +14,7 @@ import pytest
 from test_translate import run
 
 from regard.errors import CheckpointError, UsageError
-from regard.extensions.phrasebook import write_splits
+from regard.extensions.phrasebook.corpus import write_splits
 from regard.extensions.reproduce.runner import JobsFailedError
 from regard.text.directories import directory_lock
 from warm_python import warm_python

@@ -10,7 +10,7 @@ from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
 from regard.data.text_checks import is_swapped, warn_if_swapped
 from regard.experiment import run_training as train
-from regard.extensions.phrasebook import write_splits
+from regard.extensions.phrasebook.corpus import write_splits
 from regard.run_config import RunConfig
 
 

@@ -11,7 +11,7 @@ import doc_blocks
 import torch
 from safetensors.torch import load_file
 
-from regard.extensions.phrasebook import write_splits
+from regard.extensions.phrasebook.corpus import write_splits
 from warm_python import warm_python
 
 __all__ = ["build_world"]

@@ -128,7 +128,7 @@ def test_tokens_with_an_id_beyond_the_vocabulary_end_in_one_message(
     ids = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(ids | dict.fromkeys(ids.keys() - {"<s>", "<pad>", "</s>", "<unk>"}, 5000)))
     text = load_model(directory, "cpu").text
-    with pytest.raises(DataError, match="copy.*the files of the tokenizer are not valid"):
+    with pytest.raises(DataError, match=r"copy.*the files of the tokenizer are not valid"):
         text.source.encode("ein")
 
 

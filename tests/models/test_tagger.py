@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from regard.data.batch import collate
 from regard.errors import CheckpointError, DataError, UsageError
-from regard.extensions.phrasebook import generate_split
+from regard.extensions.phrasebook.corpus import generate_split
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.training.checkpoint import state_files
 from regard.training.config import TrainingConfig

@@ -8,7 +8,7 @@ runs, so that `regard --help` is fast.
 import logging
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,20 +23,14 @@ from regard.cli.generate import generate_command
 from regard.cli.init import init_command
 from regard.cli.report import report_command
 from regard.cli.score import score
-from regard.cli.train import average, config, export, prepare, pretrain_command, train_command
+from regard.cli.train import average, config, prepare, pretrain_command, train_command
 from regard.cli.translate import translate
 from regard.cli.tune import tune_command
 from regard.cli.weights import convert_command, download_command
+from regard.config.extensions import installed_extensions, named_object
 from regard.config.plugins import load_plugins
 from regard.cpu_threads import configure_threads
 from regard.errors import RegardError
-from regard.extensions.check.command import check_command
-from regard.extensions.check.corrupt_command import corrupt_command
-from regard.extensions.reproduce.command import reproduce
-from regard.extensions.serve.command import serve
-from regard.extensions.smt.command import lm
-from regard.extensions.tour.command import tour
-from regard.extensions.tour.quickstart_command import phrasebook, quickstart
 from regard.text.paths import readable
 from regard.version import __version__
 
@@ -78,39 +72,26 @@ def load_given_plugins(
     load_plugins(plugin or ())
 
 
-COMMANDS = {
-    "Start": (quickstart, tour, phrasebook),
-    "Train": (init_command, prepare, train_command, pretrain_command, average, config),
-    "Translate": (
-        translate,
-        generate_command,
-        score,
-        tune_command,
-        serve,
-        export,
-        convert_command,
-        download_command,
-    ),
-    "Evaluate and inspect": (
-        evaluate_command,
-        check_command,
-        corrupt_command,
-        analyze,
-        report_command,
-        figures,
-        reproduce,
-    ),
-    "Alignment and statistical models": (align_command, fertility, actions, lm),
+COMMANDS: dict[str, list[Any]] = {
+    "Start": [],
+    "Train": [init_command, prepare, train_command, pretrain_command, average, config],
+    "Translate": [translate, generate_command, score, tune_command, convert_command, download_command],
+    "Evaluate and inspect": [evaluate_command, analyze, report_command, figures],
+    "Alignment and statistical models": [align_command, fertility, actions],
 }
-"""The commands, grouped by task as in the help."""
+"""The commands, grouped by task as in the help. Those of extensions come after the others."""
 
-for panel, commands in COMMANDS.items():
+for extension in installed_extensions().values():
+    for group, names in extension.commands.items():
+        COMMANDS[group] += map(named_object, names)
+
+for group, commands in COMMANDS.items():
     for command in commands:
         if isinstance(command, typer.Typer):
-            app.add_typer(command, rich_help_panel=panel)
+            app.add_typer(command, rich_help_panel=group)
         else:
             name = command.__name__.removesuffix("_command")
-            app.command(name, cls=Command, rich_help_panel=panel)(command)
+            app.command(name, cls=Command, rich_help_panel=group)(command)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The commands of training: `regard config`, `prepare`, `train`, `pretrain`, `average` and `export`."""
+"""The commands of training: `regard config`, `prepare`, `train`, `pretrain` and `average`."""
 
 import json
 from pathlib import Path
@@ -10,11 +10,8 @@ from regard.cli.command import check_paths
 from regard.cli.options import (
     ConfigArgument,
     JsonOption,
-    ModelDirArgument,
     NewDirectoryArgument,
-    NewOutputDirOption,
     OverridesArgument,
-    OverwriteOption,
     RunDirOption,
 )
 from regard.cli.output import print_message, write_json
@@ -22,7 +19,7 @@ from regard.cli.output import print_message, write_json
 if TYPE_CHECKING:
     from regard.training.trainer import TrainingResult
 
-__all__ = ["average", "config", "export", "prepare", "pretrain_command", "train_command"]
+__all__ = ["average", "config", "prepare", "pretrain_command", "train_command"]
 
 
 def prepare(config: ConfigArgument, overrides: OverridesArgument = None) -> None:
@@ -200,33 +197,6 @@ def average(
 
     files = average_models(output_dir, model_paths, last_epochs)
     print_message(f"{output_dir}: averaged the weights of {len(files)} checkpoints")
-
-
-@check_paths
-def export(
-    engine: Annotated[Literal["ctranslate2"], typer.Argument(help="Inference engine.", show_default=False)],
-    model: ModelDirArgument,
-    output_dir: NewOutputDirOption,
-    quantization: Annotated[
-        str,
-        typer.Option(
-            help="Storage type of the weights: float32, float16, bfloat16, int8, int8_float32, int8_float16, "
-            "int8_bfloat16 or int16."
-        ),
-    ] = "float32",
-    overwrite: OverwriteOption = False,
-) -> None:
-    """Convert a model for another inference engine.
-
-    Transformers with softmax attention can be exported to CTranslate2, which is small and fast.
-
-    Example: regard export ctranslate2 runs/first -o exported --quantization int8; then
-    regard translate exported --engine ctranslate2 < input.txt
-    """
-    from regard.extensions.ctranslate2 import export_ctranslate2
-
-    export_ctranslate2(model, output_dir, quantization, overwrite)
-    print_message(f"{output_dir}: exported {model} for CTranslate2 with {quantization} weights")
 
 
 def config(

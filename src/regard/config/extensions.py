@@ -1,7 +1,7 @@
-"""Extensions: folders of `regard.extensions` whose `extension.py` names what they add to the package.
+"""Extensions: folders of `regard.extensions`, each with an `extension.py` that names what it adds.
 
-Nothing imports an extension by its name, so its folder can be deleted. The names below are strings of the form
-`module` or `module:object`, so that the description of an extension imports nothing.
+Nothing imports an extension by its name, so its folder can be deleted. The names below are strings of the
+form `module` or `module:object`, so that the description of an extension imports nothing.
 """
 
 import pkgutil
@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any
-
-from regard import extensions
 
 __all__ = ["Extension", "installed_extensions", "named_object", "named_objects"]
 
@@ -36,10 +34,10 @@ class Extension:
 @cache
 def installed_extensions() -> Mapping[str, Extension]:
     """Return the extensions by the name of their folder, in alphabetical order."""
-    # A deleted folder may leave a directory of compiled files, which has no `extension.py`.
+    package = import_module("regard.extensions")
     return {
-        folder.name: import_module(f"{extensions.__name__}.{folder.name}.extension").EXTENSION
-        for folder in pkgutil.iter_modules(extensions.__path__)
+        folder.name: import_module(f"regard.extensions.{folder.name}.extension").EXTENSION
+        for folder in pkgutil.iter_modules(package.__path__)
     }
 
 

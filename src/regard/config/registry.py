@@ -17,6 +17,7 @@ functions, normalizers) are registered in a `NamedRegistry`, and their field is 
 """
 
 import importlib
+import itertools
 import json
 import pkgutil
 import sys
@@ -30,6 +31,7 @@ from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from regard.config import ConfigUnion, is_configclass, plugins
+from regard.config.extensions import installed_extensions
 from regard.errors import PluginError
 
 __all__ = ["NamedRegistry", "NamesWith", "PartConfig", "Registry", "plugins_of", "subclass_of"]
@@ -86,7 +88,7 @@ class NamedRegistry(Generic[P]):
     def __init__(self, noun: str, packages: Iterable[str] = (), contract: Contract | None = None) -> None:
         """Create an empty registry."""
         self.noun, self._contract = noun, contract
-        self._packages = tuple(packages)
+        self._packages: tuple[str, ...] | None = tuple(packages)
         self._entries: dict[str, Entry[P]] = {}
 
     def register(self, name: str) -> Callable[[Q], Q]:
@@ -159,8 +161,11 @@ class NamedRegistry(Generic[P]):
     def _import_packages(self) -> None:
         # The list is cleared first, because a module may look up a part while it is imported. A second import
         # of the packages would then begin inside the first.
-        packages, self._packages = self._packages, ()
-        for package in packages:
+        packages, self._packages = self._packages, None
+        if packages is None:
+            return
+        added = (extension.parts.get(self.noun, ()) for extension in installed_extensions().values())
+        for package in itertools.chain(packages, *added):
             for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
                 importlib.import_module(module.name)
 

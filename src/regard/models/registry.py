@@ -18,7 +18,6 @@ MODELS: Registry[type[TrainableSystem]] = Registry(
         "regard.models.conv",
         "regard.models.transformer",
         "regard.models.hf",
-        "regard.extensions.smt",
     ],
     contract=subclass_of(TrainableSystem),
 )

@@ -12,19 +12,19 @@ from typer.testing import CliRunner
 
 from regard.cli.command import Command
 from regard.errors import DataError, UsageError
-from regard.extensions.phrasebook import (
+from regard.extensions.phrasebook.command import phrasebook
+from regard.extensions.phrasebook.corpus import (
     SPLITS,
-    CorpusPair,
+    Sentences,
     generate,
     generate_split,
     generate_splits,
     split_of,
     write_splits,
 )
-from regard.extensions.phrasebook.corpus import Sentences
 from regard.extensions.phrasebook.lexicon import Verb, lexicon
+from regard.extensions.phrasebook.pair import CorpusPair
 from regard.extensions.phrasebook.verb_group import MODALS
-from regard.extensions.tour.quickstart_command import phrasebook
 from regard.text.links import parse_gold_links
 
 PUNCTUATION = {".", ",", "?", "!"}
@@ -119,7 +119,8 @@ def test_different_seeds_give_different_sentences():
 
 def test_the_corpus_is_the_same_in_every_process():
     code = (
-        "import zlib; from itertools import islice; from regard.extensions.phrasebook import generate\n"
+        "import zlib; from itertools import islice\n"
+        "from regard.extensions.phrasebook.corpus import generate\n"
         "text = repr([(p.source, p.target, sorted(p.links)) for p in islice(generate(9), 800)])\n"
         "print(zlib.crc32(text.encode()))"
     )

@@ -19,7 +19,7 @@ from regard.config import from_dict
 from regard.errors import CheckpointError, ConfigError, RegardError, UsageError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
-from regard.extensions.phrasebook import write_splits
+from regard.extensions.phrasebook.corpus import write_splits
 from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
 from regard.extensions.smt.model import PhraseConfig, PhraseTranslator, load_phrases
 from regard.extensions.smt.phrase_table import PhraseTable

@@ -12,7 +12,7 @@ from typing import Any
 from regard.data.hf import HF_CONFIG
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
-from regard.extensions.ctranslate2 import import_ctranslate2
+from regard.extensions.ctranslate2.export import import_ctranslate2
 from regard.extensions.ctranslate2.search import EngineCandidate, EngineSearch
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.blocks import length_sorted_batches

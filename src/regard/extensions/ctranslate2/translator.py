@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.data.text import TextProcessor
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
-from regard.extensions.ctranslate2 import POSITIONS_KEY, check_export, import_ctranslate2, token_names
+from regard.extensions.ctranslate2.export import POSITIONS_KEY, check_export, import_ctranslate2, token_names
 from regard.extensions.ctranslate2.search import EngineSearch
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.blocks import length_sorted_batches

@@ -8,27 +8,3 @@ Recommended reading order: `pair`, `sampling`, `lexicon` (tables and entries), `
 `morphology_en`, `noun_phrases`, `verb_group`, `clauses`, `planning`, `complements`, `clause_builder`,
 `sentences`, `patterns`, `corpus`.
 """
-
-from regard.extensions.phrasebook.corpus import (
-    SPLITS,
-    PhrasebookConfig,
-    SplitName,
-    generate,
-    generate_split,
-    generate_splits,
-    split_of,
-    write_splits,
-)
-from regard.extensions.phrasebook.pair import CorpusPair
-
-__all__ = [
-    "SPLITS",
-    "CorpusPair",
-    "PhrasebookConfig",
-    "SplitName",
-    "generate",
-    "generate_split",
-    "generate_splits",
-    "split_of",
-    "write_splits",
-]

@@ -48,6 +48,6 @@ def example_sentences(text: TextProcessor, directory: Path | None) -> list[str]:
 
 
 def _phrasebook_lines() -> list[str]:
-    from regard.extensions.phrasebook import generate_split
+    from regard.extensions.phrasebook.corpus import generate_split
 
     return [" ".join(pair.source) for pair in generate_split("test", _PHRASEBOOK_LINES, seed=1)]

@@ -1,25 +1,22 @@
-"""`regard quickstart` and `phrasebook`: train and evaluate on the built-in corpus, or write it to files."""
+"""`regard quickstart`: train two models on the built-in corpus and evaluate them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard.cli.command import setting
-from regard.cli.options import DirectoryArgument, JsonOption, OpenOption, OutputDirOption
-from regard.cli.output import open_page, print_message, track, write_json
+from regard.cli.options import JsonOption, OpenOption, OutputDirOption
+from regard.cli.output import open_page, track, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from regard.extensions.tour.quickstart import Example, QuickstartResult
 
-__all__ = ["phrasebook", "quickstart"]
-
-_CORPUS = "regard.extensions.phrasebook.corpus.PhrasebookConfig"
+__all__ = ["quickstart"]
 
 
 def quickstart(
@@ -130,32 +127,3 @@ def _print_next_steps(console: Console, directory: Path, report: Path) -> None:
         "regard config        # all options; recipes/ has configurations for real data",
     ):
         console.print("  " + line, markup=False, soft_wrap=True)
-
-
-def phrasebook(
-    output_dir: DirectoryArgument,
-    num_train: Annotated[int | None, setting(f"{_CORPUS}:num_train")] = None,
-    num_valid: Annotated[int | None, setting(f"{_CORPUS}:num_valid")] = None,
-    num_test: Annotated[int | None, setting(f"{_CORPUS}:num_test")] = None,
-    seed: Annotated[int | None, setting(f"{_CORPUS}:seed")] = None,
-) -> None:
-    """Write the built-in German-English corpus to files, with gold word links and fertilities.
-
-    The files of train, valid and test end in .de and .en (one sentence per line, words and punctuation
-    separated by spaces), .talp (gold links `i-j` of German word i and English word j, counted from 0) and
-    .fertility (number of English words linked to each German word). The three parts share no sentences. The
-    corpus of a seed is the same on every machine.
-
-    Example: regard phrasebook corpus --num-train 60000 --seed 7
-    """
-    from regard.config import from_dict
-    from regard.extensions.phrasebook import PhrasebookConfig, write_splits
-
-    chosen = {"num_train": num_train, "num_valid": num_valid, "num_test": num_test, "seed": seed}
-    given = {name: value for name, value in chosen.items() if value is not None}
-    config = from_dict(PhrasebookConfig, given, origin="phrasebook options")
-    files = write_splits(output_dir, config.sizes, config.seed)
-    counts = ", ".join(f"{size} {name}" for name, size in config.sizes.items())
-    print_message(
-        f"phrasebook: wrote pairs ({counts}; seed {config.seed}) to {output_dir}: {len(files)} files"
-    )

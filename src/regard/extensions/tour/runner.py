@@ -23,7 +23,7 @@ from regard.config import read_config
 from regard.data.pretokenization import ProgressCallback
 from regard.errors import DataError
 from regard.experiment import run_training as train
-from regard.extensions.phrasebook import write_splits
+from regard.extensions.phrasebook.corpus import write_splits
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.models.registry import MODELS

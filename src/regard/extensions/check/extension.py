@@ -1,0 +1,24 @@
+"""What the check of translations adds to the package."""
+
+from regard.config.extensions import Extension
+
+__all__ = ["EXTENSION"]
+
+EXTENSION = Extension(
+    names={
+        "CheckedSentence": "regard.extensions.check.result",
+        "CorruptedText": "regard.extensions.check.corrupt",
+        "CoverageCheck": "regard.extensions.check.result",
+        "CoverageEvaluation": "regard.extensions.check.evaluation",
+        "CoverageModel": "regard.extensions.check.api",
+        "check": "regard.extensions.check.api",
+        "corrupt": "regard.extensions.check.corrupt",
+        "register_detector": "regard.extensions.check.base",
+    },
+    commands={
+        "Evaluate and inspect": [
+            "regard.extensions.check.command:check_command",
+            "regard.extensions.check.corrupt_command:corrupt_command",
+        ]
+    },
+)

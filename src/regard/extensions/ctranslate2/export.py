@@ -1,0 +1,287 @@
+"""Export of trained models to CTranslate2, a C++ inference engine: Transformers with softmax attention.
+
+The exported model has the probabilities of the original, up to rounding and quantization. Sinusoidal position
+encodings are exported as a table, because CTranslate2's own start at position 1 and have other wavelengths.
+The export also contains the config and the text files of the model, so that translation needs no other files.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.attention.registry import AttentionConfig
+from regard.attention.soft import SoftAttentionConfig
+from regard.config import configclass, option
+from regard.data.training_text import copy_training_text
+from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.experiment import LoadedModel, load_model
+from regard.generation.config import GenerationConfig
+from regard.installation import install_command
+from regard.layers.linear import Linear
+from regard.layers.position_encoding import PositionEncoding
+from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm
+from regard.models.transformer.model import TransformerModel
+from regard.run_config import RunConfig, write_config
+from regard.text.directories import atomic_directory
+from regard.text.paths import check_name, check_outputs
+from regard.text.reading import (
+    Checksums,
+    InvalidJsonError,
+    checked_file,
+    compute_checksums,
+    read_json,
+    verify_checksums,
+)
+from regard.text.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, Vocabulary
+from regard.training.fertility import save_text_processing
+from regard.training.weights import EXPORTED_FILE, MODEL_FILE
+from regard.types import Float, Tensor
+
+__all__ = [
+    "POSITIONS_KEY",
+    "QUANTIZATIONS",
+    "check_export",
+    "export_ctranslate2",
+    "import_ctranslate2",
+    "token_names",
+]
+
+POSITIONS_KEY = "positions"
+"""The key of CTranslate2's `config.json` that holds the number of positions of the tables."""
+CHECKSUM_FILE = "sealed.json"
+QUANTIZATIONS = (
+    *("float32", "float16", "bfloat16"),
+    *("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16"),
+)
+LAYER_NORM_EPSILON = 1e-5  # epsilon of layer normalization, PyTorch's default
+
+
+def import_ctranslate2() -> Any:
+    """Import and return the package `ctranslate2`.
+
+    Raises:
+        UsageError: if the package is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError:
+        raise UsageError(f"ctranslate2 is not installed: {install_command('ctranslate2')}") from None
+    return ctranslate2
+
+
+def token_names(vocabulary: Vocabulary) -> list[str]:
+    """Return a unique name for each id; tokens that equal a special token get an apostrophe."""
+    taken = set(vocabulary.tokens)
+    names: list[str] = list(SPECIAL_TOKENS)
+    for token in vocabulary.tokens[len(SPECIAL_TOKENS) :]:
+        name = token
+        while name in SPECIAL_TOKENS or (name != token and name in taken):
+            name += "'"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def export_ctranslate2(
+    model_dir: Path | str, output_dir: Path | str, quantization: str = "float32", force: bool = False
+) -> None:
+    """Export a model to CTranslate2.
+
+    Args:
+        model_dir: The model directory.
+        output_dir: The new directory.
+        quantization: Data type of the weights, one of `QUANTIZATIONS`.
+        force: Whether to replace an earlier export in `output_dir`.
+
+    Raises:
+        UsageError: if the quantization does not exist, `output_dir` is not empty or contains the model, or
+            the package is missing.
+        ConfigError: if CTranslate2 does not support the model; the message names the setting.
+        CheckpointError: if a file is missing, corrupt or cannot be written.
+    """
+    output_dir = Path(output_dir)
+    if quantization not in QUANTIZATIONS:
+        raise UsageError(
+            f"--quantization {quantization!r}: unknown quantization; expected one of "
+            f"{', '.join(QUANTIZATIONS)}"
+        )
+    check_name(output_dir)
+    _check_output_dir(output_dir, force)
+    check_outputs([model_dir], directories=[output_dir])
+    import_ctranslate2()
+    loaded = load_model(model_dir, "cpu")
+    _check_model(loaded.config)
+    spec = _specification(loaded)
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    try:
+        # The directory is renamed into place when complete, so that a failure leaves no partial export.
+        with atomic_directory(output_dir) as made:
+            spec.save(str(made))
+            save_text_processing(loaded.text, made)
+            copy_training_text(loaded.model_dir, made)
+            write_config(loaded.config, made)
+            _write_checksums(made)
+    except OSError as error:
+        raise CheckpointError(f"{output_dir}: cannot be written: {error.strerror or error}") from None
+
+
+def _write_checksums(directory: Path) -> None:
+    """Write the checksums of an exported model's files; its fertility predictor has its own checksums."""
+    names = sorted(path.name for path in directory.iterdir() if path.is_file())
+    text = json.dumps({"sha256": compute_checksums(directory, names)}, indent=2) + "\n"
+    (directory / CHECKSUM_FILE).write_text(text, encoding="utf-8")
+
+
+@configclass
+class _Checksums:
+    """The content of `sealed.json`."""
+
+    sha256: Checksums = option(help="The checksum of each file in the same directory.")
+
+
+def check_export(directory: Path) -> None:
+    """Compare the files of an exported model with their checksums.
+
+    Raises:
+        CheckpointError: if a file is missing, truncated, altered or has no checksum; the message names it.
+    """
+    path = directory / CHECKSUM_FILE
+    try:
+        checksums = read_json(checked_file(directory, CHECKSUM_FILE), _Checksums)
+        names = (one.name for one in directory.iterdir() if one.is_file() and one.name != CHECKSUM_FILE)
+        verify_checksums(directory, checksums.sha256, {*names, EXPORTED_FILE}, CHECKSUM_FILE)
+    except InvalidJsonError as error:
+        raise CheckpointError(f"{path}: not a checksum file of an exported model: {error}") from None
+    except DataError as error:
+        raise CheckpointError(f"{error}; export the model again") from None
+
+
+def _check_output_dir(output_dir: Path, force: bool) -> None:
+    """Reject an output directory that is not empty, except for an earlier export with `force`."""
+    if not output_dir.exists() or (output_dir.is_dir() and not any(output_dir.iterdir())):
+        return
+    if not (output_dir / EXPORTED_FILE).is_file() or (output_dir / MODEL_FILE).exists():
+        raise UsageError(f"{output_dir}: already exists and is not an exported model; give a new directory")
+    if not force:
+        raise UsageError(
+            f"{output_dir}: already contains an exported model; give a new directory, or --overwrite"
+        )
+
+
+def _check_model(config: RunConfig) -> None:
+    """Reject a model that CTranslate2 does not support."""
+    model = config.model
+    if not isinstance(model, TransformerConfig):
+        raise ConfigError(f"model.kind = {model.kind!r}: CTranslate2 supports only Transformers")
+    for part in ("encoder", "decoder"):
+        if layers := getattr(model, part).num_localness_layers:
+            raise ConfigError(
+                f"model.{part}.num_localness_layers = {layers}: CTranslate2 has no localness bias"
+            )
+    for number, one in enumerate(model.source_attentions):
+        _check_attention(
+            one, f"model.layer_attention[{number}]" if model.layer_attention else "model.attention"
+        )
+
+
+def _check_attention(one: AttentionConfig, name: str) -> None:
+    """Reject an attention mechanism that CTranslate2 does not support."""
+    if not isinstance(one, SoftAttentionConfig):
+        raise ConfigError(f"{name}.kind = {one.kind!r}: CTranslate2 supports only soft attention")
+    if one.normalizer != "softmax":
+        raise ConfigError(f"{name}.normalizer = {one.normalizer!r}: CTranslate2 supports only softmax")
+    if one.score_function not in (None, "scaled_dot"):
+        raise ConfigError(
+            f"{name}.score_function = {one.score_function!r}: CTranslate2 supports only scaled dot products"
+        )
+
+
+def _specification(loaded: LoadedModel) -> Any:
+    """Build CTranslate2's specification of the model."""
+    from ctranslate2.specs import common_spec, transformer_spec
+
+    model, config = loaded.model, loaded.config.model
+    assert isinstance(model, TransformerModel) and isinstance(config, TransformerConfig)
+    gelu = config.feed_forward.activation == "gelu"
+    # Typed as Any, because CTranslate2 declares the fields with their initial value None.
+    spec: Any = transformer_spec.TransformerSpec.from_config(
+        (config.encoder.num_layers, config.decoder.num_layers),
+        config.num_heads,
+        pre_norm=config.norm_position == "pre",
+        activation=common_spec.Activation.GELU if gelu else common_spec.Activation.RELU,
+    )
+    num_positions = model.max_length or _num_positions(loaded.config.generation)
+    _write_positions_and_norm(spec.encoder, model.source_positions, model.encoder_norm, num_positions)
+    _write_positions_and_norm(spec.decoder, model.target_positions, model.decoder_norm, num_positions)
+    spec.encoder.embeddings[0].weight = _array(model.source_embedding.weight)
+    spec.decoder.embeddings.weight = _array(model.target_embedding.weight)
+    # Without an output matrix of its own, the model ties it to the target embeddings.
+    output = model.target_embedding.weight if model.output is None else model.output
+    spec.decoder.projection.weight = _array(output)
+    spec.decoder.projection.bias = _array(model.output_bias)
+    for into, layer in zip(spec.encoder.layer, model.encoder, strict=True):
+        assert isinstance(layer, EncoderLayer)
+        _write_layer(into, layer)
+    for into, layer in zip(spec.decoder.layer, model.decoder, strict=True):
+        assert isinstance(layer, DecoderLayer)
+        _write_layer(into, layer)
+        cross = layer.cross_attention
+        _write_linears(into.attention, [cross.query_proj, cross.key_value_proj, cross.out_proj])
+        _write_norm(into.attention.layer_norm, layer.around_source.norm)
+    spec.register_source_vocabulary(token_names(loaded.text.source.vocabulary))
+    spec.register_target_vocabulary(token_names(loaded.text.target.vocabulary))
+    spec.config.unk_token, spec.config.eos_token = SPECIAL_TOKENS[UNK], SPECIAL_TOKENS[EOS]
+    spec.config.bos_token = spec.config.decoder_start_token = SPECIAL_TOKENS[BOS]
+    spec.config.layer_norm_epsilon = LAYER_NORM_EPSILON
+    spec.config.add_attribute(POSITIONS_KEY, num_positions)
+    return spec
+
+
+def _num_positions(search: GenerationConfig) -> int:
+    """Return the number of positions for the longest accepted source and its longest translation."""
+    longest = search.max_source_length + 1  # a sink
+    return max(longest, search.max_target_length(longest)) + 1
+
+
+def _write_positions_and_norm(
+    into: Any, positions: PositionEncoding, norm: torch.nn.Module, count: int
+) -> None:
+    """Write the position table and the final layer normalization of an encoder or decoder."""
+    into.scale_embeddings = True
+    into.position_encodings.encodings = _array(positions(0, count, torch.empty(0, dtype=torch.float32)))
+    if isinstance(norm, LayerNorm):
+        _write_norm(into.layer_norm, norm)
+
+
+def _write_layer(into: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    """Write the self-attention and the feed-forward network of a layer."""
+    _write_linears(into.self_attention, [layer.self_attention.in_proj, layer.self_attention.out_proj])
+    _write_norm(into.self_attention.layer_norm, layer.around_attention.norm)
+    _write_linear(into.ffn.linear_0, layer.feed_forward.linear1)
+    _write_linear(into.ffn.linear_1, layer.feed_forward.linear2)
+    _write_norm(into.ffn.layer_norm, layer.around_feed.norm)
+
+
+def _write_linears(into: Any, linears: list[Any]) -> None:
+    for one, linear in zip(into.linear, linears, strict=True):
+        _write_linear(one, linear)
+
+
+def _write_linear(into: Any, linear: Linear) -> None:
+    into.weight = _array(linear.weight.t())
+    if linear.bias is not None:
+        into.bias = _array(linear.bias)
+
+
+def _write_norm(into: Any, norm: LayerNorm) -> None:
+    into.gamma, into.beta = _array(norm.scale), _array(norm.shift)
+
+
+def _array(tensor: Float[Tensor, "*B N"]) -> np.ndarray:
+    """Return a copy as a NumPy array, because quantization overwrites its input."""
+    return np.array(tensor.detach().numpy(), dtype=np.float32, order="C", copy=True)

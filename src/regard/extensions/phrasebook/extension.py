@@ -1,0 +1,9 @@
+"""What the built-in corpus adds to the package."""
+
+from regard.config.extensions import Extension
+
+__all__ = ["EXTENSION"]
+
+EXTENSION = Extension(
+    commands={"Start": ["regard.extensions.phrasebook.command:phrasebook"]},
+)
