@@ -21,7 +21,6 @@ import regard
 from regard.alignment import Corpus, WordAligner
 from regard.config import from_dict
 from regard.extensions.check.api import CoverageModel
-from regard.extensions.check.judge import CoverageModelJudge
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.generation.mbr import MbrConfig
@@ -64,7 +63,7 @@ def checker(directory: Path, text: Path) -> CoverageModel:
 
 
 def repaired(
-    translator: BaseTranslator, judge: CoverageModelJudge, config: RepairConfig, sources: Sequence[str]
+    translator: BaseTranslator, judge: CoverageModel, config: RepairConfig, sources: Sequence[str]
 ) -> tuple[list[str], list[str], str]:
     """Return the translations before and after the repair, and its summary."""
     # The repair keeps the first translations, so one run gives both.
@@ -77,7 +76,7 @@ def repaired(
 
 
 def selected(
-    translator: BaseTranslator, judge: CoverageModelJudge, beam_size: int, sources: Sequence[str]
+    translator: BaseTranslator, judge: CoverageModel, beam_size: int, sources: Sequence[str]
 ) -> tuple[list[str], list[str], str]:
     """Return the translations of beam search, and those with the fewest expected errors in a beam."""
     mbr = MbrConfig(utility="coverage", num_candidates=beam_size)
@@ -102,7 +101,7 @@ def main() -> None:
     args = parser.parse_args()
 
     text = args.table / "text"
-    judge = CoverageModelJudge(checker(args.checker, text).model)
+    judge = CoverageModel(checker(args.checker, text).model)
     given = dict(one.split("=", 1) for one in args.set)
     options = {key: value.split(",") if key == "strategies" else float(value) for key, value in given.items()}
     config = from_dict(RepairConfig, options)

@@ -8,11 +8,11 @@ import numpy as np
 from regard.analysis.errors import SentenceErrors
 from regard.metrics.attention import attention_statistics, coverage, entropy
 from regard.metrics.coverage import ReceivedAttention
-from regard.report.page import Report, render
-from regard.report.scores import compute_scores
-from regard.report.systems import SentenceResult, SystemResults
-from regard.report.training_curves import Curves
-from regard.report.word_maps import AttentionLayers, word_maps
+from regard.reporting.page import Report, render
+from regard.reporting.scores import compute_scores
+from regard.reporting.systems import SentenceResult, SystemResults
+from regard.reporting.training_curves import Curves
+from regard.reporting.word_maps import AttentionLayers, word_maps
 from regard.text.links import parse_gold_links
 
 __all__ = ["PAIRS", "make_page", "make_report", "make_system"]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from regard.api.init_run import InitializedRun, init_run
     from regard.api.links import DropLinks, LinkEvaluation, evaluate_links
     from regard.api.model import Model, load
-    from regard.api.report import ReportCheck, ReportOptions, check_report, report
+    from regard.api.report import ReportOptions, report
     from regard.api.training import train, tune
     from regard.api.translation import Translation
     from regard.api.translations import Scores, Translations
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from regard.extensions.check.corrupt import CorruptedText as CorruptedText
     from regard.extensions.check.corrupt import corrupt as corrupt
     from regard.extensions.check.evaluation import CoverageEvaluation as CoverageEvaluation
+    from regard.extensions.check.report import ReportCheck as ReportCheck
+    from regard.extensions.check.report import check_report as check_report
     from regard.extensions.check.result import CheckedSentence as CheckedSentence
     from regard.extensions.check.result import CoverageCheck as CoverageCheck
     from regard.generation.translator import Translator
@@ -76,7 +78,6 @@ __all__ = [
     "PenaltyTuningOptions",
     "PenaltyTuningResult",
     "PredictorTraining",
-    "ReportCheck",
     "ReportOptions",
     "RunConfig",
     "Scores",
@@ -87,7 +88,6 @@ __all__ = [
     "__version__",
     "align",
     "analyze",
-    "check_report",
     "configclass",
     "configure_threads",
     "convert",
@@ -132,7 +132,6 @@ _HOMES = {
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
     "PenaltyTuningResult": "regard.generation.tune_penalties",
     "PredictorTraining": "regard.api.fertility",
-    "ReportCheck": "regard.api.report",
     "ReportOptions": "regard.api.report",
     "RunConfig": "regard.run_config",
     "Scores": "regard.api.translations",
@@ -141,7 +140,6 @@ _HOMES = {
     "Translations": "regard.api.translations",
     "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
-    "check_report": "regard.api.report",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
     "convert": "regard.api.weights",

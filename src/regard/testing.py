@@ -1,4 +1,4 @@
-"""Checks of parts that plugins add: `check_attention` and `check_detector` run the laws of an interface.
+"""Checks of parts that plugins add: `check_attention` runs the laws of the attention interface.
 
     from regard.testing import check_attention
     from my_plugin import MyAttentionConfig
@@ -14,19 +14,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from regard.attention.base import Attention, AttentionStep, Memory, stack_steps
 from regard.attention.registry import AttentionConfig, build_attention
-from regard.extensions.check.base import DetectionInput, PairScores, build_detector
-from regard.extensions.check.text import WordPair, split_pairs
 from regard.types import Float, Tensor
 
 __all__ = [
     "ATTENTION_LAWS",
     "check_attention",
-    "check_detector",
     "example_memory",
     "example_queries",
     "read_step_by_step",
@@ -233,65 +229,3 @@ ATTENTION_LAWS = {
     "inference equals training": check_inference,
 }
 """The laws of the attention interface, by name: functions of a mechanism in double precision."""
-
-
-_DETECTION_TEXT = (
-    ("Ein Hund läuft durch den Park .", "A dog runs through the park ."),
-    ("Zwei Kinder spielen .", "Two children play play ."),
-    ("Ein Mann liest eine Zeitung .", ""),
-    ("", "A woman ."),
-    ("Ja", "Yes"),
-)
-
-
-def check_detector(name: str, inputs: DetectionInput | None = None) -> None:
-    """Check that a detector of coverage errors follows its interface (`regard.extensions.check.base`).
-
-    The laws: one result per pair, also for empty sides; the same errors for all pairs; finite scores; one
-    score per word of the side of an error; equal inputs give equal scores; a pair alone has the scores that
-    it has in a text.
-
-    Args:
-        name: Name of the registered detector.
-        inputs: Its inputs, such as a coverage model or translators. Default: none.
-
-    Raises:
-        AssertionError: if a law does not hold; names it.
-        UsageError: if there is no such detector, or an input that it needs is missing.
-    """
-    detector = build_detector(name, inputs or DetectionInput())
-    pairs = split_pairs(*zip(*_DETECTION_TEXT, strict=True))
-    with _named(name):
-        found = detector.detect(pairs)
-        if len(found) != len(pairs):
-            raise AssertionError(f"{len(pairs)} pairs have {len(found)} results: expected one each")
-        for pair, scores in zip(pairs, found, strict=True):
-            _check_pair_scores(pair, scores, set(found[0].sentence))
-        again = detector.detect(pairs)
-        alone = [build_detector(name, inputs or DetectionInput()).detect([pair])[0] for pair in pairs]
-        for law, others in (("equal inputs", again), ("a pair alone equals a pair in a text", alone)):
-            for one, other in zip(found, others, strict=True):
-                _check_equal_scores(law, one, other)
-
-
-def _check_pair_scores(pair: WordPair, scores: PairScores, errors: set[str]) -> None:
-    """Check the errors and the shapes of the scores of a pair."""
-    if set(scores.sentence) != errors:
-        raise AssertionError(f"the errors of {pair} are {set(scores.sentence)}, those of the first {errors}")
-    for error, values in scores.words.items():
-        words = pair.source if error == "omission" else pair.target
-        if np.shape(values) != (len(words),):
-            raise AssertionError(f"{error} of {pair}: shape {np.shape(values)}, expected {(len(words),)}")
-        if error not in errors:
-            raise AssertionError(f"{error}: words have scores, but the sentence has none")
-    for values in (*scores.words.values(), *scores.sentence.values()):
-        if not np.isfinite(values).all():
-            raise AssertionError(f"{pair}: scores are not finite")
-
-
-def _check_equal_scores(law: str, one: PairScores, other: PairScores) -> None:
-    for error, value in one.sentence.items():
-        _check_close(f"{law}: {error}", other.sentence[error], value, rtol=1e-4, atol=1e-4)
-    for error, values in one.words.items():
-        found, expected = (torch.as_tensor(np.asarray(one)) for one in (other.words[error], values))
-        _check_close(f"{law}: {error}", found, expected, rtol=1e-4, atol=1e-4)

@@ -27,9 +27,9 @@ from regard.extensions.check.features import best_run
 from regard.extensions.check.logistic import LogisticRegression
 from regard.extensions.check.model import CoverageModelConfig, ErrorModel
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
+from regard.extensions.check.testing import check_detector
 from regard.extensions.check.text import WordPair, split_pairs
 from regard.extensions.phrasebook.corpus import generate
-from regard.testing import check_detector
 from regard.text.reading import compute_checksums
 from regard.text.words import is_word, split_line
 
@@ -235,7 +235,9 @@ def test_detector_whose_scores_depend_on_the_text_is_found(monkeypatch) -> None:
         def detect(self, pairs):
             return [PairScores({"omission": float(len(pairs))}) for _ in pairs]
 
-    monkeypatch.setattr("regard.testing.build_detector", lambda name, inputs: Counting(inputs))
+    monkeypatch.setattr(
+        "regard.extensions.check.testing.build_detector", lambda name, inputs: Counting(inputs)
+    )
     with pytest.raises(AssertionError, match="counting: a pair alone equals a pair in a text: omission"):
         check_detector("counting")
 

@@ -16,13 +16,13 @@ from playwright.sync_api import Page, expect
 from checked_text import TEXTS, made_check
 from extensions.serve.served import save_model
 from made_report import PAIRS, make_report
-from regard.api.report import check_report
+from regard.extensions.check.report import check_report
 from regard.extensions.check.result import CoverageCheck
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.check import CheckServer
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import load_engines
-from regard.report.page import PageCheck, render
+from regard.reporting.page import PageCheck, render
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from made_report import PAIRS, make_page, make_system
 from regard.metrics.alignment import AttentionMap, map_difference
-from regard.report.page import Report, render
-from regard.report.scores import compute_scores
-from regard.report.word_maps import stored_weights
+from regard.reporting.page import Report, render
+from regard.reporting.scores import compute_scores
+from regard.reporting.word_maps import stored_weights
 
 WORST_FIRST = [1, 2, 3, 5, 6, 4]
 

@@ -16,10 +16,10 @@ from playwright.sync_api import Page, expect
 
 from checked_text import made_check
 from made_report import PAIRS, make_report
-from regard.api.report import check_report
-from regard.report.page import PageCheck, render
-from regard.report.scores import compute_scores
-from regard.report.word_maps import quantize
+from regard.extensions.check.report import check_report
+from regard.reporting.page import PageCheck, render
+from regard.reporting.scores import compute_scores
+from regard.reporting.word_maps import quantize
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from regard.errors import UsageError
 from regard.extensions.serve.engine import SearchSettings, SentenceJob, load_engines
 from regard.generation.config import AlignmentConfig
 from regard.models import build_model
-from regard.report.word_maps import quantize
+from regard.reporting.word_maps import quantize
 from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig, load_config
 from regard.text.links import format_links
 from regard.text.vocabulary import UNK
@@ -206,8 +206,8 @@ def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, fig
 def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
     from regard.analysis.inputs import System
     from regard.api.loading import load_translator
-    from regard.report.systems import collect_system
-    from regard.report.word_maps import MapKind
+    from regard.reporting.systems import collect_system
+    from regard.reporting.word_maps import MapKind
 
     result = regard.load(guided).translate(LINE)
     translator = load_translator([guided], "cpu", "float32", {"num_return": 1})

@@ -13,8 +13,8 @@ from regard.api.report_notes import differing_options, few_pairs_notes, page_not
 from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.training_text import save_training_text
-from regard.report.model_card import ModelCard
-from regard.report.systems import SystemResults
+from regard.reporting.model_card import ModelCard
+from regard.reporting.systems import SystemResults
 from regard.text.corpus import CorpusConfig
 
 TEXT = ParallelText(("a b",), ("A B",))

@@ -11,7 +11,7 @@ import regard
 from quick_coverage import train_quickly
 from regard.config import from_dict
 from regard.errors import ConfigError, DataError, UsageError
-from regard.extensions.check.judge import CoverageModelJudge
+from regard.extensions.check.api import CoverageModel
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import save_coverage_model
 from regard.extensions.check.text import WordPair
@@ -208,7 +208,7 @@ def test_unsupported_requests_get_one_message(plain, tmp_path) -> None:
 
 
 def test_coverage_model_finds_omitted_words_and_translations(checker) -> None:
-    judge = CoverageModelJudge(regard.CoverageModel.load(checker).model, 1)
+    judge = CoverageModel.load(checker, 1)
     good, short = judge.judge(["a b c d", "a b c d"], ["aa bb cc dd", "aa bb"])
     assert good.source_words == ("a", "b", "c", "d")
     assert short.errors > good.errors and short.omission > good.omission

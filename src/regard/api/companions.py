@@ -1,12 +1,12 @@
-"""The word aligner and the coverage model of a model directory, trained on the text that trained the model.
+"""The word aligner and other parts of a model directory, trained on the text that trained the model.
 
-They are trained when a report or an analysis first needs them, and kept in the directories `aligner` and
-`checker` of the model. Their text is the part of the training text that the model directory contains; see
+They are trained when a report or an analysis first needs them, and kept in directories of the model, such as
+`aligner`. Their text is the part of the training text that the model directory contains; see
 `regard.data.training_text`. The files that its configuration names are not read.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,9 +19,6 @@ from regard.data.hf import is_hf_directory
 from regard.data.text import TextProcessor
 from regard.data.training_text import MAX_STORED_PAIRS, read_training_pairs
 from regard.errors import RegardError
-from regard.extensions.check.model import ErrorModel
-from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
-from regard.extensions.check.text import split_pairs
 from regard.text.reading import checked_directory
 
 __all__ = ["FEW_PAIRS", "Companions"]
@@ -34,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Companions:
-    """The aligner and the coverage model of a model directory.
+    """The aligner and other parts of a model directory that are trained on its text.
 
     Attributes:
         directory: The model directory.
@@ -63,27 +60,32 @@ class Companions:
 
     def aligner(self) -> WordAligner | None:
         """Return the word aligner, for the words of the model's tokenizers; None without a training text."""
-        return self._kept("aligner", "word aligner", WordAligner.load, self._train_aligner)
-
-    def checker(self) -> ErrorModel | None:
-        """Return the coverage model; None without a training text, or with fewer than 100 pairs."""
-        return self._kept("checker", "coverage model", load_coverage_model, self._train_checker)
+        return self.load_or_train("aligner", "word aligner", WordAligner.load, self._train_aligner)
 
     def num_pairs(self) -> int:
         """Return the number of pairs that train both, 0 if the text cannot be read."""
         try:
-            return sum(1 for _ in self._pairs())
+            return sum(1 for _ in self.pairs())
         except RegardError:
             return 0
 
-    def _kept(self, name: str, title: str, load: Any, train: Any) -> Any:
-        """Return a part that was saved earlier, or train and save it."""
+    def load_or_train(
+        self, name: str, title: str, load: Callable[[Path], Any], train: Callable[[], tuple[Any, Any]]
+    ) -> Any:
+        """Return a part that was saved earlier, or train and save it; None if it cannot be trained.
+
+        Args:
+            name: Name of its directory in the model directory.
+            title: Name of the part in messages.
+            load: Loads the part from its directory.
+            train: Trains the part; returns it and the function that saves it.
+        """
         path = checked_directory(self.directory, name)
         if path.is_dir():
             return load(path)
         try:
             _log.info("training a %s on the training text of %s ...", title, self.directory)
-            made, save = train()
+            part, save = train()
         except RegardError as error:
             _log.warning("there is no %s of %s: %s; name one with --%s", title, self.directory, error, name)
             return None
@@ -92,26 +94,20 @@ class Companions:
         except RegardError as error:
             # A directory that cannot be written costs the training each time, but no report.
             _log.warning("the %s was not kept: %s", title, error)
-        return made
+        return part
 
     def _train_aligner(self) -> tuple[WordAligner, Any]:
         text = TextProcessor.load(self.directory)
         words = (
             (line_words(source, text.source), line_words(target, text.target))
-            for source, target in self._pairs()
+            for source, target in self.pairs()
         )
         usable = ((source, target) for source, target in words if source and target)
         corpus = Corpus.from_tokens(usable, names=("source", "target"))
         config = default_config(DEFAULT_ALIGNER)
-        made = train_both(corpus, config, TrainingSetup(self.num_threads))
-        return made, made.save
+        aligner = train_both(corpus, config, TrainingSetup(self.num_threads))
+        return aligner, aligner.save
 
-    def _train_checker(self) -> tuple[ErrorModel, Any]:
-        lines = list(self._pairs())
-        pairs = split_pairs([source for source, _ in lines], [target for _, target in lines])
-        made = ErrorModel.train(pairs, num_threads=self.num_threads)
-        return made, lambda path: save_coverage_model(made, path)
-
-    def _pairs(self) -> Iterator[tuple[str, str]]:
+    def pairs(self) -> Iterator[tuple[str, str]]:
         """Return the first pairs of the training text that the directory contains."""
         return islice(read_training_pairs(self.directory), self.max_pairs)

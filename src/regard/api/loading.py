@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from regard.experiment import LoadedModel
     from regard.generation.base import BaseTranslator
     from regard.generation.config import GenerationConfig
+    from regard.generation.coverage import CoverageJudge
     from regard.models.base import TranslationModel
 
 __all__ = [
     "as_paths",
+    "load_checker",
     "load_models",
     "load_systems",
     "load_translator",
@@ -80,6 +82,21 @@ def load_translator(
     if overrides:
         translator.require("overrides", "overrides of the configuration (--set)")
     return translator if options is None else translator.with_search(options)
+
+
+def load_checker(directory: Path | str) -> "CoverageJudge":
+    """Load the detector of coverage errors of a directory, for repair and reranking.
+
+    Raises:
+        UsageError: if no extension provides detectors.
+        DataError: if a file is missing or damaged; names it.
+    """
+    from regard.config.extensions import hook
+
+    checker = hook("checker")
+    if checker is None:
+        raise UsageError("the extension `check` is not installed")
+    return checker.load(directory)
 
 
 def load_models(

@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from regard.api.arguments import WordFertilities, as_list, check_texts, input_lines, read_texts
-from regard.api.loading import load_translator
+from regard.api.loading import load_checker, load_translator
 from regard.api.translation import Translation
 from regard.api.translations import Scores, Translations, scored_translation, searched_translation
 from regard.config import from_dict
 from regard.config.plugins import load_plugins
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
-from regard.extensions.check.api import CoverageModel
-from regard.extensions.check.judge import CoverageModelJudge
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import PretokenizedPair, read_blocks
 from regard.generation.config import GenerationConfig, SamplingConfig
@@ -35,7 +33,7 @@ __all__ = ["AttentionOutput", "Model", "load"]
 
 AttentionOutput = Literal["source", "all"]
 """Attention in a translation: to the source, or also the self-attention of encoder and decoder."""
-CheckArgument = CoverageModel | CoverageJudge | Path | str | Mapping[str, Any] | None
+CheckArgument = CoverageJudge | Path | str | Mapping[str, Any] | None
 """A detector of coverage errors or its directory, possibly with the settings of the repair."""
 
 
@@ -335,13 +333,11 @@ def _repair_arguments(given: Any) -> tuple[CoverageJudge, RepairConfig]:
     options = dict(given) if isinstance(given, Mapping) else {"model": given}
     model = options.pop("model", None)
     config = from_dict(RepairConfig, options, origin="check")
-    if isinstance(model, CoverageJudge):
-        return model, config
     if isinstance(model, Path | str):
-        model = CoverageModel.load(model)
-    if not isinstance(model, CoverageModel):
+        model = load_checker(model)
+    if not isinstance(model, CoverageJudge):
         raise UsageError(
             f"check={given!r}: expected a coverage model or its directory; "
             "`regard.CoverageModel.train(sources, translations)` trains one"
         )
-    return CoverageModelJudge(model.model, model.num_threads), config
+    return model, config

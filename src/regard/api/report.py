@@ -1,4 +1,4 @@
-"""The HTML report of one or more systems, `regard.report`, and the page of a check, `check_report`."""
+"""The HTML report of one or more systems, `regard.report`."""
 
 import itertools
 import logging
@@ -9,82 +9,31 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.alignment import WordAligner
-from regard.analysis.errors import SentenceErrors
 from regard.analysis.inputs import ParallelText, Progress, no_progress
 from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions
-from regard.api.loading import load_systems, load_translator, lock_models, name_models
+from regard.api.loading import load_systems, lock_models, name_models
 from regard.api.model import Model
 from regard.api.report_notes import few_pairs_notes, page_notes
+from regard.config.extensions import hook
 from regard.data.hf import is_hf_directory
 from regard.data.training_text import read_training_text
-from regard.errors import DataError, UsageError
-from regard.extensions.check.api import CoverageModel, check
-from regard.extensions.check.base import DETECTORS
-from regard.extensions.check.result import CoverageCheck
+from regard.errors import UsageError
 from regard.metrics.translation import check_tokenizer
-from regard.report.page import PageCheck, Report, render
-from regard.report.scores import ScoreTable, compute_scores
-from regard.report.systems import SentenceResult, SystemResults, add_word_links, collect_system
+from regard.reporting.page import Report, SystemsCheck, render
+from regard.reporting.scores import compute_scores
+from regard.reporting.systems import SystemResults, add_word_links, collect_system
 from regard.run_config import load_config
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import open_atomic
 from regard.text.links import GoldLinks, check_links
 from regard.text.paths import check_outputs
 
-__all__ = ["ReportCheck", "ReportOptions", "check_report", "check_systems", "report"]
+__all__ = ["ReportOptions", "report"]
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ReportCheck:
-    """The check of all translations of a report for omissions, additions and repetitions.
-
-    Attributes:
-        detector: Name of the detector.
-        checker: A coverage model, or its directory. None for a detector that needs none.
-        training: Good translations on which a coverage model is trained, if `checker` is None.
-        translator: A model from the source to the target language, or its directory, for the detectors
-            `contrastive` and `attention`.
-        reverse_translator: The same from the target to the source language.
-        threshold: Probability from which words are marked at first; the reader of the page can change it.
-    """
-
-    detector: str = "combined"
-    checker: CoverageModel | Path | str | None = None
-    training: tuple[TextSource, TextSource] | None = None
-    translator: Any = None
-    reverse_translator: Any = None
-    threshold: float = 0.5
-
-    def load(self, num_threads: int) -> "ReportCheck":
-        """Return the check with loaded or trained models, which several systems share.
-
-        Raises:
-            DataError: if a model or a text cannot be read.
-            UsageError: if there is no such detector, or an input that it needs is missing.
-        """
-        translators: dict[str, Any] = {
-            name: load_translator([Path(given)]) if isinstance(given, Path | str) else given
-            for name, given in self.translators.items()
-        }
-        # A wrong detector and missing inputs are reported before a model is trained.
-        if self.training is None or DETECTORS.get(self.detector) is None:
-            check([], [], self.detector, checker=self.checker, **translators)
-        checker = self.checker
-        if isinstance(checker, Path | str):
-            checker = CoverageModel.load(checker, num_threads)
-        elif checker is None and self.training is not None:
-            checker = CoverageModel.train(*self.training, num_threads=num_threads)
-        return replace(self, checker=checker, training=None, **translators)
-
-    @property
-    def translators(self) -> dict[str, Any]:
-        """The arguments of `regard.check` for the translators."""
-        return {"translator": self.translator, "reverse_translator": self.reverse_translator}
 
 
 @dataclass(frozen=True)
@@ -102,9 +51,9 @@ class ReportOptions:
         tokenize: Tokenizer of BLEU and lengths: `13a`, `none` (for tokenized text), `intl`, `char`...
         lowercase: Whether to ignore case in BLEU, chrF, REP and word links.
         meteor: Whether to compute METEOR if it is installed (English references only).
-        check: The detector whose errors are marked. Default: `combined`, with the coverage model of
-            `train_missing`.
-        train_missing: Whether to train an aligner and a coverage model that are not given on the training
+        check: The check whose errors are marked, such as `regard.ReportCheck`. Default: that of an extension,
+            with the model of `train_missing`.
+        train_missing: Whether to train an aligner and a checker that are not given on the training
             text in the directory of the first model, and to keep them there.
     """
 
@@ -116,7 +65,7 @@ class ReportOptions:
     tokenize: str = "13a"
     lowercase: bool = False
     meteor: bool = True
-    check: ReportCheck | None = None
+    check: SystemsCheck | None = None
     train_missing: bool = True
 
     def __post_init__(self) -> None:
@@ -180,8 +129,11 @@ def report(
     with open_atomic(path) as file, lock_models(named.values()):
         num_threads = settings.get("num_threads")
         companions = Companions.of(named.values(), num_threads or 0) if options.train_missing else None
-        few_pairs = few_pairs_notes(companions if aligner is None or _needs_model(options.check) else None)
-        detection = _detection(options.check, companions, num_threads or 0)
+        errors_check = options.check or _default_check()
+        uses_companions = aligner is None or (errors_check is not None and errors_check.uses_companions)
+        few_pairs = few_pairs_notes(companions if uses_companions else None)
+        # Wrong and missing inputs of the check are reported before the translation.
+        find_errors = None if errors_check is None else errors_check.load(companions, num_threads or 0)
         if aligner is None and companions is not None:
             aligner = companions.aligner()
         systems = {
@@ -198,10 +150,16 @@ def report(
             found = _add_links(found, aligner, options.lowercase, num_threads)
         page = _page(found, whole, pairs, gold, options)
         page = replace(page, notes=[*page.notes, *few_pairs])
-        if detection is not None:
-            page = replace(page, check=check_systems(found, pairs, detection, num_threads or 0))
+        if find_errors is not None:
+            page = replace(page, check=find_errors(found, [source for source, _ in pairs]))
         file.write(render(page).encode())
     return path
+
+
+def _default_check() -> SystemsCheck | None:
+    """Return the check that an extension provides; None if there is none."""
+    check = hook("report_check")
+    return None if check is None else check(optional=True)
 
 
 def _check_output(path: Path, named: Mapping[str, Model | list[Path]], text: ParallelText) -> None:
@@ -209,15 +167,6 @@ def _check_output(path: Path, named: Mapping[str, Model | list[Path]], text: Par
     systems = [one if isinstance(one, list) else one.directories for one in named.values()]
     texts = filter(None, (text.source_path, text.reference_path))
     check_outputs([*itertools.chain(*systems), *texts], [path])
-
-
-def _detection(
-    given: ReportCheck | None, companions: Companions | None, num_threads: int
-) -> ReportCheck | None:
-    """Return the check of a report with its loaded models; None if there is none."""
-    if _needs_model(given) and companions is not None and (model := companions.checker()) is not None:
-        given = replace(given or ReportCheck(), checker=CoverageModel(model, num_threads))
-    return given and given.load(num_threads)
 
 
 def _with_training_size(system: SystemResults) -> SystemResults:
@@ -228,11 +177,6 @@ def _with_training_size(system: SystemResults) -> SystemResults:
     if text is None:
         return system
     return replace(system, card=replace(system.card, num_pairs=text.num_pairs, num_tokens=text.num_tokens))
-
-
-def _needs_model(given: ReportCheck | None) -> bool:
-    """Return whether a check needs the coverage model of a model directory."""
-    return given is None or (given.detector == "combined" and given.checker is given.training is None)
 
 
 def _page(
@@ -255,77 +199,6 @@ def _page(
         page_notes(systems, text, options.tokenize),
         date=date.today().isoformat(),
     )
-
-
-def check_systems(
-    systems: Sequence[SystemResults],
-    pairs: Sequence[tuple[str, str]],
-    detection: ReportCheck,
-    num_threads: int,
-) -> PageCheck:
-    """Return the errors that a detector finds in the translations of all systems.
-
-    Args:
-        systems: The systems.
-        pairs: Source and reference of each sentence.
-        detection: The detector.
-        num_threads: Number of threads of the word aligner. 0 uses all processors.
-    """
-    sources, sentences = [source for source, _ in pairs], []
-    for system in systems:
-        outputs = [one.text for one in system.sentences]
-        inputs = {"checker": detection.checker, "num_threads": num_threads, **detection.translators}
-        found = check(sources, outputs, detection.detector, **inputs)
-        records = found.to_dict()["sentences"]
-        # A line that the model could not translate is an error of another kind.
-        sentences.append(
-            [None if own.error else one for own, one in zip(system.sentences, records, strict=True)]
-        )
-    return PageCheck(detection.detector, detection.threshold, sentences)
-
-
-def check_report(
-    found: CoverageCheck,
-    output: Path | str = "check.html",
-    name: str = "translation",
-    title: str | None = None,
-    threshold: float = 0.5,
-) -> Path:
-    """Write an HTML page with the errors of a check, in decreasing order of their probability.
-
-    Args:
-        found: The check.
-        output: File of the page.
-        name: Name of the system, or of the file of its translations.
-        title: Title of the page. Default: `Check of NAME`.
-        threshold: Probability from which words are marked at first; the reader of the page can change it.
-
-    Returns:
-        The file of the page.
-
-    Raises:
-        DataError: if the check has no sentences, or the file cannot be written.
-    """
-    if not found.sentences:
-        raise DataError("the check has no sentences: a page needs at least one")
-    sentences = []
-    for one in found.sentences:
-        sides = ((one.source, one.source_words), (one.translation, one.target_words))
-        source, target = (tuple(text[first:last] for first, last in spans) for text, spans in sides)
-        sentences.append(SentenceResult(SentenceErrors(one.line, source, (), target), one.translation))
-    page = Report(
-        title or f"Check of {name}",
-        "",
-        None,
-        [(one.source, "") for one in found.sentences],
-        [SystemResults(name, name, tuple(sentences))],
-        ScoreTable({}, {}, {}, {}, [], {}, [None], []),
-        check=PageCheck(found.detector, threshold, [found.to_dict()["sentences"]]),
-        date=date.today().isoformat(),
-    )
-    with open_atomic(Path(output)) as file:
-        file.write(render(page).encode())
-    return Path(output)
 
 
 def _config_text(model: Any) -> ParallelText:

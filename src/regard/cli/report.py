@@ -31,7 +31,7 @@ from regard.cli.output import open_page, print_message, track
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.api.report import ReportCheck
+    from regard.reporting.page import SystemsCheck
 
 __all__ = ["report_command"]
 
@@ -86,13 +86,13 @@ class ReportCheckOptions:
     translator: TranslatorOption = None
     reverse_translator: ReverseTranslatorOption = None
 
-    def read(self) -> "ReportCheck | None":
+    def read(self) -> "SystemsCheck | None":
         """Return the check; None if no option is given.
 
         Raises:
             UsageError: If options contradict each other.
         """
-        from regard.api.report import ReportCheck
+        from regard.config.extensions import hook
 
         if all(value is None for value in vars(self).values()):
             return None
@@ -106,7 +106,10 @@ class ReportCheckOptions:
         if training is not None and self.checker is not None:
             raise UsageError("give either --checker or --train-source and --train-target, not both")
         translators = self.translator, self.reverse_translator
-        return ReportCheck(self.detector or "combined", self.checker, training, *translators)
+        report_check = hook("report_check")
+        if report_check is None:
+            raise UsageError("the extension `check` is not installed")
+        return report_check(self.detector or "combined", self.checker, training, *translators)
 
 
 @dataclass(frozen=True)

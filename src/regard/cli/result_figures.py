@@ -14,7 +14,7 @@ from regard.plot.figure import PlottedFigure
 
 if TYPE_CHECKING:
     from regard.metrics.by_length import LengthScores
-    from regard.report.training_curves import Curves, Points
+    from regard.reporting.training_curves import Curves, Points
 
     # The scores by system and metric, the labels of the buckets, and their numbers of sentences if known.
     _Lengths = tuple[dict[str, dict[str, LengthScores]], list[str], list[int] | None]
@@ -333,7 +333,7 @@ def plot_training_curves(inputs: FigureInput) -> PlottedFigure:
         DataError: If a directory has no training record.
     """
     from regard.plot.charts import training_chart
-    from regard.report.training_curves import Points, read_curves
+    from regard.reporting.training_curves import Points, read_curves
     from regard.training.metrics_logger import METRICS_FILE
 
     if not inputs.files:

@@ -146,11 +146,10 @@ class CandidateOptions(SamplingOptions):
         config = self.repair_config()
         if self.checker is None:
             return loaded.with_search(options, *configs, fertilities)
-        from regard.extensions.check.judge import CoverageModelJudge
-        from regard.extensions.check.model_files import load_coverage_model
+        from regard.api.loading import load_checker
         from regard.generation.repair import RepairingTranslator
 
-        judge = CoverageModelJudge(load_coverage_model(self.checker))
+        judge = load_checker(self.checker)
         if not self.check:
             return loaded.with_search(options, *configs, fertilities, judge)
         return RepairingTranslator.wrap(loaded.with_search(options, *configs, fertilities), judge, config)

@@ -5,13 +5,13 @@ form `module` or `module:object`, so that the description of an extension import
 """
 
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Extension", "installed_extensions", "named_object", "named_objects"]
+__all__ = ["Extension", "hook", "installed_extensions", "named_object"]
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,9 @@ def named_object(name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def named_objects(hook: str) -> Iterator[Any]:
-    """Import and yield the objects that extensions provide for a hook."""
+def hook(name: str) -> Any | None:
+    """Import and return the object that an extension provides for a hook; None if no extension does."""
     for extension in installed_extensions().values():
-        if hook in extension.hooks:
-            yield named_object(extension.hooks[hook])
+        if name in extension.hooks:
+            return named_object(extension.hooks[name])
+    return None

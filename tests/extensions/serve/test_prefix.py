@@ -76,7 +76,7 @@ def test_all_addresses_of_the_pages_exist_under_a_path_prefix(engines, place):
     assert {answer.status_code for answer in answers} == {200}
 
 
-@pytest.mark.parametrize("package", ["regard.extensions.serve", "regard.report"])
+@pytest.mark.parametrize("package", ["regard.extensions.serve", "regard.reporting"])
 def test_no_file_of_the_pages_names_an_absolute_path(package):
     for file in (files(package) / "assets").iterdir():
         if file.name.endswith((".js", ".html", ".css")):

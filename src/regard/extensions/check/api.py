@@ -5,6 +5,7 @@ print(check.summary())
 check.worst(3)  # the sentences with the highest probabilities
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 from regard.api.arguments import TextSource, read_parallel
 from regard.api.loading import load_translator
 from regard.errors import UsageError
-from regard.extensions.check.base import DETECTORS, DetectionInput, build_detector
+from regard.extensions.check.base import DETECTORS, ERRORS, DetectionInput, build_detector
 from regard.extensions.check.model import CoverageModelConfig, ErrorModel
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
 from regard.extensions.check.notes import apply_note, find_note
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
 from regard.extensions.check.text import WordPair, split_pairs
 from regard.generation.base import BaseTranslator
+from regard.generation.coverage import CoverageJudgment
+from regard.text.words import fold_word, is_word
 
 if TYPE_CHECKING:
     # `regard.api.model` imports this module.
@@ -32,7 +35,7 @@ TranslatorSource: TypeAlias = "BaseTranslator | Model | Path | str"
 
 @dataclass(frozen=True)
 class CoverageModel:
-    """A model of good translations, trained on parallel text.
+    """A model of good translations, trained on parallel text. Search uses it as a `CoverageJudge`.
 
     Attributes:
         model: The model.
@@ -82,6 +85,26 @@ class CoverageModel:
             DataError: if the directory contains something else, or cannot be written.
         """
         save_coverage_model(self.model, directory)
+
+    def judge(self, sources: Sequence[str], translations: Sequence[str]) -> list[CoverageJudgment]:
+        """Return the coverage errors of each translation."""
+        pairs = split_pairs(sources, translations)
+        scores = self.model.scores(self.model.collect(pairs, self.num_threads), self.num_threads)
+        return [
+            CoverageJudgment(
+                pair.source,
+                tuple(scores_of_pair.words["omission"].tolist()),
+                *(float(scores_of_pair.sentence[error]) for error in ERRORS),
+                errors=sum(float(values.sum()) for values in scores_of_pair.words.values()),
+            )
+            for pair, scores_of_pair in zip(pairs, scores, strict=True)
+        ]
+
+    def translations(self, word: str, count: int) -> list[str]:
+        """Return up to `count` translations of a source word, in order of probability and in lower case."""
+        # Punctuation and the words that align with everything are no useful terms.
+        candidates = self.model.aligner.translations(fold_word(word), count)
+        return [target for target, _ in candidates if is_word(target)]
 
 
 def check(

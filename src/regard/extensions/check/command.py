@@ -178,8 +178,8 @@ def check_command(
     Example: regard check test.de system.en --train-source train.de --train-target train.en
     --save-checker checker
     """
-    from regard.api.report import check_report
     from regard.extensions.check.api import check
+    from regard.extensions.check.report import check_report
 
     detector.check()
     _check_error(output.error)

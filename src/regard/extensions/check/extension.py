@@ -11,9 +11,15 @@ EXTENSION = Extension(
         "CoverageCheck": "regard.extensions.check.result",
         "CoverageEvaluation": "regard.extensions.check.evaluation",
         "CoverageModel": "regard.extensions.check.api",
+        "ReportCheck": "regard.extensions.check.report",
         "check": "regard.extensions.check.api",
+        "check_report": "regard.extensions.check.report",
         "corrupt": "regard.extensions.check.corrupt",
         "register_detector": "regard.extensions.check.base",
+    },
+    hooks={
+        "checker": "regard.extensions.check.api:CoverageModel",
+        "report_check": "regard.extensions.check.report:ReportCheck",
     },
     commands={
         "Evaluate and inspect": [

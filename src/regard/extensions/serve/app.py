@@ -365,10 +365,10 @@ _FILES = {
     "/page.css": ("regard.extensions.serve", "page.css", "text/css; charset=utf-8"),
     "/icon.svg": ("regard.extensions.serve", "icon.svg", "image/svg+xml"),
     **{
-        f"/{name}.js": ("regard.report", f"{name}.js", "text/javascript; charset=utf-8")
+        f"/{name}.js": ("regard.reporting", f"{name}.js", "text/javascript; charset=utf-8")
         for name in ("map-colors", "map", "marks", "scroll")
     },
-    "/base.css": ("regard.report", "base.css", "text/css; charset=utf-8"),
+    "/base.css": ("regard.reporting", "base.css", "text/css; charset=utf-8"),
 }
 
 

@@ -13,14 +13,13 @@ from typing import Any, Literal
 from regard.analysis.errors import SentenceErrors
 from regard.analysis.inputs import Progress, no_progress
 from regard.api.companions import Companions
-from regard.api.report import ReportCheck, check_systems
+from regard.config.extensions import hook
 from regard.config.results import Result
-from regard.extensions.check.api import CoverageModel
 from regard.extensions.tour.report import collect_report, system_scores
 from regard.extensions.tour.runner import SYSTEMS, ProgressFactory, Tour
 from regard.extensions.tour.side_by_side import train_side_by_side
-from regard.report.page import Report, render
-from regard.report.systems import SentenceResult
+from regard.reporting.page import Report, render
+from regard.reporting.systems import SentenceResult
 from regard.text.files import write_atomic
 
 __all__ = ["QUICKSTART_SYSTEMS", "Example", "QuickstartResult", "run_quickstart"]
@@ -133,10 +132,12 @@ def run_quickstart(
     report = replace(report, columns={})
     # A later report of the bounded model uses the same coverage model.
     model_dir = tour.model_dir(QUICKSTART_SYSTEMS[-1])
-    checker = Companions(model_dir, max_pairs=_CHECKER_PAIRS).checker()
-    if checker is not None:
-        check = ReportCheck(checker=CoverageModel(checker))
-        report = replace(report, check=check_systems(report.systems, report.sentence_pairs, check, 0))
+    check = hook("report_check")
+    if check is not None:
+        companions = Companions(model_dir, max_pairs=_CHECKER_PAIRS)
+        find_errors = check(optional=True).load(companions, 0)
+        sources = [source for source, _ in report.sentence_pairs]
+        report = replace(report, check=find_errors and find_errors(report.systems, sources))
     path = directory / _PAGE_FILE
     write_atomic(path, render(report).encode())
     systems = tuple(

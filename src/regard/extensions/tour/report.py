@@ -11,9 +11,9 @@ from regard.analysis.inputs import Progress, System
 from regard.config.results import SCHEMA_VERSION, Result
 from regard.errors import DataError
 from regard.extensions.tour.runner import Costs, Tour, TourSystem
-from regard.report.page import Report, render
-from regard.report.scores import ScoreTable, compute_scores, score_word_links
-from regard.report.systems import LinkFunction, SystemResults, add_word_links, collect_system
+from regard.reporting.page import Report, render
+from regard.reporting.scores import ScoreTable, compute_scores, score_word_links
+from regard.reporting.systems import LinkFunction, SystemResults, add_word_links, collect_system
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic
 from regard.text.links import GoldLinks, Links, read_gold_links

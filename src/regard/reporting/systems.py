@@ -20,9 +20,9 @@ from regard.generation.lines import LineResult, enumerate_lines
 from regard.generation.linking import LayerAttention, attention_map, select_heads
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.attention import SentenceAttention, coverage, entropy
-from regard.report.model_card import ModelCard, model_card
-from regard.report.training_curves import Curves, read_curves
-from regard.report.word_maps import AttentionLayers, MapKind, WordMaps, drop_equal_priors, word_maps
+from regard.reporting.model_card import ModelCard, model_card
+from regard.reporting.training_curves import Curves, read_curves
+from regard.reporting.word_maps import AttentionLayers, MapKind, WordMaps, drop_equal_priors, word_maps
 from regard.text.links import Links
 
 __all__ = [

@@ -6,28 +6,27 @@ demand. It makes no network requests, and inserts all data as text, never as mar
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
+from typing import Any, Protocol
 
 from jinja2 import Environment, StrictUndefined
 
 from regard.config.results import finite
 from regard.errors import UsageError
-from regard.extensions.check.notes import NOTES
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores, SystemScore
-from regard.report.scores import LOWER_IS_BETTER, ScoreTable
-from regard.report.sentence_statistics import rounded, sentence_statistics
-from regard.report.systems import SentenceResult, SystemResults, system_maps
-from regard.report.training_curves import Curves
-from regard.report.word_maps import MapKind, MapPacker, WordMaps
+from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable
+from regard.reporting.sentence_statistics import rounded, sentence_statistics
+from regard.reporting.systems import SentenceResult, SystemResults, system_maps
+from regard.reporting.training_curves import Curves
+from regard.reporting.word_maps import MapKind, MapPacker, WordMaps
 from regard.text.files import format_json
 from regard.text.links import GoldLinks, Links
 from regard.text.paths import readable
 
-__all__ = ["PageCheck", "Report", "render", "script_json"]
+__all__ = ["PageCheck", "Report", "SystemsCheck", "render", "script_json"]
 
 _STYLES = ("base.css", "report.css")
 _SCRIPTS = (
@@ -53,11 +52,13 @@ class PageCheck:
         threshold: Probability from which a word is marked at first; the reader can change it.
         sentences: For each system, the check of each line, in the form of a sentence of
             `CoverageCheck.to_dict`. None for a line that was not translated.
+        notes: The notes of sentences in words.
     """
 
     detector: str
     threshold: float
     sentences: Sequence[Sequence[Mapping[str, Any] | None]]
+    notes: Mapping[Any, str]
 
     def __post_init__(self) -> None:
         """Check the threshold.
@@ -70,7 +71,28 @@ class PageCheck:
 
     def describe(self) -> dict[str, Any]:
         """Return the detector, the threshold and the notes on sentences in words."""
-        return {"detector": self.detector, "threshold": self.threshold, "notes": dict(NOTES)}
+        return {"detector": self.detector, "threshold": self.threshold, "notes": dict(self.notes)}
+
+
+class SystemsCheck(Protocol):
+    """A check of the translations of all systems, as a report uses it."""
+
+    @property
+    def uses_companions(self) -> bool:
+        """Whether the check uses a model that is trained on the training text of a model directory."""
+        ...
+
+    def load(
+        self, companions: Any, num_threads: int
+    ) -> Callable[[Sequence[SystemResults], Sequence[str]], PageCheck] | None:
+        """Return the function that finds the errors of systems in the translations of source sentences.
+
+        Args:
+            companions: The `regard.api.companions.Companions` of the first model directory. None if there is
+                none, or no part may be trained.
+            num_threads: Number of threads. 0 uses all processors.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -165,7 +187,7 @@ def _digest(text: str) -> str:
 
 
 def _asset(name: str) -> str:
-    return files("regard.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("regard.reporting").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 # Systems and their scores

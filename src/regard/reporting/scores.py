@@ -23,7 +23,7 @@ from regard.metrics.by_length import (
 )
 from regard.metrics.meteor import count_meteor
 from regard.metrics.translation import count_statistics
-from regard.report.systems import SystemResults
+from regard.reporting.systems import SystemResults
 from regard.text.links import GoldLinks, Links
 
 __all__ = ["BY_LENGTH", "LOWER_IS_BETTER", "ScoreTable", "compute_scores", "score_word_links"]

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.report.scores import ScoreTable
-from regard.report.systems import SystemResults
+from regard.reporting.scores import ScoreTable
+from regard.reporting.systems import SystemResults
 
 __all__ = ["SentenceStatistic", "rounded", "sentence_statistics"]
 

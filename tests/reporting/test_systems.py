@@ -19,11 +19,11 @@ from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
 from regard.models.transformer.config import TransformerConfig
-from regard.report.model_card import model_card
-from regard.report.scores import compute_scores
-from regard.report.systems import add_word_links, collect_system, system_maps
-from regard.report.training_curves import read_curves
-from regard.report.word_maps import MapKind, stored_weights
+from regard.reporting.model_card import model_card
+from regard.reporting.scores import compute_scores
+from regard.reporting.systems import add_word_links, collect_system, system_maps
+from regard.reporting.training_curves import read_curves
+from regard.reporting.word_maps import MapKind, stored_weights
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 

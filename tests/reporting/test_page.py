@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from made_report import PAIRS, make_report
-from regard.report.model_card import ModelCard
-from regard.report.page import render, script_json
-from regard.report.word_maps import (
+from regard.reporting.model_card import ModelCard
+from regard.reporting.page import render, script_json
+from regard.reporting.word_maps import (
     AttentionLayers,
     MapKind,
     MapPacker,

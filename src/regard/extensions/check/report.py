@@ -1,0 +1,175 @@
+"""The check of translations as a part of a report, and as a page of its own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from regard.analysis.errors import SentenceErrors
+from regard.api.arguments import TextSource
+from regard.api.companions import Companions
+from regard.api.loading import load_translator
+from regard.errors import DataError
+from regard.extensions.check.api import CoverageModel, check
+from regard.extensions.check.base import DETECTORS
+from regard.extensions.check.notes import NOTES
+from regard.extensions.check.result import CoverageCheck
+from regard.reporting.page import PageCheck, Report, render
+from regard.reporting.scores import ScoreTable
+from regard.reporting.systems import SentenceResult, SystemResults
+from regard.text.files import open_atomic
+
+__all__ = ["ReportCheck", "check_report", "train_checker"]
+
+
+@dataclass(frozen=True)
+class ReportCheck:
+    """The check of all translations of a report for omissions, additions and repetitions.
+
+    Attributes:
+        detector: Name of the detector.
+        checker: A coverage model, or its directory. None for a detector that needs none.
+        training: Good translations on which a coverage model is trained, if `checker` is None.
+        translator: A model from the source to the target language, or its directory, for the detectors
+            `contrastive` and `attention`.
+        reverse_translator: The same from the target to the source language.
+        threshold: Probability from which words are marked at first; the reader of the page can change it.
+        optional: Whether a report without a coverage model has no check, instead of an error.
+    """
+
+    detector: str = "combined"
+    checker: CoverageModel | Path | str | None = None
+    training: tuple[TextSource, TextSource] | None = None
+    translator: Any = None
+    reverse_translator: Any = None
+    threshold: float = 0.5
+    optional: bool = False
+
+    @property
+    def uses_companions(self) -> bool:
+        """Whether the check uses the coverage model of a model directory."""
+        return self.detector == "combined" and self.checker is self.training is None
+
+    def load(
+        self, companions: Companions | None, num_threads: int
+    ) -> Callable[[Sequence[SystemResults], Sequence[str]], PageCheck] | None:
+        """Return the function that finds the errors of systems in the translations of source sentences.
+
+        Several systems share the loaded or trained models.
+
+        Args:
+            companions: The parts of the first model directory; its coverage model is used if none is given.
+            num_threads: Number of threads. 0 uses all processors.
+
+        Returns:
+            None if the check is optional and there is no coverage model.
+
+        Raises:
+            DataError: if a model or a text cannot be read.
+            UsageError: if there is no such detector, or an input that it needs is missing.
+        """
+        translators: dict[str, Any] = {
+            name: load_translator([Path(model)]) if isinstance(model, Path | str) else model
+            for name, model in self.translators.items()
+        }
+        checker = self.checker
+        if self.uses_companions and companions is not None:
+            checker = train_checker(companions)
+        if checker is None and self.optional:
+            return None
+        # A wrong detector and missing inputs are reported before a model is trained.
+        if self.training is None or DETECTORS.get(self.detector) is None:
+            check([], [], self.detector, checker=checker, **translators)
+        if isinstance(checker, Path | str):
+            checker = CoverageModel.load(checker, num_threads)
+        elif checker is None and self.training is not None:
+            checker = CoverageModel.train(*self.training, num_threads=num_threads)
+        inputs = {"checker": checker, "num_threads": num_threads, **translators}
+        return partial(self._find_errors, inputs)
+
+    @property
+    def translators(self) -> dict[str, Any]:
+        """The arguments of `regard.check` for the translators."""
+        return {"translator": self.translator, "reverse_translator": self.reverse_translator}
+
+    def _find_errors(
+        self, inputs: Mapping[str, Any], systems: Sequence[SystemResults], sources: Sequence[str]
+    ) -> PageCheck:
+        """Return the errors in the translations of all systems, with the inputs of `regard.check`."""
+        sentences = []
+        for system in systems:
+            outputs = [result.text for result in system.sentences]
+            records = check(sources, outputs, self.detector, **inputs).to_dict()["sentences"]
+            # A line that the model could not translate is an error of another kind.
+            sentences.append(
+                [
+                    None if result.error else record
+                    for result, record in zip(system.sentences, records, strict=True)
+                ]
+            )
+        return PageCheck(self.detector, self.threshold, sentences, NOTES)
+
+
+def train_checker(companions: Companions) -> CoverageModel | None:
+    """Return the coverage model of a model directory, which is trained on its text and kept in `checker`.
+
+    Returns:
+        None without a training text, or with fewer than 100 pairs.
+    """
+
+    def train() -> tuple[CoverageModel, Callable[[Path], None]]:
+        lines = list(companions.pairs())
+        sources, targets = ([pair[side] for pair in lines] for side in (0, 1))
+        checker = CoverageModel.train(sources, targets, num_threads=companions.num_threads)
+        return checker, checker.save
+
+    load = partial(CoverageModel.load, num_threads=companions.num_threads)
+    return companions.load_or_train("checker", "coverage model", load, train)
+
+
+def check_report(
+    result: CoverageCheck,
+    output: Path | str = "check.html",
+    name: str = "translation",
+    title: str | None = None,
+    threshold: float = 0.5,
+) -> Path:
+    """Write an HTML page with the errors of a check, in decreasing order of their probability.
+
+    Args:
+        result: The check.
+        output: File of the page.
+        name: Name of the system, or of the file of its translations.
+        title: Title of the page. Default: `Check of NAME`.
+        threshold: Probability from which words are marked at first; the reader of the page can change it.
+
+    Returns:
+        The file of the page.
+
+    Raises:
+        DataError: if the check has no sentences, or the file cannot be written.
+    """
+    if not result.sentences:
+        raise DataError("the check has no sentences: a page needs at least one")
+    sentences = []
+    for sentence in result.sentences:
+        sides = ((sentence.source, sentence.source_words), (sentence.translation, sentence.target_words))
+        source, target = (tuple(text[first:last] for first, last in spans) for text, spans in sides)
+        sentences.append(
+            SentenceResult(SentenceErrors(sentence.line, source, (), target), sentence.translation)
+        )
+    page = Report(
+        title or f"Check of {name}",
+        "",
+        None,
+        [(sentence.source, "") for sentence in result.sentences],
+        [SystemResults(name, name, tuple(sentences))],
+        ScoreTable({}, {}, {}, {}, [], {}, [None], []),
+        check=PageCheck(result.detector, threshold, [result.to_dict()["sentences"]], NOTES),
+        date=date.today().isoformat(),
+    )
+    with open_atomic(Path(output)) as file:
+        file.write(render(page).encode())
+    return Path(output)
