@@ -57,15 +57,13 @@ def load_translator(
         ConfigError: if a setting is invalid; names it.
         DeviceError: if the device is not available, or does not support the precision.
     """
-    from regard.extensions.ctranslate2.foreign import is_foreign_export, load_foreign
     from regard.extensions.ctranslate2.translator import is_exported, load_exported
     from regard.models.registry import MODELS
     from regard.run_config import load_config
 
     first = directories[0]
-    foreign = engine != "regard" and is_foreign_export(first)
-    if foreign or engine == "ctranslate2" or (engine is None and is_exported(first)):
-        translator = (load_foreign if foreign else load_exported)(first, device, num_threads)
+    if engine == "ctranslate2" or (engine is None and is_exported(first)):
+        translator = load_exported(first, device, num_threads)
         # An export has a fixed data type, so another one is an error instead of being ignored.
         if precision != "float32":
             translator.require("precision", f"precision {precision} (--precision)")

@@ -184,9 +184,8 @@ def read_hf_config(directory: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: truncated or not a JSON object: {error}") from None
     if not isinstance(content.get("model_type"), str) and (directory / "model.bin").is_file():
         raise CheckpointError(
-            f"{directory}: a CTranslate2 model that was not written by `regard export ctranslate2`. It can "
-            "only translate (`regard translate`); give the directory of the original Hugging Face model "
-            "for anything else"
+            f"{directory}: a CTranslate2 model that was not written by `regard export ctranslate2`; give the "
+            "directory of the original Hugging Face model"
         )
     if not isinstance(content.get("model_type"), str):
         raise CheckpointError(f"{path}: has no model_type: not the configuration of a Hugging Face model")

@@ -12,7 +12,7 @@ its translations reaches the beam size, whereas `Translator` continues until no 
 them. The translations are ranked by the same score.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,30 +20,14 @@ from regard.errors import DataError
 from regard.generation.config import GenerationConfig
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.penalties import length_penalty
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
 
-__all__ = ["EngineCandidate", "EngineSearch"]
+__all__ = ["EngineSearch"]
 
+_BANNED = frozenset(SPECIAL_TOKENS[token] for token in (PAD, BOS, SINK))
+"""The tokens that no translation contains."""
 
-@dataclass(frozen=True)
-class EngineCandidate:
-    """A translation that the search returned.
-
-    Attributes:
-        tokens: The tokens, without the prefix and the end symbol.
-        log_probability: The log-probability with the end symbol, in nats.
-        score: The log-probability divided by the length penalty.
-    """
-
-    tokens: tuple[str, ...]
-    log_probability: float
-    score: float
-
-    def to_hypothesis(self, ids: Sequence[int]) -> Hypothesis:
-        """Return the translation with the given ids, without log-probabilities of tokens and attention."""
-        return Hypothesis(tuple(ids), self.score, self.log_probability, token_log_probs=(), attention=())
-
-
-_Found = dict[tuple[str, ...], float | None]
+_Scores = dict[tuple[str, ...], float | None]
 """The log-probability of each translation of a sentence; None if the engine's value is not the model's."""
 
 
@@ -54,22 +38,18 @@ class EngineSearch:
     Attributes:
         engine: A `ctranslate2.Translator`.
         search: The search settings, with `suppress_unk` resolved.
-        end: The end symbol.
-        banned: Tokens that no translation contains.
-        prefix: The tokens at the start of every translation, such as the language; they are not scored.
+        ids: The id of each target token of the engine.
     """
 
     engine: Any
     search: GenerationConfig
-    end: str
-    banned: frozenset[str] = frozenset()
-    prefix: tuple[str, ...] = ()
+    ids: Mapping[str, int]
 
-    def find(self, sources: Sequence[list[str]], limits: Sequence[int]) -> list[list[EngineCandidate]]:
-        """Return the best translations of each sentence, best first.
+    def find(self, sources: Sequence[list[str]], limits: Sequence[int]) -> list[list[Hypothesis]]:
+        """Return the best translations of each sentence, best first, without attention.
 
         Args:
-            sources: The tokens of each sentence, with the special symbols of the model.
+            sources: The tokens of each sentence, with its sinks.
             limits: The maximum number of tokens of each translation.
 
         Raises:
@@ -78,55 +58,52 @@ class EngineSearch:
         """
         try:
             # The engine has one limit per batch; sentences that exceed their own limit are searched again.
-            found = self._run(sources, max(limits, default=0), False)
+            translations = self._run(sources, max(limits, default=0), False)
             for row, limit in enumerate(limits):
-                longer = limit < max(limits) and any(len(tokens) > limit for tokens in found[row])
-                if longer or any(not self.banned.isdisjoint(tokens) for tokens in found[row]):
-                    (found[row],) = self._run([sources[row]], limit, True)
-            return self._rank(sources, found)
+                longer = limit < max(limits) and any(len(tokens) > limit for tokens in translations[row])
+                if longer or any(not _BANNED.isdisjoint(tokens) for tokens in translations[row]):
+                    (translations[row],) = self._run([sources[row]], limit, True)
+            return self._rank(sources, translations)
         except (RuntimeError, ValueError) as error:
             raise DataError(f"ctranslate2 cannot translate this text: {error}") from None
 
-    def _run(self, sources: Sequence[list[str]], limit: int, ban: bool) -> list[_Found]:
+    def _run(self, sources: Sequence[list[str]], limit: int, ban: bool) -> list[_Scores]:
         """Run the engine's search, with translations of at most `limit` tokens."""
-        search, before = self.search, len(self.prefix)
-        ban = ban and bool(self.banned)
+        search = self.search
         # These options mask logits before the softmax, so that the scores are not the model's.
         masked = bool(ban or search.suppress_unk or search.min_length or search.no_repeat_ngram_size)
         results = self.engine.translate_batch(
             list(sources),
-            target_prefix=[list(self.prefix)] * len(sources) if self.prefix else None,
             beam_size=search.beam_size,
             # All hypotheses are needed, because `_rank` may reorder them by another length penalty.
             num_hypotheses=search.beam_size,
             # Without a penalty, the scores are plain log-probabilities; `_rank` applies the penalty.
             length_penalty=0,
             min_decoding_length=min(search.min_length, limit),
-            max_decoding_length=before + limit + 1,  # the engine counts prefix and end symbol
+            max_decoding_length=limit + 1,  # the engine counts the end symbol
             max_input_length=0,
             no_repeat_ngram_size=search.no_repeat_ngram_size,
             disable_unk=search.suppress_unk,
-            suppress_sequences=[[token] for token in sorted(self.banned)] if ban else None,
+            suppress_sequences=[[token] for token in sorted(_BANNED)] if ban else None,
             return_end_token=True,
             return_scores=True,
         )
-        found: list[_Found] = []
-        for one in results:
+        translations: list[_Scores] = []
+        for result in results:
             # Two hypotheses may be equal after truncation to the limit; keep the first, which ranks higher.
-            unique: _Found = {}
-            for hypothesis, score in zip(one.hypotheses, one.scores, strict=True):
-                tokens = hypothesis[before:]
-                ended = tokens[-1:] == [self.end]
-                truncated = tuple(tokens[:-1] if ended else tokens[:limit])
+            unique: _Scores = {}
+            for hypothesis, score in zip(result.hypotheses, result.scores, strict=True):
+                ended = hypothesis[-1:] == [SPECIAL_TOKENS[EOS]]
+                truncated = tuple(hypothesis[:-1] if ended else hypothesis[:limit])
                 unique.setdefault(truncated, score if ended and not masked else None)
-            found.append(unique)
-        return found
+            translations.append(unique)
+        return translations
 
-    def _rank(self, sources: Sequence[list[str]], found: Sequence[_Found]) -> list[list[EngineCandidate]]:
-        """Return the best candidates of each sentence."""
+    def _rank(self, sources: Sequence[list[str]], translations: Sequence[_Scores]) -> list[list[Hypothesis]]:
+        """Return the best translations of each sentence."""
         missing = [
-            (source, [*self.prefix, *tokens])
-            for source, several in zip(sources, found, strict=True)
+            (source, list(tokens))
+            for source, several in zip(sources, translations, strict=True)
             for tokens, known in several.items()
             if known is None
         ]
@@ -135,14 +112,17 @@ class EngineSearch:
         if missing:
             batch, targets = zip(*missing, strict=True)
             scores = iter(self.engine.score_batch(list(batch), list(targets), max_input_length=0))
-        results: list[list[EngineCandidate]] = []
-        for several in found:
-            candidates: list[EngineCandidate] = []
+        results: list[list[Hypothesis]] = []
+        for several in translations:
+            candidates: list[Hypothesis] = []
             for tokens, known in several.items():
                 # The missing scores come in the order in which these loops visit the candidates.
-                log_probability = sum(next(scores).log_probs[len(self.prefix) :]) if known is None else known
+                log_probability = sum(next(scores).log_probs) if known is None else known
                 # The end symbol counts as a token of the translation, as in `Translator`.
                 penalty = length_penalty(len(tokens) + 1, self.search.length_penalty)
-                candidates.append(EngineCandidate(tokens, log_probability, log_probability / penalty))
-            results.append(sorted(candidates, key=lambda one: -one.score)[: self.search.num_return])
+                ids = tuple(self.ids[token] for token in tokens)
+                score = log_probability / penalty
+                candidates.append(Hypothesis(ids, score, log_probability, token_log_probs=(), attention=()))
+            candidates.sort(key=lambda candidate: -candidate.score)
+            results.append(candidates[: self.search.num_return])
         return results

@@ -17,13 +17,10 @@ from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import InputLine, LineResult
 from regard.run_config import CONFIG_FILE, load_config
 from regard.text.reading import read_json
-from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
 from regard.training.fertility import load_text_processing
 from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
 __all__ = ["ExportedTranslator", "is_exported", "load_exported"]
-
-_BANNED = frozenset(SPECIAL_TOKENS[token] for token in (PAD, BOS, SINK))
 
 
 def is_exported(model_dir: Path) -> bool:
@@ -168,11 +165,7 @@ class ExportedTranslator(BaseTranslator):
             ids = text.source.vocabulary.to_ids(result.source_tokens)
             sources.append([*(self._token_names[0][number] for number in ids), *text.sink_tokens])
         limits = [min(search.max_target_length(len(source)), self.max_length - 1) for source in sources]
-        found = EngineSearch(self.engine, search, SPECIAL_TOKENS[EOS], _BANNED).find(sources, limits)
-        return [
-            [one.to_hypothesis([self._ids[token] for token in one.tokens]) for one in several]
-            for several in found
-        ]
+        return EngineSearch(self.engine, search, self._ids).find(sources, limits)
 
     def _detokenize(self, result: LineResult, hypotheses: Sequence[Hypothesis]) -> LineResult:
         """Detokenize the hypotheses of a line."""

@@ -23,7 +23,7 @@ from regard.data.hf import (
 from regard.errors import DataError, UsageError
 from regard.text.reading import read_bytes
 from regard.text.tokenizers.base import Tokenizer, register_tokenizer
-from regard.text.vocabulary import EOS, SPECIAL_TOKENS, UNK, Vocabulary
+from regard.text.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 from regard.text.whitespace import ASCII_WHITESPACE, normalize_whitespace
 
 __all__ = ["PretrainedTokenizer", "PretrainedTokenizerConfig"]
@@ -148,21 +148,6 @@ class PretrainedTokenizer(Tokenizer):
             raise UsageError(f"{self.where}: the tokenizer does not support the language {language!r}")
         hf.src_lang = language
         return number
-
-    @property
-    def language_token(self) -> str | None:
-        """The token of the language code, or None."""
-        return None if self.language_id is None else self._names[self.language_id]
-
-    @property
-    def end_token(self) -> str:
-        """The library's end symbol."""
-        return self._names[self.library_ids[EOS]]
-
-    @property
-    def unknown_token(self) -> str | None:
-        """The library's unknown symbol, or None."""
-        return self._hf.unk_token
 
     @property
     def multilingual(self) -> bool:
