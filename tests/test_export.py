@@ -33,7 +33,7 @@ if importlib.util.find_spec("ctranslate2") is None:
     pytest.skip("needs ctranslate2", allow_module_level=True)
 
 from regard.extensions.ctranslate2.export import export_ctranslate2, token_names
-from regard.extensions.ctranslate2.translator import load_exported
+from regard.extensions.ctranslate2.translator import ExportedTranslator
 
 WORDS = 12
 TEXT = TextProcessor(
@@ -126,7 +126,7 @@ def translate_with_both(
 ) -> tuple[list[LineResult], list[LineResult]]:
     """Return the results of regard and of CTranslate2 for the lines."""
     directory, exported = directories
-    loaded, other = load_model(directory, device), load_exported(exported, device)
+    loaded, other = load_model(directory, device), ExportedTranslator.load(exported, device)
     search = dataclasses.replace(loaded.config.generation, **options)
     text = lines("s" if "s1" in loaded.text.source.vocabulary else "t")
     ours = Translator(loaded.model, loaded.text, search).translate(enumerate_lines(text))
@@ -173,7 +173,7 @@ def test_minimum_length_above_the_positions_of_the_model_is_refused(directories)
     directory, exported = directories("learned, untied")
     loaded = load_model(directory, "cpu")
     translator = Translator(loaded.model, loaded.text, loaded.config.generation)
-    for one in (translator, load_exported(exported, "cpu")):
+    for one in (translator, ExportedTranslator.load(exported, "cpu")):
         assert one.with_search({"min_length": 15, "max_length_offset": 99}).search.min_length == 15
         with pytest.raises(ConfigError, match="min_length = 16 exceeds 15, the maximum length of a transl"):
             one.with_search({"min_length": 16, "max_length_offset": 99})
@@ -230,7 +230,7 @@ def test_beam_search_ranks_by_scores_of_regard(directories, penalty) -> None:
 
 def test_translations_do_not_depend_on_batch_size(directories) -> None:
     _, exported = directories("post-norm")
-    model = load_exported(exported, "cpu")
+    model = ExportedTranslator.load(exported, "cpu")
     texts = []
     for sentences in (1, 7, 64):
         search = from_dict(GenerationConfig, {**SEARCH, "beam_size": 3, "batch_size": sentences})
@@ -241,7 +241,7 @@ def test_translations_do_not_depend_on_batch_size(directories) -> None:
 
 def test_only_the_line_longer_than_the_positions_is_rejected(directories, caplog) -> None:
     _, exported = directories("learned, untied")
-    model = load_exported(exported, "cpu")
+    model = ExportedTranslator.load(exported, "cpu")
     assert model.max_length == 16
     search = dataclasses.replace(model.search, max_length_offset=100)
     long = ["s1 " * 16, "s1 " * 17, "s2"]
@@ -387,7 +387,7 @@ def test_wrong_combinations_of_directory_and_engine_are_rejected(directories, tm
     with pytest.raises(UsageError, match="--quantization 'int4'"):
         export_ctranslate2(directory, tmp_path / "export", "int4")
     with pytest.raises(CheckpointError, match="no such model directory"):
-        load_exported(tmp_path / "nowhere")
+        ExportedTranslator.load(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("name", ["model.bin", "config.json", "target.vocabulary", "config.toml"])
@@ -398,15 +398,15 @@ def test_damaged_file_of_an_export_is_named(directories, tmp_path, name) -> None
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(CheckpointError, match=name):
-        load_exported(tmp_path / "export", "cpu")
+        ExportedTranslator.load(tmp_path / "export", "cpu")
     rng = random.Random(name)
     for _ in range(20):
         damaged = bytearray(whole)
         damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
         path.write_bytes(bytes(damaged))
         with pytest.raises(CheckpointError):
-            load_exported(tmp_path / "export", "cpu")
+            ExportedTranslator.load(tmp_path / "export", "cpu")
     path.write_bytes(whole)
     (tmp_path / "export" / "sealed.json").unlink()
     with pytest.raises(CheckpointError, match=r"sealed\.json.*export the model again"):
-        load_exported(tmp_path / "export", "cpu")
+        ExportedTranslator.load(tmp_path / "export", "cpu")

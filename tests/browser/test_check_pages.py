@@ -18,8 +18,8 @@ from extensions.serve.served import save_model
 from made_report import PAIRS, make_report
 from regard.extensions.check.report import check_report
 from regard.extensions.check.result import CoverageCheck
+from regard.extensions.check.server import CheckServer
 from regard.extensions.serve.app import create_app
-from regard.extensions.serve.check import CheckServer
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import load_engines
 from regard.reporting.page import PageCheck, render

@@ -57,13 +57,15 @@ def load_translator(
         ConfigError: if a setting is invalid; names it.
         DeviceError: if the device is not available, or does not support the precision.
     """
-    from regard.extensions.ctranslate2.translator import is_exported, load_exported
+    from regard.config.extensions import hook
     from regard.models.registry import MODELS
     from regard.run_config import load_config
 
-    first = directories[0]
-    if engine == "ctranslate2" or (engine is None and is_exported(first)):
-        translator = load_exported(first, device, num_threads)
+    first, exported = directories[0], hook("engine")
+    if engine == "ctranslate2" and exported is None:
+        raise UsageError("the extension `ctranslate2` is not installed")
+    if exported and (engine == "ctranslate2" or (engine is None and exported.reads(first))):
+        translator = exported.load(first, device, num_threads)
         # An export has a fixed data type, so another one is an error instead of being ignored.
         if precision != "float32":
             translator.require("precision", f"precision {precision} (--precision)")

@@ -12,8 +12,8 @@ import torch
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
+from regard.extensions.check.server import CheckServer
 from regard.extensions.serve.app import create_app
-from regard.extensions.serve.check import CheckServer
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import ModelServer, load_engines
 from regard.models import build_model

@@ -10,7 +10,7 @@ from quick_coverage import train_quickly
 from regard.errors import UsageError
 from regard.extensions.check.api import CoverageModel
 from regard.extensions.check.notes import NOTES
-from regard.extensions.serve.check import CheckServer
+from regard.extensions.check.server import CheckServer
 
 PAIRS = [
     {"source": "ein  Hund\tläuft", "target": "a dog a dog"},

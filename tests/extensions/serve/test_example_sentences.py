@@ -52,7 +52,7 @@ def test_examples_are_sentences_of_the_validation_text_without_unknown_words(mod
     assert example_sentences(TextProcessor.load(model), model) == ["a b c d", "a a a a a"]
 
 
-def test_examples_need_the_text_in_the_directory_or_the_words_of_the_built_in_corpus(model, tmp_path):
+def test_examples_need_the_text_in_the_directory(model, tmp_path):
     text = TextProcessor.load(model)
     assert example_sentences(text, None) == example_sentences(text, tmp_path / "nowhere") == []
     (model / "training_text.json").write_text("{}")

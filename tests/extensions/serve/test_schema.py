@@ -12,8 +12,8 @@ from schemathesis import GenerationMode
 import regard
 from extensions.serve.served import ask, save_model
 from regard.api.translation import AttentionDetail, Translation
+from regard.extensions.check.server import CheckAnswer, CheckServer
 from regard.extensions.serve.app import create_app
-from regard.extensions.serve.check import CheckAnswer, CheckServer
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.schemas import TranslationData
 from regard.generation.coverage import CoverageJudgment, LineRepair

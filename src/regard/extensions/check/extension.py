@@ -20,6 +20,7 @@ EXTENSION = Extension(
     hooks={
         "checker": "regard.extensions.check.api:CoverageModel",
         "report_check": "regard.extensions.check.report:ReportCheck",
+        "served_check": "regard.extensions.check.server:CheckServer",
     },
     commands={
         "Evaluate and inspect": [

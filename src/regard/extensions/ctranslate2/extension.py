@@ -6,5 +6,5 @@ __all__ = ["EXTENSION"]
 
 EXTENSION = Extension(
     commands={"Translate": ["regard.extensions.ctranslate2.command:export"]},
-    hooks={"engine": "regard.extensions.ctranslate2.translator:ENGINE"},
+    hooks={"engine": "regard.extensions.ctranslate2.translator:ExportedTranslator"},
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from regard.data.text import TextProcessor
 from regard.errors import CheckpointError, DataError, DeviceError, UsageError
@@ -20,59 +20,7 @@ from regard.text.reading import read_json
 from regard.training.fertility import load_text_processing
 from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
-__all__ = ["ExportedTranslator", "is_exported", "load_exported"]
-
-
-def is_exported(model_dir: Path) -> bool:
-    """Return whether a directory contains an exported model and no weights that regard itself uses."""
-    exported = (model_dir / EXPORTED_FILE).exists() and (model_dir / CONFIG_FILE).exists()
-    return exported and not (model_dir / MODEL_FILE).exists()
-
-
-def load_exported(
-    model_dir: Path | str, device: str = "auto", num_threads: int | None = None
-) -> "ExportedTranslator":
-    """Load a model that `regard export ctranslate2` has written.
-
-    Args:
-        model_dir: The model's directory.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        num_threads: Number of CPU threads. None means CTranslate2's default.
-
-    Raises:
-        UsageError: if the directory contains a model that is not exported, or the package is missing.
-        CheckpointError: if a file is missing or corrupt; the message names it.
-        DeviceError: if the device is not available.
-    """
-    model_dir = Path(model_dir)
-    if model_dir.is_dir() and not (model_dir / EXPORTED_FILE).exists():
-        raise UsageError(
-            f"{model_dir}: not a model for ctranslate2; export it first with "
-            f"regard export ctranslate2 {model_dir} -o NEW"
-        )
-    package = import_ctranslate2()
-    config = load_config(model_dir)
-    check_export(model_dir)
-    try:
-        text = load_text_processing(model_dir)
-    except DataError as error:
-        raise CheckpointError(str(error)) from None
-    path = model_dir / "config.json"
-    try:
-        longest = int(read_json(path, dict[str, Any])[POSITIONS_KEY])
-    except (DataError, ValueError, KeyError, TypeError):
-        raise CheckpointError(
-            f"{path}: missing, or not written by `regard export`; export the model again"
-        ) from None
-    device_type, _, index = device.partition(":")
-    settings = {"device_index": int(index) if index.isdigit() else 0, "intra_threads": num_threads or 0}
-    try:
-        engine = package.Translator(str(model_dir), device=device_type, **settings)
-    except (RuntimeError, ValueError) as error:
-        if device_type == "cuda":
-            raise DeviceError(f"device {device!r}: ctranslate2 cannot use it: {error}") from None
-        raise CheckpointError(f"{model_dir / EXPORTED_FILE}: ctranslate2 cannot read it: {error}") from None
-    return ExportedTranslator(engine, text, config.generation, longest, str(model_dir))
+__all__ = ["ExportedTranslator"]
 
 
 @dataclass(frozen=True)
@@ -100,6 +48,58 @@ class ExportedTranslator(BaseTranslator):
             *("suppress_unk", "replace_unk"),
         }
     )
+
+    @staticmethod
+    def reads(model_dir: Path) -> bool:
+        """Return whether a directory contains an exported model and no weights that regard itself uses."""
+        exported = (model_dir / EXPORTED_FILE).exists() and (model_dir / CONFIG_FILE).exists()
+        return exported and not (model_dir / MODEL_FILE).exists()
+
+    @classmethod
+    def load(cls, model_dir: Path | str, device: str = "auto", num_threads: int | None = None) -> Self:
+        """Load a model that `regard export ctranslate2` has written.
+
+        Args:
+            model_dir: The model's directory.
+            device: `auto`, `cpu`, `cuda` or `cuda:N`.
+            num_threads: Number of CPU threads. None means CTranslate2's default.
+
+        Raises:
+            UsageError: if the directory contains a model that is not exported, or the package is missing.
+            CheckpointError: if a file is missing or corrupt; the message names it.
+            DeviceError: if the device is not available.
+        """
+        model_dir = Path(model_dir)
+        if model_dir.is_dir() and not (model_dir / EXPORTED_FILE).exists():
+            raise UsageError(
+                f"{model_dir}: not a model for ctranslate2; export it first with "
+                f"regard export ctranslate2 {model_dir} -o NEW"
+            )
+        package = import_ctranslate2()
+        config = load_config(model_dir)
+        check_export(model_dir)
+        try:
+            text = load_text_processing(model_dir)
+        except DataError as error:
+            raise CheckpointError(str(error)) from None
+        path = model_dir / "config.json"
+        try:
+            longest = int(read_json(path, dict[str, Any])[POSITIONS_KEY])
+        except (DataError, ValueError, KeyError, TypeError):
+            raise CheckpointError(
+                f"{path}: missing, or not written by `regard export`; export the model again"
+            ) from None
+        device_type, _, index = device.partition(":")
+        settings = {"device_index": int(index) if index.isdigit() else 0, "intra_threads": num_threads or 0}
+        try:
+            engine = package.Translator(str(model_dir), device=device_type, **settings)
+        except (RuntimeError, ValueError) as error:
+            if device_type == "cuda":
+                raise DeviceError(f"device {device!r}: ctranslate2 cannot use it: {error}") from None
+            raise CheckpointError(
+                f"{model_dir / EXPORTED_FILE}: ctranslate2 cannot read it: {error}"
+            ) from None
+        return cls(engine, text, config.generation, longest, str(model_dir))
 
     @property
     def capabilities(self) -> frozenset[Capability]:

@@ -6,4 +6,5 @@ __all__ = ["EXTENSION"]
 
 EXTENSION = Extension(
     commands={"Start": ["regard.extensions.phrasebook.command:phrasebook"]},
+    hooks={"example_corpus": "regard.extensions.phrasebook.corpus:write_splits"},
 )

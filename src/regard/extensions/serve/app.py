@@ -15,12 +15,13 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from regard import __version__
 from regard.api.translation import Translation
 from regard.api.translations import Scores, Translations
+from regard.config.extensions import hook
 from regard.config.results import SCHEMA_VERSION, Result
 from regard.errors import RegardError
 from regard.extensions.serve import schemas
-from regard.extensions.serve.check import CheckServer, add_check
 from regard.extensions.serve.config import AllowedHosts, ServeConfig
 from regard.extensions.serve.dispatcher import (
+    CheckEngine,
     ClientDisconnectedError,
     Dispatcher,
     gather_answers,
@@ -79,7 +80,7 @@ _ERROR_RESPONSES = _error_responses(400, 404, 408, 413, 415, 422, 429, 503, 504)
 
 
 def create_app(
-    engines: Sequence[ModelServer], config: ServeConfig, checker: CheckServer | None = None
+    engines: Sequence[ModelServer], config: ServeConfig, checker: CheckEngine | None = None
 ) -> FastAPI:
     """Return the application that serves some models.
 
@@ -111,7 +112,9 @@ def create_app(
     add_handlers(app)
     _add_translate(app, desk, config)
     _add_score(app, desk, config)
-    add_check(app, desk, checker, config, _ERROR_RESPONSES)
+    served_check = hook("served_check")
+    if served_check is not None:
+        served_check.add_route(app, desk, checker, config, _ERROR_RESPONSES)
     _add_facts(app, desk, config, metrics)
     _add_models(app, desk, config, checker)
     _add_page(app)
@@ -317,7 +320,7 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Met
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
 
-def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: CheckServer | None) -> None:
+def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: CheckEngine | None) -> None:
     examples = {
         name: example_sentences(engine.text, engine.directory) for name, engine in desk.engines.items()
     }

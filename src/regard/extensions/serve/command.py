@@ -21,8 +21,8 @@ from regard.errors import UsageError
 from regard.installation import install_command
 
 if TYPE_CHECKING:
-    from regard.extensions.serve.check import CheckServer
     from regard.extensions.serve.config import ServeConfig
+    from regard.extensions.serve.dispatcher import CheckEngine
 
 __all__ = ["serve"]
 
@@ -58,20 +58,21 @@ class ServedCheckOptions:
     checker: CheckerOption = None
     detector: OptionalDetectorOption = None
 
-    def load(self) -> "CheckServer | None":
+    def load(self) -> "CheckEngine | None":
         """Return the detectors; None without a detector and a model.
 
         Raises:
             UsageError: If there is no such detector, or it needs a model.
             DataError: If the model cannot be read.
         """
-        from regard.extensions.check.api import CoverageModel
-        from regard.extensions.serve.check import CheckServer
+        from regard.config.extensions import hook
 
         if self.checker is None and self.detector is None:
             return None
-        model = None if self.checker is None else CoverageModel.load(self.checker, num_threads=1)
-        return CheckServer(model, self.detector or "combined")
+        served_check = hook("served_check")
+        if served_check is None:
+            raise UsageError("the extension `check` is not installed")
+        return served_check.load(self.checker, self.detector or "combined")
 
 
 @dataclass(frozen=True)

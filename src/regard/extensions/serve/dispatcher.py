@@ -14,6 +14,7 @@ from regard.extensions.serve.errors import RequestError
 from regard.extensions.serve.metrics import Metrics, QueueMetrics
 
 __all__ = [
+    "CheckEngine",
     "ClientDisconnectedError",
     "Dispatcher",
     "Engine",
@@ -32,6 +33,14 @@ class Engine(Protocol):
 
     def process_batch(self, settings: Any, jobs: Sequence[Any]) -> Sequence[Any]:
         """Return the answer, or the error, of each sentence of a batch."""
+        ...
+
+
+class CheckEngine(Engine, Protocol):
+    """The detectors of errors in translations, which an extension provides."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the page needs to know of the detectors, for `GET /models`."""
         ...
 
 

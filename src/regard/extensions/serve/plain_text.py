@@ -10,8 +10,6 @@ from regard.text.whitespace import split_whitespace
 
 __all__ = ["example_sentences", "to_plain_text"]
 
-_PHRASEBOOK_LINES = 30  # lines of the built-in corpus from which the examples are chosen
-
 
 def to_plain_text(line: str, text_format: TextFormat) -> str:
     """Return a line of tokenized text as plain text, with the rules of Moses (Koehn et al., 2007).
@@ -30,8 +28,8 @@ def to_plain_text(line: str, text_format: TextFormat) -> str:
 def example_sentences(text: TextProcessor, directory: Path | None) -> list[str]:
     """Return source sentences that a model can translate, empty if none are known.
 
-    They are sentences of the validation text that the model directory contains, or else of the built-in
-    corpus if its words are those of the model. A sentence with an unknown token is left out.
+    They are sentences of the validation text that the model directory contains. A sentence with an unknown
+    token is left out.
 
     Args:
         text: Text processing of the model.
@@ -42,12 +40,4 @@ def example_sentences(text: TextProcessor, directory: Path | None) -> list[str]:
     """
     stored = None if directory is None else read_training_text(directory)
     known = select_examples(text, () if stored is None else stored.examples)
-    if not known and not text.source.tokenizer.subword:
-        known = select_examples(text, _phrasebook_lines())
     return [to_plain_text(line, text.source.text_format) for line in known]
-
-
-def _phrasebook_lines() -> list[str]:
-    from regard.extensions.phrasebook.corpus import generate_split
-
-    return [" ".join(pair.source) for pair in generate_split("test", _PHRASEBOOK_LINES, seed=1)]

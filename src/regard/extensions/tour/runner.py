@@ -20,10 +20,10 @@ from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.word_aligner import default_config
 from regard.api.loading import load_translator
 from regard.config import read_config
+from regard.config.extensions import hook
 from regard.data.pretokenization import ProgressCallback
-from regard.errors import DataError
+from regard.errors import DataError, UsageError
 from regard.experiment import run_training as train
-from regard.extensions.phrasebook.corpus import write_splits
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.models.registry import MODELS
@@ -192,6 +192,9 @@ class Tour:
 
     def write_corpus(self) -> None:
         """Write the built-in corpus."""
+        write_splits = hook("example_corpus")
+        if write_splits is None:
+            raise UsageError("the extension `phrasebook` is not installed")
         write_splits(self.output_dir / "corpus", dict(self.sizes), seed=1)
 
     def config(self, system: TourSystem) -> RunConfig:

@@ -1,0 +1,204 @@
+"""Checks of translations for omissions, additions and repetitions: `POST /check`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from regard.errors import UsageError
+from regard.extensions.check.api import CoverageModel, check
+from regard.extensions.check.base import DETECTORS, DetectionInput, build_detector
+from regard.extensions.check.notes import NOTES
+from regard.extensions.check.result import CheckedSentence, CoverageCheck
+from regard.extensions.serve.config import ServeConfig
+from regard.extensions.serve.dispatcher import (
+    ClientDisconnectedError,
+    Dispatcher,
+    gather_answers,
+    wait_for_answer,
+)
+from regard.extensions.serve.engine import PairJob, isolate_failures
+from regard.extensions.serve.errors import RequestError
+from regard.extensions.serve.schemas import SentencePair
+from regard.extensions.serve.validation import check_lines
+from regard.text.whitespace import normalize_whitespace, split_whitespace
+
+__all__ = ["CheckAnswer", "CheckRequest", "CheckServer", "CheckSettings"]
+
+_NO_DETECTOR = "the server has no detector of errors: start it with --checker DIRECTORY"
+
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """The settings common to the checks of a batch.
+
+    Attributes:
+        detector: Name of the detector.
+    """
+
+    detector: str
+
+
+class CheckRequest(BaseModel):
+    """A request to check translations."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"example": {"pairs": [{"source": "Ein Hund läuft.", "target": "A dog."}]}},
+    )
+    pairs: list[SentencePair] = Field(description="Sentences and their translations.")
+    detector: str | None = Field(
+        None, description="Name of a detector in `GET /models`. Default: the first detector.", max_length=100
+    )
+
+
+class PairCheck(BaseModel):
+    """The errors of a pair: the fields of `CheckedSentence.to_data`."""
+
+    line: int = Field(description="Number of the pair, counted from 1.")
+    source: str = Field(description="The sentence, with single spaces between words.")
+    translation: str = Field(description="Its translation, with single spaces between words.")
+    source_words: list[list[int]] = Field(
+        description="First character of each source word, and the one after its last (code points)."
+    )
+    target_words: list[list[int]] = Field(description="The same for the words of the translation.")
+    probabilities: dict[str, float | None] = Field(
+        description="Probability of each error that the detector finds: `omission`, `addition`, `repetition` "
+        "and `unrelated` (the translation is that of another sentence)."
+    )
+    omitted: list[float] = Field(
+        description="Probability that the translation omits each source word. Empty if the detector judges "
+        "sentences only."
+    )
+    added: list[float] = Field(
+        description="Probability that each target word translates nothing in the source."
+    )
+    repeated: list[float] = Field(description="Probability that each target word is an incorrect repetition.")
+    note: str | None = Field(
+        description="Why the pair is no ordinary translation, by the names of the notes in `GET /models`."
+    )
+
+
+class CheckAnswer(BaseModel):
+    """The errors that a detector finds in pairs."""
+
+    schema_name: str = Field(alias="schema", description="Kind of the result.")
+    schema_version: int = Field(description="Version of the schema; it increases when a field changes.")
+    detector: str = Field(description="Name of the detector.")
+    num_sentences: int = Field(description="Number of pairs.")
+    counts: dict[str, int] = Field(
+        description="Number of pairs in which each error has a probability of at least 0.5."
+    )
+    notes: list[str] = Field(description="The notes on all pairs in words.")
+    evaluation: None = Field(description="Comparison with labels; only in Python and on the command line.")
+    sentences: list[PairCheck]
+
+
+class CheckServer:
+    """The served detectors, which process batches of pairs.
+
+    Args:
+        model: The model of good translations. None for detectors that need none.
+        detector: Name of the default detector. All others that need no further inputs are served, too.
+        threshold: Probability from which the page marks a word.
+
+    Raises:
+        UsageError: if there is no such detector, or an input that it needs is missing.
+    """
+
+    name = "/check"
+    """Name of the queue. Names of models are the ends of paths, and do not start with a slash."""
+
+    def __init__(
+        self, model: CoverageModel | None = None, detector: str = "combined", threshold: float = 0.5
+    ) -> None:
+        """Check that the detectors can be built."""
+        self.model, self.threshold = model, threshold
+        inputs = DetectionInput(model=None if model is None else model.model, num_threads=1)
+        build_detector(detector, inputs)
+        others = [name for name in DETECTORS.names() if name != detector and _is_usable(name, inputs)]
+        self.detectors = (detector, *others)
+
+    @classmethod
+    def load(cls, checker: Path | None, detector: str) -> Self:
+        """Load the model of good translations of a directory.
+
+        Raises:
+            UsageError: if there is no such detector, or it needs a model.
+            DataError: if the model cannot be read.
+        """
+        return cls(None if checker is None else CoverageModel.load(checker, num_threads=1), detector)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the names of the detectors, the threshold and the notes for `GET /models`."""
+        return {"detectors": list(self.detectors), "threshold": self.threshold, "notes": dict(NOTES)}
+
+    def process_batch(
+        self, settings: CheckSettings, jobs: Sequence[PairJob]
+    ) -> list[CheckedSentence | Exception]:
+        """Return the checks, or errors, of a batch; the `work` function of a `Batcher`."""
+
+        def work(jobs: Sequence[PairJob]) -> Iterator[CheckedSentence | Exception]:
+            texts = [job.source for job in jobs], [job.target for job in jobs]
+            # One thread: the batcher already runs this function in a thread of its own.
+            yield from check(*texts, settings.detector, checker=self.model, num_threads=1).sentences
+
+        return isolate_failures(work, jobs)
+
+    @staticmethod
+    def add_route(
+        app: FastAPI, desk: Dispatcher, checker: "CheckServer | None", config: ServeConfig, responses: Any
+    ) -> None:
+        """Add the endpoint `POST /check` to an application.
+
+        Args:
+            app: The application.
+            desk: The queues.
+            checker: The detectors. Without them, the endpoint answers with 404.
+            config: The limits.
+            responses: The error responses, for the OpenAPI description.
+        """
+
+        @app.post("/check", response_model=CheckAnswer, responses=responses)
+        async def check_translations(request: Request, asked: CheckRequest) -> Response:
+            """Find omissions, additions and repetitions in translations of any system."""
+            if checker is None:
+                raise RequestError(404, _NO_DETECTOR)
+            detector = asked.detector or checker.detectors[0]
+            if detector not in checker.detectors:
+                known = ", ".join(map(repr, checker.detectors))
+                raise RequestError(404, f"detector {detector[:100]!r} is not served: expected {known}")
+            if len(asked.pairs) > config.max_sentences:
+                raise RequestError(
+                    422, f"{len(asked.pairs)} pairs: a request may have at most {config.max_sentences}"
+                )
+            check_lines([line for pair in asked.pairs for line in (pair.source, pair.target)], config)
+            jobs = [
+                PairJob(normalize_whitespace(pair.source), normalize_whitespace(pair.target))
+                for pair in asked.pairs
+            ]
+            lengths = [len(split_whitespace(job.source)) for job in jobs]
+            if 0 in lengths:
+                raise RequestError(422, f"sentence {lengths.index(0) + 1}: the source is empty")
+            futures = desk.submit(checker, CheckSettings(detector), jobs, lengths)
+            try:
+                found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
+            except ClientDisconnectedError:
+                return Response(status_code=499)
+            numbered = tuple(replace(one, line=number) for number, one in enumerate(found, 1))
+            content = CoverageCheck(detector, numbered).to_dict()
+            return JSONResponse(content, headers={"Cache-Control": "no-store"})
+
+
+def _is_usable(name: str, inputs: DetectionInput) -> bool:
+    """Return whether the inputs suffice for a detector."""
+    try:
+        build_detector(name, inputs)
+    except UsageError:
+        return False
+    return True
