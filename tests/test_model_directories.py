@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from typer.testing import CliRunner
 
 from regard.attention.registry import ATTENTION, register_attention
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.averaging import average_models
+from regard.cli.main import app
 from regard.config import configclass, dump_toml, from_dict, option, read_toml
 from regard.data.fertility import ConstantFertilityConfig
 from regard.errors import CheckpointError, ConfigError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
-from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig, write_config
+from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig, load_config, write_config
 from regard.text.directories import directory_lock
 from regard.training.serialization import read_metadata
 
@@ -309,3 +311,21 @@ def test_training_does_not_overwrite_an_exported_model(corpus: Path, tmp_path: P
     (tmp_path / "export" / "model.bin").write_bytes(b"exported")
     with pytest.raises(Exception, match="contains an exported model"):
         train(_settings(corpus), tmp_path / "export")
+
+
+def test_hub_name_as_a_directory_is_answered_with_the_download_command(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match="`regard download Helsinki-NLP/opus-mt-de-en`"):
+        load_config("Helsinki-NLP/opus-mt-de-en")
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(CheckpointError) as caught:
+        load_config("runs/first")
+    assert str(caught.value) == "runs/first: no such model directory"
+
+
+def test_ctranslate2_model_of_another_program_is_rejected_with_the_reason(tmp_path) -> None:
+    for name, text in (("model.bin", "x"), ("config.json", "{}"), ("shared_vocabulary.json", "[]")):
+        (tmp_path / name).write_text(text)
+    for engine in ([], ["--engine", "ctranslate2"]):
+        result = CliRunner().invoke(app, ["translate", str(tmp_path), *engine], input="")
+        assert "not written by `regard export ctranslate2`" in str(result.exception)

@@ -32,10 +32,6 @@ class ConfigError(UsageError):
     """A configuration is invalid: an unknown key, a value of the wrong type, or options that conflict."""
 
 
-class RenamedOptionError(ConfigError):
-    """A configuration has options or values under names of an older version."""
-
-
 class PluginError(UsageError):
     """A plugin is missing, fails when it is imported, or registers a part in a wrong way."""
 

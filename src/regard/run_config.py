@@ -25,7 +25,7 @@ from regard.config.registry import plugins_of
 from regard.data.config import DataConfig
 from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
 from regard.data.text import TextProcessor, TextSide
-from regard.errors import CheckpointError, ConfigError, DataError, RenamedOptionError
+from regard.errors import CheckpointError, ConfigError, DataError
 from regard.generation.config import GenerationConfig
 from regard.models.hf.causal_config import CausalConfig, is_causal
 from regard.models.hf.config import HfConfig
@@ -60,8 +60,6 @@ _log = logging.getLogger(__name__)
 MAIN_MODULE = "__main__"
 MAX_GENERATED_LENGTH = 100_000
 """Largest maximum length of a translation, in tokens, that is taken from a generation config."""
-VERSION_MARKER = "# Written by regard "
-"""Start of the first line of a config file; the version follows."""
 END_MARKER = "# end of config\n"
 """Last line of a config file. It detects truncation: a truncated config would still be valid TOML, with
 defaults for the missing options."""
@@ -211,11 +209,6 @@ def load_config(model_dir: Path | str) -> RunConfig:
         raise CheckpointError(str(error)) from None
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path}: corrupt: not UTF-8 at byte {error.start + 1}") from None
-    except RenamedOptionError:
-        raise CheckpointError(
-            f"{model_dir}: the model was trained with regard {_written_by(path)}, whose options and weights "
-            f"had other names than in version {__version__}. Train it again with this version."
-        ) from None
     except ConfigError as error:
         # The plugins of a model directory are never imported: a directory must not execute code.
         if missing := _missing_plugins(path):
@@ -226,19 +219,6 @@ def load_config(model_dir: Path | str) -> RunConfig:
         raise CheckpointError(
             f"{error}\n{model_dir} is not a model directory, or was written by another version of regard"
         ) from None
-
-
-def _written_by(path: Path) -> str:
-    """Return the version that wrote a config, from its first line.
-
-    Versions up to 0.1 did not write this line.
-    """
-    with open(path, encoding="utf-8", errors="replace") as file:
-        # The limit avoids reading a large file without line ends into memory.
-        first = file.readline(200)
-    return (
-        first.removeprefix(VERSION_MARKER).strip() if first.startswith(VERSION_MARKER) else "0.1 or earlier"
-    )
 
 
 def write_config(config: RunConfig | Mapping[str, Any], model_dir: Path) -> None:
@@ -252,7 +232,8 @@ def write_config(config: RunConfig | Mapping[str, Any], model_dir: Path) -> None
         DataError: if the file cannot be written.
     """
     write_atomic(
-        model_dir / CONFIG_FILE, f"{VERSION_MARKER}{__version__}\n{dump_toml(config)}\n{END_MARKER}".encode()
+        model_dir / CONFIG_FILE,
+        f"# Written by regard {__version__}\n{dump_toml(config)}\n{END_MARKER}".encode(),
     )
 
 

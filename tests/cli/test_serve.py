@@ -40,7 +40,6 @@ def test_missing_extra_is_reported_with_install_command(monkeypatch, tmp_path):
         (["--port", "70000"], "port: input should be less than"),
         (["--set", "batch_size=0"], "batch_size: input should be greater"),
         (["--set", "max_queued_sentences=10"], "max_queued_sentences = 10"),
-        (["--set", "queue=10"], "unknown key 'queue': it is now called max_queued_sentences"),
         (["--allow-host", "no name"], "allow_hosts"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The building blocks of commands: option groups, flags of configuration classes, and old names.
+"""The building blocks of commands: option groups and flags of configuration classes.
 
 An option group is a frozen dataclass. Each field is a flag, declared as for any typer command: `size:
 Annotated[int, typer.Option(help="...")] = 1`. `@expand_groups` gives a command one parameter per field of its
@@ -29,7 +29,6 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
 from regard.errors import UsageError
-from regard.renames import new_flag
 
 __all__ = [
     "Command",
@@ -203,20 +202,7 @@ def _describe(path: str, note: str, default: object) -> str:
 
 
 class Command(TyperCommand):
-    """A command that names the new flag if an old one is given, and describes its settings."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments of the command; an old flag is a usage error."""
-        known = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
-        for argument in args:
-            flag = argument.partition("=")[0]
-            # Arguments after `--` are never flags.
-            if flag == "--":
-                break
-            new = new_flag(self.name or "", flag) if flag.startswith("--") and flag not in known else None
-            if new is not None:
-                ctx.fail(f"No such option: {flag}. It is now called {new}.")
-        return super().parse_args(ctx, args)
+    """A command that describes its settings in its help."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help of the command, with the descriptions of its settings."""
@@ -225,7 +211,7 @@ class Command(TyperCommand):
 
 
 class CommandGroup(TyperGroup):
-    """The group of all commands: it imports plugins, and names the new command if the old one is given."""
+    """The group of all commands: it lets `--plugin` stand anywhere."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Move `--plugin` to the front, so that it may stand anywhere before `--`."""
@@ -241,9 +227,3 @@ class CommandGroup(TyperGroup):
             else:
                 others.append(argument)
         return super().parse_args(ctx, [*plugins, *others, *args[end:]])
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments name; the old name of a command is a usage error."""
-        if args and args[0] == "analyse":
-            ctx.fail("No such command: analyse. It is now regard analyze errors, attention or length.")
-        return super().resolve_command(ctx, args)

@@ -25,8 +25,7 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, Valid
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
-from regard.errors import ConfigError, PluginError, RenamedOptionError
-from regard.renames import new_key, new_value
+from regard.errors import ConfigError, PluginError
 
 __all__ = [
     "ConfigUnion",
@@ -193,7 +192,6 @@ def from_dict(cls: type[C], data: Mapping[str, Any], origin: str = "config") -> 
     Raises:
         ConfigError: if a key or value is wrong. The message has one line per error, with the path of the key,
             its value and the expected value.
-        RenamedOptionError: if a key or value is wrong because it has an old name.
     """
     try:
         # JSON mode of pydantic accepts a list for a tuple even in strict mode, as TOML has lists only.
@@ -203,9 +201,8 @@ def from_dict(cls: type[C], data: Mapping[str, Any], origin: str = "config") -> 
     try:
         return TypeAdapter(cls).validate_json(text)
     except ValidationError as error:
-        problems = list(_format_errors(cls, error))
-        raised = RenamedOptionError if any(renamed for _, renamed in problems) else ConfigError
-        raise raised("\n".join(f"{origin}: {message}" for message, _ in problems)) from None
+        messages = "\n".join(f"{origin}: {message}" for message in _format_errors(cls, error))
+        raise ConfigError(messages) from None
 
 
 def read_config(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
@@ -333,37 +330,27 @@ def _override_key(override: str, place: Any, path: list[str], part: str) -> str 
     raise ConfigError(f"override {override!r}: {name} is a list without the element {part!r}; {known}")
 
 
-def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[tuple[str, bool]]:
-    """Yield a message for each error of pydantic, and whether its cause is an old name of a key or value."""
+def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[str]:
+    """Yield a message for each error of pydantic."""
     for problem in error.errors():
         path = [str(part) for part in problem["loc"]]
         known, names = _resolve_path(cls, path[:-1])
         shown = ".".join([*names, *path[-1:]])
         if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            renamed = new_key([*names, path[-1]], known)
-            if renamed is not None:
-                yield f"unknown key {shown!r}: it is now called {renamed}", True
-                continue
             # The key may belong to another kind of the union. Suggesting it again would not help.
             others = [key for key in known if key != path[-1]]
             near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.0)
             nearest = f"; the nearest known key is {'.'.join([*names, near[0]])!r}" if near else ""
-            yield f"unknown key {shown!r}{nearest}", False
+            yield f"unknown key {shown!r}{nearest}"
         elif problem["type"] in ("missing", "missing_argument"):
-            yield f"key {shown!r} is required", False
+            yield f"key {shown!r} is required"
         else:
             message = problem["msg"].removeprefix("Value error, ")
             message = f"{message[:1].lower()}{message[1:]}"
             # A check of several keys names them in its own message. The tags that pydantic adds to a path for
             # members of a union are not keys.
-            names = _resolve_path(cls, path)[1]
-            shown = ".".join(names)
-            value = problem.get("input")
-            key = "kind" if problem["type"] == "kind" else names[-1] if names else ""
-            renamed = new_value(key, value.get("kind") if isinstance(value, dict) else value)
-            hint = f"; {key} = {renamed!r} is the new name of this value" if renamed is not None else ""
-            text = f"{shown}: {message}; got {_truncated_repr(value)}{hint}" if shown else message
-            yield text, renamed is not None
+            shown = ".".join(_resolve_path(cls, path)[1])
+            yield f"{shown}: {message}; got {_truncated_repr(problem.get('input'))}" if shown else message
 
 
 def _truncated_repr(value: Any) -> str:
