@@ -5,6 +5,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,13 @@ def test_names_of_the_package_in_code_and_documentation_exist() -> None:
 def test_linked_figures_exist(page) -> None:
     for name in re.findall(r"!\[[^]]+\]\(([^)]+)\)", (DOCS / page).read_text(encoding="utf-8")):
         assert (DOCS / name).is_file(), name
+
+
+def test_every_extra_that_a_message_names_is_declared() -> None:
+    declared = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    texts = (path.read_text(encoding="utf-8") for path in (DOCS.parent / "src").rglob("*.py"))
+    named = {name for text in texts for name in re.findall(r"pip install 'regard\[(\w+)\]'", text)}
+    assert named and named <= set(declared)
 
 
 def test_picture_of_the_architecture_is_up_to_date() -> None:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from regard.config import from_dict
 from regard.errors import DataError
-from regard.installation import install_command
 from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers, load_tokenizer
 from regard.text.tokenizers.wordpiece import WordPieceConfig, WordPieceTokenizer, train_wordpiece
 from regard.text.whitespace import normalize_whitespace
@@ -131,5 +130,5 @@ def test_kind_selects_the_configuration_and_missing_package_is_named(monkeypatch
     both = {name: {"kind": "wordpiece", "vocab_size": 9} for name in ("source_tokenizer", "target_tokenizer")}
     assert from_dict(DataConfig, data | both).source_tokenizer == WordPieceConfig(vocab_size=9)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(UsageError, match=re.escape(install_command("hf"))):
+    with pytest.raises(UsageError, match=re.escape("pip install 'regard[hf]'")):
         learned()

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from regard.errors import DataError, UsageError
-from regard.installation import install_command
 from regard.metrics.base import paired_bootstrap
 from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor
 
@@ -173,7 +172,7 @@ def test_missing_java_raises_with_instructions(tmp_path, monkeypatch):
 
 def test_missing_package_raises_with_instructions(monkeypatch):
     monkeypatch.setattr(sys, "path", [])
-    with pytest.raises(UsageError, match=re.escape(install_command("meteor"))):
+    with pytest.raises(UsageError, match=re.escape("pip install 'regard[meteor]'")):
         find_jar()
 
 

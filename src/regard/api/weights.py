@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import CheckpointError, UsageError
-from regard.installation import install_command
 from regard.text.directories import atomic_directory
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def _import_hub() -> Any:
     except ImportError:
         raise UsageError(
             "downloads require the package huggingface_hub, which is not installed: run "
-            f"{install_command('hf')}"
+            "pip install 'regard[hf]'"
         ) from None
     return huggingface_hub
 

@@ -17,7 +17,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
-from regard.installation import install_command
 from regard.text.reading import InvalidJsonError, checked_file, read_json, read_limited
 
 __all__ = [
@@ -71,7 +70,7 @@ def import_transformers() -> Any:
     except ImportError:
         raise UsageError(
             "Hugging Face models require the package transformers, which is not installed: run "
-            f"{install_command('hf')}"
+            "pip install 'regard[hf]'"
         ) from None
     return transformers
 

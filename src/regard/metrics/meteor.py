@@ -24,7 +24,6 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.errors import UsageError
-from regard.installation import install_command
 from regard.metrics.base import CorpusScore, MetricInput, SentenceCounts, check_references, register_metric
 from regard.text.reading import file_digest
 from regard.text.whitespace import normalize_whitespace
@@ -128,7 +127,7 @@ def find_jar() -> Path:
         if jar.is_file() and _paraphrases(jar).is_file():
             _verify(jar)
             return jar
-    raise UsageError(f"METEOR's program comes with the package pycocoevalcap: {install_command('meteor')}")
+    raise UsageError("METEOR's program comes with the package pycocoevalcap: pip install 'regard[meteor]'")
 
 
 def _verify(jar: Path) -> None:

@@ -18,7 +18,6 @@ from jaxtyping import Float
 from rich.cells import cell_len, set_cell_size
 
 from regard.errors import DataError, UsageError
-from regard.installation import install_command
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -73,7 +72,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise UsageError(f"figures need the package matplotlib: {install_command('plot')}") from None
+        raise UsageError("figures need the package matplotlib: pip install 'regard[plot]'") from None
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from typing import IO, Any
 
 from regard.config.results import finite
 from regard.errors import CheckpointError, ConfigError, DataError
-from regard.installation import install_command
 from regard.text.files import format_json, write_atomic
 from regard.text.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_limited
 
@@ -114,7 +113,7 @@ def _open_board(directory: Path, step: int) -> Any:
     except ImportError:
         raise ConfigError(
             "training.logging.tensorboard = true needs the package tensorboard; install it with "
-            f"{install_command('tensorboard')}"
+            "pip install 'regard[tensorboard]'"
         ) from None
     # TensorBoard then hides the old events of the steps that are run again.
     return SummaryWriter(str(directory), purge_step=step + 1)

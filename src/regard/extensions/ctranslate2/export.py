@@ -19,7 +19,6 @@ from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.experiment import LoadedModel, load_model
 from regard.generation.config import GenerationConfig
-from regard.installation import install_command
 from regard.layers.linear import Linear
 from regard.layers.position_encoding import PositionEncoding
 from regard.models.transformer.config import TransformerConfig
@@ -69,7 +68,7 @@ def import_ctranslate2() -> Any:
     try:
         import ctranslate2
     except ImportError:
-        raise UsageError(f"ctranslate2 is not installed: {install_command('ctranslate2')}") from None
+        raise UsageError("ctranslate2 is not installed: pip install 'regard[ctranslate2]'") from None
     return ctranslate2
 
 

@@ -18,7 +18,6 @@ from regard.cli.options import (
 )
 from regard.cli.output import print_message
 from regard.errors import UsageError
-from regard.installation import install_command
 
 if TYPE_CHECKING:
     from regard.extensions.serve.config import ServeConfig
@@ -161,7 +160,7 @@ def _require_packages() -> None:
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
         raise UsageError(
-            f"regard serve needs {', '.join(missing)}. Install the packages with: {install_command('serve')}"
+            f"regard serve needs {', '.join(missing)}. Install the packages with: pip install 'regard[serve]'"
         )
 
 

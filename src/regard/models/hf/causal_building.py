@@ -7,7 +7,6 @@ from typing import Any
 from regard.data.hf import convert_errors
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError, UsageError
-from regard.installation import install_command
 from regard.models.base import TrainableSystem
 from regard.models.hf.causal import HfCausal
 from regard.models.hf.causal_config import CausalConfig, LoraConfig
@@ -94,7 +93,7 @@ def add_lora(model: Any, config: LoraConfig) -> None:
     try:
         import peft
     except ImportError:
-        raise UsageError(f"model.lora requires the package peft: run {install_command('lora')}") from None
+        raise UsageError("model.lora requires the package peft: run pip install 'regard[lora]'") from None
     with convert_errors(
         ConfigError, "model.lora: peft cannot adapt this model; set model.lora.target_modules"
     ):

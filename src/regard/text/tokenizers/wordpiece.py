@@ -15,7 +15,6 @@ from typing import Any, Literal, Self
 
 from regard.config import configclass, option
 from regard.errors import DataError, UsageError
-from regard.installation import install_command
 from regard.text.reading import read_bytes
 from regard.text.text_format import TextFormat, TextFormatDetector
 from regard.text.tokenizers.base import Tokenizer, register_tokenizer
@@ -76,7 +75,7 @@ def _library() -> Any:
         import tokenizers
     except ImportError:
         raise UsageError(
-            f"the tokenizer wordpiece requires tokenizers: run {install_command('hf')}"
+            "the tokenizer wordpiece requires tokenizers: run pip install 'regard[hf]'"
         ) from None
     return tokenizers
 
