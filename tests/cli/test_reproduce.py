@@ -6,17 +6,16 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from test_translate import run
 
-from regard.errors import CheckpointError, UsageError
+from regard.errors import UsageError
 from regard.extensions.phrasebook.corpus import write_splits
+from regard.extensions.reproduce.plan import TableJob
 from regard.extensions.reproduce.runner import JobsFailedError
-from regard.text.directories import directory_lock
 from warm_python import warm_python
 
 SMALL = [
@@ -33,12 +32,6 @@ SMALL = [
 SETTINGS = [part for setting in SMALL for part in ("--set", setting)]
 
 
-@pytest.fixture
-def fast_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the jobs of tables in forks of a prepared process."""
-    monkeypatch.setattr(sys, "executable", warm_python())
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("data") / "toy"
@@ -47,11 +40,10 @@ def data(tmp_path_factory) -> Path:
 
 
 def _reproduce(data: Path, out: Path, *more):
-    arguments = ("malaviya2018-table1", "--data-dir", data, "--output-dir", out, "--num-jobs", "2", *SETTINGS)
+    arguments = ("malaviya2018-table1", "--data-dir", data, "--output-dir", out, *SETTINGS)
     return run("reproduce", *arguments, *more)
 
 
-@pytest.mark.usefixtures("fast_jobs")
 @pytest.mark.slow
 def test_table_is_trained_once_and_reused_after_a_move(data: Path, tmp_path: Path, monkeypatch) -> None:
     # METEOR needs Java, which may not be installed.
@@ -82,7 +74,6 @@ def test_table_is_trained_once_and_reused_after_a_move(data: Path, tmp_path: Pat
     assert model.stat().st_mtime_ns == trained
 
 
-@pytest.mark.usefixtures("fast_jobs")
 @pytest.mark.slow
 def test_ensemble_is_scored_after_its_members_are_trained(data: Path, tmp_path: Path) -> None:
     settings = [part for setting in SMALL if "generation" not in setting for part in ("--set", setting)]
@@ -94,8 +85,6 @@ def test_ensemble_is_scored_after_its_members_are_trained(data: Path, tmp_path: 
         data,
         "--output-dir",
         tmp_path / "out",
-        "--num-jobs",
-        "3",
         *settings,
     )
     done = run("reproduce", *arguments, "--rows", "ensemble2-beam12", "--json", figures)
@@ -108,7 +97,6 @@ def test_ensemble_is_scored_after_its_members_are_trained(data: Path, tmp_path: 
     assert all(done.output.index(f"reversed seed {seed}: done") < started for seed in (1, 2))
 
 
-@pytest.mark.usefixtures("fast_jobs")
 @pytest.mark.slow
 def test_tables_share_results_of_common_rows(data: Path, tmp_path: Path) -> None:
     """Table 1 and Figure 2 of Indurthi et al. (2019) share the rows of soft and hard attention."""
@@ -118,7 +106,7 @@ def test_tables_share_results_of_common_rows(data: Path, tmp_path: Path) -> None
     out, figures = tmp_path / "out", tmp_path / "figures.json"
 
     def reproduce(table: str, *more):
-        arguments = (table, "--data-dir", data, "--output-dir", out, "--num-jobs", "2", *settings)
+        arguments = (table, "--data-dir", data, "--output-dir", out, *settings)
         done = run("reproduce", *arguments, *more, "--json", figures)
         assert done.exit_code == 0, done.output
         return {row["recipe"]: row["metrics"] for row in json.loads(figures.read_text())["rows"]}
@@ -133,7 +121,6 @@ def test_tables_share_results_of_common_rows(data: Path, tmp_path: Path) -> None
     assert reproduce("indurthi2019-figure2", "--rows", "soft,hard-soft", "--no-train") == lengths
 
 
-@pytest.mark.usefixtures("fast_jobs")
 @pytest.mark.slow
 def test_links_are_scored_as_aer_and_one_minus_aer(data: Path, tmp_path: Path) -> None:
     directory = tmp_path / "gold"
@@ -146,8 +133,6 @@ def test_links_are_scored_as_aer_and_one_minus_aer(data: Path, tmp_path: Path) -
         directory,
         "--output-dir",
         tmp_path / "out",
-        "--num-jobs",
-        "2",
         *SETTINGS,
         "--json",
         figures,
@@ -169,7 +154,6 @@ def test_links_are_scored_as_aer_and_one_minus_aer(data: Path, tmp_path: Path) -
     assert len(list((tmp_path / "out" / "runs").glob("*-seed1"))) == 2
 
 
-@pytest.mark.usefixtures("fast_jobs")
 def test_jobs_that_need_a_failed_model_are_not_started(data: Path, tmp_path: Path) -> None:
     with pytest.raises(JobsFailedError, match="ensemble of 2: not run, because a model that it needs failed"):
         run(
@@ -191,72 +175,38 @@ def _no_java() -> str:
     raise UsageError("no Java")
 
 
-LONG_TABLE = """
-import sys
-sys.executable = {python!r}
-from regard.cli.main import main
-main()
-"""
-
-
-def _start_long_table(data: Path, out: Path, python: str) -> subprocess.Popen[str]:
-    """Start a table whose only job, which `python` runs, trains for minutes; return while it trains."""
-    command = [warm_python(), "-c", LONG_TABLE.format(python=python), "reproduce", "malaviya2018-table1"]
-    command += ["--data-dir", str(data), "--output-dir", str(out), "--rows", "softmax", *SETTINGS]
-    command += ["--set", "training.max_epochs=4000"]
+@pytest.mark.slow
+def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [warm_python(), "-m", "regard", "reproduce", "malaviya2018-table1", "--data-dir", str(data)]
+    command += ["--output-dir", str(out), "--rows", "softmax", *SETTINGS, "--set", "training.max_epochs=4000"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     # The file is empty until the first steps are done.
     while not any(file.stat().st_size for file in out.glob("runs/*/record.jsonl")):
         assert time.monotonic() < deadline, "the job has not started"
         time.sleep(0.02)
-    return process
-
-
-@pytest.mark.slow
-def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    process = _start_long_table(data, out, warm_python())
     os.kill(process.pid, signal.SIGTERM)
     _, stderr = process.communicate(timeout=120)
-    assert process.returncode == 130, stderr
+    assert process.returncode == 128 + signal.SIGTERM, stderr
     assert "Run the same command again to resume" in stderr
     assert list(out.glob("runs/*/training/*")), "the run saved nothing"
     assert not list(out.glob("rows/*"))
 
 
-@pytest.mark.slow
-def test_training_runs_end_when_the_command_is_killed(data: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    # The job must be a child of the command, which a fork of the prepared process is not.
-    process = _start_long_table(data, out, sys.executable)
-    (directory,) = (path.parent for path in out.glob("runs/*/record.jsonl"))
-    with pytest.raises(CheckpointError, match="another process is training"), directory_lock(directory):
-        pass
-    process.kill()
-    process.communicate()
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            with directory_lock(directory):
-                return
-        except CheckpointError:
-            assert time.monotonic() < deadline, "the training run is still alive"
-            time.sleep(0.02)
-
-
-def test_failed_runs_are_reported_with_their_log_and_execute_no_modules_of_the_current_directory(
+def test_failed_run_is_reported_and_the_others_are_completed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("torch.py", "json.py", "regard.py"):
-        (tmp_path / name).write_text("open('executed', 'w').close()\n")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(JobsFailedError, match="softmax seed 1: status 1") as caught:
-        _reproduce(data, tmp_path / "out", "--rows", "softmax", "--set", "training.init_from=nowhere")
-    (log,) = (tmp_path / "out" / "runs").glob("*.log")
-    assert str(log) in str(caught.value)
-    assert "nowhere: not in a model directory" in log.read_text()
-    assert not (tmp_path / "executed").exists()
+    def fail(job: TableJob) -> None:
+        if job.model == "softmax":
+            raise UsageError("no memory")
+        completed.append(job.model)
+
+    completed: list[str] = []
+    monkeypatch.setattr("regard.extensions.reproduce.runner.run", fail)
+    with pytest.raises(JobsFailedError, match="softmax seed 1: no memory"):
+        _reproduce(data, tmp_path / "out", "--rows", "softmax,sparsemax-covvector")
+    assert completed == ["sparsemax-covvector"]
 
 
 @pytest.mark.parametrize(

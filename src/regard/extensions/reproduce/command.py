@@ -102,9 +102,6 @@ class ExperimentRuns:
         ),
     ] = None
     settings: SettingsOption = None
-    num_jobs: Annotated[
-        int, typer.Option(help="Number of models that are trained in parallel.", min=1, max=1_024)
-    ] = 1
     no_train: Annotated[bool, typer.Option("--no-train", help="Do not train; show the finished results.")] = (
         False
     )
@@ -130,12 +127,12 @@ def reproduce(
 ) -> None:
     """Train the models of a table in a paper, score them, and print the scores next to those of the paper.
 
-    Finished models are reused. Run the same command again to resume after an interruption. The log of each
-    run is in the directory `runs`. The output is a table in Markdown. A setting of --set applies to all runs,
+    Models are trained one after another, and finished models are reused. Run the same command again to resume
+    after an interruption. The output is a table in Markdown. A setting of --set applies to all runs,
     or to the rows before a colon, as in row,row:key=value. By default, all files are in a directory in
     reproduce/, named after the paper, the data and the options.
 
-    Example: regard reproduce malaviya2018-table1 --data-dir multi30k --size small --num-jobs 2
+    Example: regard reproduce malaviya2018-table1 --data-dir multi30k --size small
     """
     # Wrong options are reported before any file is written.
     chosen = _table(table)
@@ -153,7 +150,7 @@ def reproduce(
     options = _plan_options(chosen, text, runs, seeds)
     planned = plan(chosen, directory, text, options)
     if not runs.no_train:
-        _train(planned, text, runs.num_jobs)
+        _train(planned, text)
     results = collect_results(chosen, planned, text, options)
     with open_output(output) as file:
         if output is None and sys.stdout.isatty():
@@ -168,7 +165,6 @@ def _plan_options(
 ) -> "PlanOptions":
     """Return the options of a table's runs, with the metrics that can be computed, and report the others."""
     from regard.extensions.reproduce.plan import PlanOptions
-    from regard.extensions.reproduce.runner import threads_per_job
     from regard.extensions.reproduce.scores import unavailable_reason
 
     missing = {metric.name: unavailable_reason(metric.name, text.target) for metric in table.metrics}
@@ -182,19 +178,16 @@ def _plan_options(
         rows=[] if runs.rows is None else runs.rows.split(","),
         overrides=runs.settings or [],
         device=runs.device,
-        # Parallel jobs share the processors.
-        num_threads=threads_per_job(runs.num_jobs),
     )
 
 
-def _train(planned: "list[TableJob]", text: "ExperimentText", num_jobs: int) -> None:
+def _train(planned: "list[TableJob]", text: "ExperimentText") -> None:
     from regard.extensions.reproduce.runner import run_jobs
 
-    try:
-        run_jobs(planned, text, num_jobs, print_message)
-    except KeyboardInterrupt:
+    stopped_by = run_jobs(planned, text, print_message)
+    if stopped_by is not None:
         print_message("The state is saved. Run the same command again to resume.")
-        raise typer.Exit(130) from None
+        raise typer.Exit(128 + stopped_by)
 
 
 def _table(name: str) -> "Table":

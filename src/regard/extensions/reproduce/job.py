@@ -1,16 +1,11 @@
-"""One job of a table in its own process: train a model, then translate and score its rows.
+"""One job of a table: train a model, then translate and score its rows.
 
-    python -m regard.extensions.reproduce.job FILE [PARENT]       FILE as `TableJob.write` writes it
-
-If a signal stops the job, its state is saved, and the same command resumes it. PARENT is the id of the
-process that started the job. The job ends when that process ends, because it would otherwise continue to
-train in a directory that a second run of the parent uses.
+If a signal stops the training, its state is saved, and running the job again resumes it.
 """
 
 import dataclasses
 import logging
 import platform
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,9 +14,7 @@ from typing import Any
 import torch
 
 from regard import __version__
-from regard.child_processes import exit_with_parent
 from regard.config import from_dict
-from regard.errors import RegardError
 from regard.experiment import LoadedModel, load_model
 from regard.experiment import run_training as train
 from regard.extensions.reproduce.experiment_text import ExperimentText, read_text
@@ -153,19 +146,3 @@ def _training(job: TableJob, results: Sequence[TrainingResult]) -> dict[str, Any
 
 def _device(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
-def _main() -> int:
-    logging.basicConfig(format="%(message)s", level=logging.INFO)
-    if len(sys.argv) > 2:
-        exit_with_parent(int(sys.argv[2]))
-    try:
-        stopped = run(TableJob.read(Path(sys.argv[1])))
-    except RegardError as error:
-        print(f"regard: {error}", file=sys.stderr)
-        return error.exit_status
-    return 0 if stopped is None else 128 + stopped
-
-
-if __name__ == "__main__":
-    sys.exit(_main())

@@ -6,7 +6,6 @@ trained weights needs the model with these weights.
 OUT/text/                       see `regard.extensions.reproduce.experiment_text`
 OUT/prepared/                   the prepared text
 OUT/runs/MODEL-DIGEST-seedN/    model directories; DIGEST is the checksum of all inputs of training
-OUT/runs/MODEL-DIGEST-seedN.log the log of the run; with -ensembleM: the log of an ensemble of M models
 OUT/rows/ROW-DIGEST-seedN.*     translations (txt), scores (json), sentence statistics (safetensors)
 """
 
@@ -15,7 +14,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from regard.extensions.reproduce.tables import Row, Table
 from regard.generation.config import GenerationBatchConfig
 from regard.run_config import RunConfig
 from regard.text.directories import recipes_dir
-from regard.text.files import write_atomic
 from regard.text.links import GoldLinks, check_links, read_gold_links
 from regard.text.reading import InvalidJsonError, read_json
 from regard.text.whitespace import split_whitespace
@@ -83,7 +81,7 @@ class TableJob:
         model: The recipe of the model.
         seed: The seed of the run. The members of an ensemble have consecutive seeds that start here.
         config: The config of the run, as plain data.
-        output_dir: The model directory; for an ensemble only the name of its log.
+        output_dir: The model directory; for an ensemble only a name that differs from theirs.
         member_dirs: The directories of the ensemble's members; for one model its own directory.
         text_dir: The directory of the experiment's text.
         split: The split that is used as the test set.
@@ -118,22 +116,6 @@ class TableJob:
         found = ((row, row.read_scores()) for row in self.rows)
         return [row for row, own in found if own is None or not set(self.metrics) <= set(own["scores"])]
 
-    def write(self, path: Path) -> None:
-        """Write the job to a file for the process that runs it."""
-        write_atomic(path, json.dumps(asdict(self)).encode())
-
-    @classmethod
-    def read(cls, path: Path) -> "TableJob":
-        """Read a job that `write` wrote.
-
-        Raises:
-            DataError: if the file does not contain a job.
-        """
-        try:
-            return read_json(path, cls)
-        except InvalidJsonError as error:
-            raise DataError(f"{path}: not a job that `regard reproduce` wrote: {error}") from None
-
 
 @dataclass(frozen=True)
 class PlanOptions:
@@ -146,7 +128,6 @@ class PlanOptions:
         rows: The recipes of the rows to run. Default: all rows.
         overrides: Options for all runs as `key=value`, or for some rows only as `row,row:key=value`.
         device: The device, as in a config.
-        num_threads: The number of threads per run. 0 leaves the choice to PyTorch.
     """
 
     size: str = "small"
@@ -155,7 +136,6 @@ class PlanOptions:
     rows: Sequence[str] = ()
     overrides: Sequence[str] = ()
     device: str = "auto"
-    num_threads: int = 0
 
 
 def plan(table: Table, output_dir: Path, text: ExperimentText, options: PlanOptions) -> list[TableJob]:
@@ -232,11 +212,7 @@ class _Planner:
 
     def _job(self, model: str, seed: int, size: int = 1) -> TableJob:
         """Return the job of one model, or of an ensemble of `size` models."""
-        settings: dict[str, Any] = {
-            "seed": seed,
-            "device": self.options.device,
-            "num_threads": self.options.num_threads,
-        }
+        settings: dict[str, Any] = {"seed": seed, "device": self.options.device}
         if model in self._starts:
             settings["training"] = {"init_from": self._run_dir(self._starts[model], seed)}
         members = tuple(self._run_dir(model, seed + number) for number in range(size))

@@ -1,8 +1,5 @@
-"""Parallel execution of the jobs of a table, each in its own process with its own log file."""
+"""Execution of the jobs of a table, one after another."""
 
-import logging
-import os
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,87 +7,63 @@ from pathlib import Path
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.pointer_actions import write_action_tables
 from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
-from regard.child_processes import interrupt_on_signals, start_module, stop_processes
 from regard.config import from_dict
-from regard.cpu_threads import num_available_cpus
-from regard.data.dataset import prepare_data
 from regard.errors import RegardError
 from regard.extensions.reproduce.experiment_text import ExperimentText
+from regard.extensions.reproduce.job import run
 from regard.extensions.reproduce.plan import TableJob
 from regard.run_config import RunConfig
 from regard.text.corpus import CorpusConfig
 from regard.text.files import remove_leftovers
 from regard.text.tokenizers.words import ActionsConfig
-from regard.training.fertility import add_fertilities
 
-__all__ = ["JobsFailedError", "run_jobs", "threads_per_job"]
+__all__ = ["JobsFailedError", "run_jobs"]
 
-_log = logging.getLogger(__name__)
 ReportFunction = Callable[[str], None]
 
 
 class JobsFailedError(RegardError):
-    """Raised if jobs ended with an error; the message names the jobs and their log files."""
+    """Raised if jobs ended with an error; the message names the jobs and the errors."""
 
 
-def threads_per_job(num_jobs: int) -> int:
-    """Return the number of threads per job: its share of the processors, at most `OMP_NUM_THREADS`."""
-    share = max(1, num_available_cpus() // num_jobs)
-    allowed = os.environ.get("OMP_NUM_THREADS", "")
-    return min(share, int(allowed)) if allowed.isdecimal() and int(allowed) else share
-
-
-def run_jobs(
-    jobs: Sequence[TableJob], text: ExperimentText, num_parallel: int, report: ReportFunction
-) -> None:
-    """Run the unfinished jobs.
-
-    Files that several jobs share (prepared text, fertilities, the aligner) are created first.
+def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunction) -> int | None:
+    """Run the unfinished jobs. A job that fails does not keep the others from running.
 
     Args:
-        jobs: The jobs.
+        jobs: The jobs. The models that a job needs precede it.
         text: The text of the experiment.
-        num_parallel: The number of jobs that run at the same time.
         report: A function that receives one line at the start and the end of each job.
+
+    Returns:
+        The number of the signal that stopped a training, whose state is saved, or None.
 
     Raises:
         JobsFailedError: if jobs failed; all others were completed.
-        KeyboardInterrupt: if Ctrl-C or SIGTERM was received; the running jobs have saved their state.
     """
     for directory in {row.path("json").parent for job in jobs for row in job.rows}:
         remove_leftovers(directory)
-    waiting = _unfinished_jobs(jobs)
-    if not waiting:
-        return
-    running: dict[subprocess.Popen[bytes], tuple[TableJob, float]] = {}
-    failed: dict[str, str] = {}
-    with interrupt_on_signals():
+    unfinished = _unfinished_jobs(jobs)
+    if unfinished:
+        _create_shared_files(unfinished, text, report)
+    failures: dict[str, str] = {}
+    for job in unfinished:
+        if job.required_dirs & failures.keys():
+            failures[job.output_dir] = f"{job.name}: not run, because a model that it needs failed"
+            continue
+        report(f"{job.name}: started")
+        start = time.monotonic()
         try:
-            # Parallel jobs would otherwise each create the same files at the same time.
-            _create_shared_files(waiting, text, report)
-            while waiting or running:
-                for job in [job for job in waiting if job.required_dirs & failed.keys()]:
-                    waiting.remove(job)
-                    failed[job.output_dir] = f"{job.name}: not run, because a model that it needs failed"
-                while len(running) < num_parallel and (job := _ready(waiting, running)) is not None:
-                    waiting.remove(job)
-                    running[_start(job)] = job, time.monotonic()
-                    report(f"{job.name}: started, log in {_log_path(job)}")
-                time.sleep(0.2)  # runs take minutes, so that this delay does not matter
-                for process in [process for process in running if process.poll() is not None]:
-                    job, start = running.pop(process)
-                    if process.returncode:
-                        failed[job.output_dir] = (
-                            f"{job.name}: status {process.returncode}, see {_log_path(job)}"
-                        )
-                        report(f"{job.name}: failed: {_last_line(job)}")
-                    else:
-                        report(f"{job.name}: done after {(time.monotonic() - start) / 60:.1f} min")
-        except KeyboardInterrupt:
-            stop_processes(running)
-            raise
-    if failed:
-        raise JobsFailedError("\n".join(["some runs failed:", *failed.values()]))
+            stopped_by = run(job)
+        except RegardError as error:
+            failures[job.output_dir] = f"{job.name}: {error}"
+            report(f"{job.name}: failed: {error}")
+            continue
+        if stopped_by is not None:
+            return stopped_by
+        report(f"{job.name}: done after {(time.monotonic() - start) / 60:.1f} min")
+    if failures:
+        raise JobsFailedError("\n".join(["some runs failed:", *failures.values()]))
+    return None
 
 
 def _unfinished_jobs(jobs: Sequence[TableJob]) -> list[TableJob]:
@@ -103,26 +76,11 @@ def _unfinished_jobs(jobs: Sequence[TableJob]) -> list[TableJob]:
     return [job for job in jobs if job.output_dir in wanted]
 
 
-def _ready(
-    waiting: Sequence[TableJob], running: "dict[subprocess.Popen[bytes], tuple[TableJob, float]]"
-) -> TableJob | None:
-    """Return the first job whose required models are finished."""
-    undone = {job.output_dir for job in waiting} | {job.output_dir for job, _ in running.values()}
-    return next((job for job in waiting if not job.required_dirs & undone), None)
-
-
 def _create_shared_files(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunction) -> None:
-    """Prepare the text, compute the fertilities and train the aligner for DROP."""
-    prepared_data = []
-    for job in jobs:
-        config = from_dict(RunConfig, job.config)
-        if isinstance(config.data.target_tokenizer, ActionsConfig):
-            _write_actions(text, report)
-        # Rows share the prepared text, except for their fertilities.
-        if (key := (config.data.cache_dir, config.data.fertility)) not in prepared_data:
-            prepared_data.append(key)
-            prepared = prepare_data(config.data)
-            add_fertilities(prepared, config.data.fertility, prepared.fingerprint)
+    """Align the characters of inflection tables, and train the aligner for DROP."""
+    configs = (from_dict(RunConfig, job.config) for job in jobs)
+    if any(isinstance(config.data.target_tokenizer, ActionsConfig) for config in configs):
+        _write_actions(text, report)
     if "drop" in jobs[0].metrics and not text.aligner.exists():
         report("training the aligner for DROP")
         train = text.corpora["train"]
@@ -137,20 +95,3 @@ def _write_actions(text: ExperimentText, report: ReportFunction) -> None:
         report("aligning characters")
         tables = [from_dict(CorpusConfig, text.corpora[split]) for split in ("train", "valid")]
         write_action_tables(tables, paths, TrainingSetup(seed=1))
-
-
-def _log_path(job: TableJob) -> Path:
-    return Path(f"{job.output_dir}.log")
-
-
-def _last_line(job: TableJob) -> str:
-    lines = _log_path(job).read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "the log file is empty"
-
-
-def _start(job: TableJob) -> "subprocess.Popen[bytes]":
-    log = _log_path(job)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    description = log.with_suffix(".job.json")
-    job.write(description)
-    return start_module("regard.extensions.reproduce.job", [str(description)], log, job.config["num_threads"])

@@ -17,7 +17,6 @@ from regard.config.extensions import hook
 from regard.config.results import Result
 from regard.extensions.tour.report import collect_report, system_scores
 from regard.extensions.tour.runner import SYSTEMS, ProgressFactory, Tour
-from regard.extensions.tour.side_by_side import train_side_by_side
 from regard.reporting.page import Report, render
 from regard.reporting.systems import SentenceResult
 from regard.text.files import write_atomic
@@ -107,8 +106,7 @@ def run_quickstart(
 ) -> QuickstartResult:
     """Write the built-in corpus, train two models on it, translate the test text and compare them.
 
-    The models are trained at the same time if there are two processors and no GPU. A second call resumes an
-    interrupted training, and reuses trained models.
+    A second call resumes an interrupted training, and reuses trained models.
 
     Args:
         output_dir: The directory of all files.
@@ -124,7 +122,6 @@ def run_quickstart(
     tour = Tour(directory, SIZES, OVERRIDES)
     tour.write_corpus()
     on_stage("2. Two models: soft attention, and attention bounded by fertilities")
-    train_side_by_side(tour, QUICKSTART_SYSTEMS, progress)
     costs = {system: tour.train(system, progress) for system in QUICKSTART_SYSTEMS}
     on_stage("3. Translation of the test set and comparison")
     report = collect_report(tour, costs, track, "Quickstart: soft and constrained attention")
