@@ -47,7 +47,7 @@ data:
     ours.py train  --data FILE.npz [--model DIR] --warmup W --updates N --rate 0.001 --clip 5 [--dropout P]
                    --kind lstm|transformer|conv --threads 2 --seed 1 --precision float32|bf16
     ours.py decode --data FILE.npz --model DIR --beam 5 --batch 32 [--sentences N] [--output FILE]
-                   --kind lstm|transformer|conv --threads 2 --seed 1 --precision float32|bf16|int8
+                   --kind lstm|transformer|conv --threads 2 --seed 1 --precision float32|bf16
 
 `train` makes W + N steps on `Multi30k.train_batches(W + N)`, saves the model in DIR if given, and
 computes the perplexity on `sorted_batches("valid", 64)`. `decode` translates `sorted_batches("test", batch,
@@ -82,7 +82,7 @@ from peers.environment import PEERS, PeerUnavailableError, interpreter
 __all__ = ["main"]
 
 HERE = Path(__file__).resolve().parent
-OURS = {"regard": "float32", "regard-bf16": "bf16", "regard-int8": "int8"}
+OURS = {"regard": "float32", "regard-bf16": "bf16"}
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 """Systems that decode with our trained model in this interpreter, with their precision."""
 SYSTEMS = {

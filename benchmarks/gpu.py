@@ -30,13 +30,14 @@ from regard.generation.lines import enumerate_lines
 from regard.generation.translator import Translator
 from regard.metrics.translation import bleu
 from regard.models import build_model
+from regard.models.precision import Precision
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig
 from regard.run_config import RunConfig
 from regard.text.corpus import read_lines
 from regard.text.vocabulary import EOS
 from regard.training.config import TrainingConfig
-from regard.training.device import Precision, init_process_group
+from regard.training.device import init_process_group
 from regard.training.lr_scheduler import ConstantConfig
 
 RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "multi30k-lstm.toml"

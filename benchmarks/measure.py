@@ -86,7 +86,7 @@ def arguments(description: str | None = None) -> argparse.Namespace:
     common.add_argument("--kind", choices=KINDS, default="lstm", help="model architecture")
     common.add_argument("--threads", type=int, default=2)
     common.add_argument("--seed", type=int, default=1)
-    common.add_argument("--precision", default="float32", help="float32, bf16 or int8, if supported")
+    common.add_argument("--precision", default="float32", help="float32 or bf16; int8 for CTranslate2")
     parser = argparse.ArgumentParser(description=description)
     modes = parser.add_subparsers(dest="mode", required=True)
 

@@ -44,12 +44,13 @@ from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.kernels.matmul import limit_kernel_caches
 from regard.models.base import ForwardOutput, OutputAttentions, TranslationModel
+from regard.models.precision import Precision
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.model import TransformerModel
 from regard.text.vocabulary import EOS, SINK
 from regard.training.config import TrainingConfig
-from regard.training.device import Precision, ProcessGroup
+from regard.training.device import ProcessGroup
 from regard.training.lr_scheduler import ConstantConfig
 from regard.training.optimizer import AdamConfig
 

@@ -25,7 +25,7 @@ from regard.kernels.matmul import limit_kernel_caches
 from regard.models.base import TranslationModel
 from regard.models.conv.config import ConvConfig, ConvSideConfig
 from regard.models.conv.model import ConvModel
-from regard.models.precision import parse_precision, set_precision
+from regard.models.precision import Precision, set_precision
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
@@ -33,7 +33,7 @@ from regard.models.transformer.model import TransformerModel
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import SINGLE_PROCESS, Precision, ProcessGroup, autocast
+from regard.training.device import SINGLE_PROCESS, ProcessGroup, autocast
 from regard.training.evaluate import perplexity
 from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
 from regard.training.optimizer import AdamConfig, build_optimizer
@@ -212,8 +212,7 @@ def decode(args: argparse.Namespace) -> None:
     data = Multi30k(args.data)
     model = model_of(args.kind, data, 0.0)
     load_model(model, str(args.model / MODEL_FILE))
-    name = args.precision
-    set_precision(model.eval(), parse_precision(PRECISIONS[name] if name in PRECISIONS else name))
+    set_precision(model.eval(), PRECISIONS[args.precision])
     config = replace(SEARCH, beam_size=args.beam)
     raw_batches = list(data.sorted_batches("test", args.batch, args.sentences))
     made = [batch(one, with_target=False) for one in raw_batches]

@@ -100,17 +100,3 @@ def _seeded() -> None:
     # `torch.manual_seed` also stores a traceback for each kind of device that may be initialized later.
     seed = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
     seed(0)
-
-
-@pytest.fixture
-def exact_int8() -> None:
-    """Skip the test if the processor has no exact 8-bit integer matrix multiplication and int8 is refused."""
-    import torch
-
-    from regard.errors import DeviceError
-    from regard.kernels.matmul import check_int8
-
-    try:
-        check_int8(torch.device("cpu"))
-    except DeviceError as error:
-        pytest.skip(str(error))

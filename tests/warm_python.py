@@ -48,7 +48,7 @@ IMPORTED = (
     "regard.generation.ensemble", "regard.generation.file_translator", "regard.generation.translator",
     "regard.kernels._numba.attention",
     "regard.kernels._numba.dropout", "regard.kernels._numba.logits", "regard.kernels._numba.lstm",
-    "regard.kernels._numba.matmul", "regard.kernels._numba.normalizers", "regard.models.conv.model",
+    "regard.kernels._numba.normalizers", "regard.models.conv.model",
     "regard.models.hf.causal_building", "regard.models.hf.language", "regard.models.rnn.model",
     "regard.models.transformer.model", "regard.extensions.phrasebook", "regard.plot",
     "regard.extensions.reproduce.job", "regard.run_config", "regard.extensions.smt.training",

@@ -27,7 +27,7 @@ from regard.data.text_checks import warn_if_swapped
 from regard.data.training_text import save_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
-from regard.models.precision import SearchPrecision, is_dispatched, parse_precision, set_precision
+from regard.models.precision import Precision, is_dispatched, parse_precision, set_precision
 from regard.models.registry import MODELS, build_for_text
 from regard.run_config import RunConfig, load_config, load_hf_text, warn_ignored_settings, write_config
 from regard.text.directories import directory_lock
@@ -85,7 +85,7 @@ class LoadedModel:
     text: TextProcessor
     model: TranslationModel
     device: torch.device
-    precision: SearchPrecision
+    precision: Precision
 
 
 def run_training(
@@ -223,7 +223,7 @@ def load_model(
     Args:
         model_dir: A model directory, or the directory of a Hugging Face sequence-to-sequence model.
         device: As in the config: `auto`, `cpu`, `cuda` or `cuda:N`.
-        precision: Precision of matrix multiplications: `float32`, `bfloat16` or, on a CPU, `int8`.
+        precision: Precision of matrix multiplications: `float32` or `bfloat16`.
         overrides: Overrides of the config of the run, such as `model.attention.top_k=0`.
 
     Raises:
@@ -231,7 +231,7 @@ def load_model(
         CheckpointError: if a file of the directory is missing or corrupt (names it), or the weights do not
             match the model.
         ConfigError: if an override is wrong.
-        DeviceError: if the device is not available or does not support the precision.
+        DeviceError: if the device is not available.
     """
     model_dir, chosen = Path(model_dir), parse_precision(precision)
     place = pick_device(device)

@@ -141,7 +141,7 @@ def test_options_that_conflict_have_one_message_and_status_2(arguments, message)
 @pytest.mark.parametrize(
     ("arguments", "allowed"),
     [
-        (["translate", "m", "--precision", "float8"], ["float32", "bfloat16", "int8"]),
+        (["translate", "m", "--precision", "float8"], ["float32", "bfloat16"]),
         (["translate", "m", "--engine", "marian"], ["regard", "ctranslate2"]),
         (["export", "onnx", "m", "-o", "x"], ["ctranslate2"]),
         (["report", "m", "--attention-maps", "some"], ["links", "all"]),

@@ -354,8 +354,3 @@ def test_languages_of_multilingual_model_can_be_set(
     with pytest.raises(ConfigError, match="target language is not specified"):
         loaded(copy)
     load_model(copy, "cpu", overrides=into)
-
-
-def test_int8_is_rejected_for_hugging_face_models(model_dir: ModelDir) -> None:
-    with pytest.raises(UsageError, match="--precision int8 is not available for Hugging Face models"):
-        load_model(model_dir("t5"), "cpu", "int8")

@@ -52,8 +52,7 @@ def load(
         directories: Model directories, as written by `regard train` or `regard export`, or those of Hugging
             Face models.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
-        precision: Data type of matrix multiplications: `float32`, or the faster `bfloat16` and (on a CPU)
-            `int8`.
+        precision: Data type of matrix multiplications: `float32` or `bfloat16`.
         settings: Overrides of the configuration of the run, such as `model.attention.top_k=0`.
         tokenized: Whether all text is tokenized in the same way as the training text and is used unchanged.
             Otherwise plain text is tokenized if the training text is.
@@ -70,7 +69,7 @@ def load(
         CheckpointError: if a directory is missing or damaged; names the file.
         ConfigError: if a setting is invalid; names it.
         PluginError: if a plugin is missing or cannot be imported.
-        DeviceError: if the device is not available, or does not support exact int8 matrix multiplication.
+        DeviceError: if the device is not available.
     """
     if not directories:
         raise UsageError("regard.load() needs a model directory: regard.load('runs/first')")

@@ -284,8 +284,8 @@ ModelSettingsOption = Annotated[
 SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0, max=4_294_967_295)]
 BatchSizeOption = Annotated[int | None, setting(f"{GENERATION}:batch_size")]
 PrecisionOption = Annotated[
-    Literal["float32", "bfloat16", "int8"],
-    typer.Option(help="Number format of matrix multiplications: bfloat16 is faster, and int8 on CPUs."),
+    Literal["float32", "bfloat16"],
+    typer.Option(help="Number format of matrix multiplications; bfloat16 is faster on recent GPUs."),
 ]
 DeviceOption = Annotated[str, typer.Option(help="auto (a GPU if available), cpu, cuda or cuda:N.")]
 NumThreadsOption = Annotated[

@@ -26,12 +26,11 @@ import torch
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.generation.config import AlignmentConfig
-from regard.kernels.matmul import Int8Weight
 from regard.models.base import TranslationModel
 from regard.text.vocabulary import PAD
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Attribution", "attribute", "attribute_pairs", "has_gradient", "to_map"]
+__all__ = ["Attribution", "attribute", "attribute_pairs", "to_map"]
 
 _MAX_TOKENS = 4096  # maximum number of padded tokens of a forward pass that keeps its activations
 _MAX_PREFIXES = 8  # maximum number of prefixes of a target in a forward pass
@@ -95,20 +94,15 @@ def attribute(model: TranslationModel, batch: Batch, config: AlignmentConfig) ->
         if config.map == "leave_one_out":
             return _leave_one_out(model, batch)
         nodes = _quadrature(_NUM_NODES) if config.map == "integrated_gradients" else [(1.0, 1.0)]
-        if not has_gradient(model):
+        if not model.scales_embeddings:
             raise UsageError(
                 f"map {config.map}: {type(model).__name__} has no gradient with respect to its source "
-                "embeddings: use leave_one_out, or load the model in float32"
+                "embeddings: use leave_one_out"
             )
         with _frozen(model):
             return _integrate(model, batch, nodes)
     finally:
         model.train(training)
-
-
-def has_gradient(model: TranslationModel) -> bool:
-    """Return whether predictions have a gradient with respect to source embeddings; none in int8."""
-    return model.scales_embeddings and not any(isinstance(one, Int8Weight) for one in model.parameters())
 
 
 def _quadrature(count: int) -> list[tuple[float, float]]:

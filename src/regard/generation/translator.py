@@ -14,7 +14,6 @@ from regard.data.batch import Batch
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.analysis import ForcedResult, force_decode_lines
-from regard.generation.attribution import has_gradient
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.beam import beam_search, beam_searches, eval_mode
 from regard.generation.blocks import (
@@ -84,7 +83,7 @@ class Translator(BaseTranslator):
             "fertility": self._has_fertilities,
             "attention": self.model.has_attention_maps,
             "continuation": self.model.continues_text,
-            "gradient": has_gradient(self.model),
+            "gradient": self.model.scales_embeddings,
             "self_attention": self.model.has_self_attention,
         }
         return found - {name for name, present in missing.items() if not present}

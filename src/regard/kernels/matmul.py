@@ -1,4 +1,4 @@
-"""Matrix multiplication with the fastest implementation that PyTorch has for the device, and in int8.
+"""Matrix multiplication with the fastest implementation that PyTorch has for the device.
 
 On a CPU PyTorch multiplies float32 matrices with MKL. oneDNN, which is also part of PyTorch, is faster on
 processors of other manufacturers than Intel. On two cores of an AMD processor with AVX-512 it reaches 400 to
@@ -7,38 +7,21 @@ processor it reaches 0.7 to 1.0 of MKL's rate (`benchmarks/matmul.py`).
 
 bfloat16 matrices, whose products are accumulated in float32 in any case, are converted to float32 if the
 processor has no faster instructions. All other cases use PyTorch's default.
-
-A weight of type `Int8Weight` is multiplied with dynamic int8 quantization, for search on a CPU. A weight w of
-output j is approximated by s_j round(w / s_j) with the scale s_j = max |w_.j| / 127. Each row of inputs is
-quantized in the same way, with its own scale, at each multiplication. The integer products are exact and
-summed in 32 bits, so that the result of a row does not depend on the other rows of the batch.
 """
 
 import os
 import platform
 import re
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
-from regard.errors import DeviceError
-from regard.kernels.backend import apply, backend_module, first_order, use_numba
-from regard.types import Float, Int, Tensor
+from regard.kernels.backend import apply, first_order
+from regard.types import Tensor
 
-__all__ = [
-    "INT8_MAX",
-    "Int8Weight",
-    "check_int8",
-    "dequantize",
-    "limit_kernel_caches",
-    "linear",
-    "matmul",
-    "quantize_rows",
-]
+__all__ = ["limit_kernel_caches", "linear", "matmul"]
 
 
 def _onednn_linear() -> Any:
@@ -76,8 +59,6 @@ def _has_slow_bfloat16(processor: str) -> bool:
 _LINEAR = None if "GenuineIntel" in _cpu_info() else _onednn_linear()
 _SLOW_BFLOAT16 = _has_slow_bfloat16(_cpu_info())
 
-INT8_MAX = 127
-"""Quantized values range from -127 to 127; -128 is not used, since +128 does not exist."""
 _MAX_LOOPED_MATRICES = 4  # maximum number of matrices in a batch that are multiplied one by one
 
 
@@ -94,142 +75,14 @@ def limit_kernel_caches() -> None:
     os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
 
 
-class Int8Matrix(NamedTuple):
-    """A quantized matrix.
-
-    Attributes:
-        values: Integers from -127 to 127.
-        scales: Scale of each column; the matrix is approximately values * scales.
-    """
-
-    values: Int[Tensor, "I O"]
-    scales: Float[Tensor, "O"]
-
-
-class Int8Weight(nn.Parameter):
-    """A float32 weight on a CPU with which `matmul` multiplies in int8; it has no gradient.
-
-    It replaces the parameter of a model that is loaded in int8. Its transpose `t()` and its slices are
-    weights of the same type. All other operations use the float32 values and return ordinary tensors, as for
-    every parameter: a lookup in an embedding is exact.
-
-    Args:
-        matrix: [I, O], float32. If its values change, they are quantized again.
-    """
-
-    _quantized: dict[Any, tuple[int, Int8Matrix]]
-
-    def __new__(cls, matrix: Tensor, requires_grad: bool = False) -> "Int8Weight":
-        """Create the parameter, which shares the memory of the matrix."""
-        assert matrix.dtype == torch.float32 and matrix.dim() == 2 and matrix.device.type == "cpu"
-        weight = super().__new__(cls, matrix.detach(), requires_grad)
-        weight._quantized = {}
-        return weight
-
-    def _view(self, found: Tensor) -> Tensor:
-        """Return a view of this weight as a weight that shares the cache of quantized matrices."""
-        if found.dim() != 2:
-            return found
-        weight = found.as_subclass(Int8Weight)
-        weight._quantized = self._quantized
-        return weight
-
-    def t(self) -> Tensor:
-        """Return the transpose."""
-        return self._view(super().t())
-
-    def __getitem__(self, index: Any) -> Tensor:
-        """Return some of the rows and columns."""
-        return self._view(super().__getitem__(index))
-
-    def quantize(self) -> Int8Matrix:
-        """Return the quantized matrix; it is computed at the first call, and after a change of the values."""
-        view = (self.storage_offset(), self.shape, self.stride())
-        # PyTorch counts in-place changes of a tensor in `_version`, except for inference tensors.
-        version = 0 if self.is_inference() else self._version
-        kept = self._quantized.get(view)
-        if kept is None or kept[0] != version:
-            # Each output has its own scale, so the columns are quantized as the rows of the transpose.
-            values, scales = quantize_rows(super().t().contiguous())
-            self._quantized[view] = kept = version, Int8Matrix(values.t().contiguous(), scales)
-        return kept[1]
-
-
-def quantize_rows(x: Float[Tensor, "N I"]) -> tuple[Int[Tensor, "N I"], Float[Tensor, "N"]]:
-    """Quantize each row; returns the integers and the scales, NaN for rows that are not finite."""
-    if use_numba(x):
-        return backend_module("numba", "matmul").quantize_rows(x)
-    tops = x.abs().amax(1, keepdim=True)
-    # A row of zeros would give 0 * inf = NaN.
-    values = torch.where(tops > 0, x * (INT8_MAX / tops), 0.0).nan_to_num(0.0, 0.0, 0.0).round()
-    scales = torch.where(tops < torch.inf, tops / INT8_MAX, torch.nan)
-    return values.to(torch.int8), scales.squeeze(1)
-
-
-def dequantize(
-    sums: Int[Tensor, "N O"],
-    row_scales: Float[Tensor, "N"],
-    column_scales: Float[Tensor, "O"],
-    bias: Float[Tensor, "O"] | None,
-) -> Float[Tensor, "N O"]:
-    """Convert integer sums to float32, multiply them by both scales, and add the bias.
-
-    The result may overwrite the integers.
-    """
-    if use_numba(sums):
-        return backend_module("numba", "matmul").dequantize(sums, row_scales, column_scales, bias)
-    found = sums * row_scales.unsqueeze(1) * column_scales
-    return found if bias is None else found + bias
-
-
-def _int8_matmul(
-    x: Float[Tensor, "*B I"], weight: Int8Weight, bias: Float[Tensor, "O"] | None
-) -> Float[Tensor, "*B O"]:
-    """Compute `x @ weight (+ bias)` in int8; rows of `x` that are not finite give NaN."""
-    matrix = weight.quantize()
-    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
-    values, scales = quantize_rows(rows.contiguous())
-    sums = torch.ops.aten._int_mm(values, matrix.values)
-    found = dequantize(sums, scales, matrix.scales, bias)
-    return found if x.dim() == 2 else found.view(*x.shape[:-1], -1)
-
-
-@cache
-def check_int8(device: torch.device) -> None:
-    """Check that int8 matrix multiplication is available and exact on a device.
-
-    Processors without instructions for it (VNNI on x86) may sum pairs of products in 16 bits, which can
-    overflow.
-
-    Raises:
-        DeviceError: It is not available, or its results are wrong.
-    """
-    if device.type != "cpu":
-        raise DeviceError(f"int8: not supported on {device}, only on a CPU; use bfloat16 on a GPU")
-    # Only large products overflow 16 bits, so every factor is 127 or -127.
-    signs = 1 - 2 * (torch.arange(256 * 64).view(256, 64) * 7919 % 31 % 2)
-    left, right = INT8_MAX * signs[:64], INT8_MAX * torch.ones_like(signs[:64])
-    try:
-        found = torch.ops.aten._int_mm(left.to(torch.int8), right.to(torch.int8))
-    except (AttributeError, RuntimeError):
-        found = None
-    if found is None or not torch.equal(found.long(), left @ right):
-        raise DeviceError(
-            "int8: this processor or this version of PyTorch does not multiply 8-bit integers exactly; "
-            "use float32 or bfloat16"
-        )
-
-
 def matmul(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
     """Compute `x @ matrix (+ bias)` without support for gradients; see `linear` for a differentiable version.
 
     Args:
         x: [..., in].
-        matrix: [in, out], or with the same leading dimensions as `x`. An `Int8Weight` is multiplied in int8.
+        matrix: [in, out], or with the same leading dimensions as `x`.
         bias: [out], or None.
     """
-    if type(matrix) is Int8Weight and x.dtype == torch.float32 and x.numel():
-        return _int8_matmul(x, matrix, bias)
     if _SLOW_BFLOAT16 and x.dtype == matrix.dtype == torch.bfloat16 and x.device.type == "cpu":
         found = matmul(x.float(), matrix.float(), None if bias is None else bias.float())
         return found.to(torch.bfloat16)

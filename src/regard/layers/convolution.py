@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.kernels.matmul import Int8Weight, linear
+from regard.kernels.matmul import linear
 from regard.layers.linear import to_compute
 from regard.types import Float, Tensor
 
@@ -60,9 +60,8 @@ class WeightNormLinear(nn.Module):
 
     @property
     def weight(self) -> Float[Tensor, "I O"]:
-        """The weight w, in the dtype of v; an `Int8Weight` if v is one."""
-        weight = self.weight_v * (self.weight_g / self.weight_v.norm(dim=0))
-        return Int8Weight(weight) if isinstance(self.weight_v, Int8Weight) else weight
+        """The weight w, in the dtype of v."""
+        return self.weight_v * (self.weight_g / self.weight_v.norm(dim=0))
 
     def prepare(self) -> PreparedLinear:
         """Compute w, for all matrix multiplications of a forward pass or a search."""

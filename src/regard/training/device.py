@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,10 +22,10 @@ import torch.distributed as dist
 from regard.cpu_threads import num_available_cpus
 from regard.errors import DeviceError
 from regard.kernels.matmul import limit_kernel_caches
+from regard.models.precision import Precision
 
 __all__ = [
     "SINGLE_PROCESS",
-    "Precision",
     "ProcessGroup",
     "autocast",
     "init_process_group",
@@ -34,8 +34,6 @@ __all__ = [
     "release_unused_memory",
     "set_num_threads",
 ]
-
-Precision = Literal["float32", "bfloat16"]
 
 
 def _trim() -> Callable[[int], object] | None:

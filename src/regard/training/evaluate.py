@@ -16,8 +16,9 @@ from regard.errors import InfeasibleBoundsError
 from regard.generation.config import GenerationConfig
 from regard.metrics.base import METRICS, MetricInput
 from regard.models.base import TranslationModel
+from regard.models.precision import Precision
 from regard.training.config import TrainingConfig
-from regard.training.device import SINGLE_PROCESS, Precision, ProcessGroup, autocast
+from regard.training.device import SINGLE_PROCESS, ProcessGroup, autocast
 
 __all__ = [
     "TrainingExamples",

@@ -10,7 +10,7 @@ from regard.extensions.serve.engine import SearchSettings, load_engines
 
 
 def test_unknown_precision_is_rejected_before_loading() -> None:
-    with pytest.raises(UsageError, match="'float8': expected float32, bfloat16 or int8"):
+    with pytest.raises(UsageError, match="'float8': expected float32 or bfloat16"):
         load_engines([Path("nowhere")], "cpu", "float8")
 
 

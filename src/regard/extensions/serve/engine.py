@@ -261,7 +261,7 @@ def load_engines(
     Args:
         directories: The model folders.
         device: Device of the models, such as `auto`, `cpu` or `cuda`.
-        precision: Precision of matrix multiplications: `float32`, `bfloat16` or `int8`.
+        precision: Precision of matrix multiplications: `float32` or `bfloat16`.
         output_attention: `layer`, `head` and `shift` of the attention in answers. A missing key or None
             stands for the
             value with which the model computes word links.
@@ -273,7 +273,7 @@ def load_engines(
         CheckpointError: if a model folder is missing or damaged.
         UsageError: if a folder is given twice, the precision is unknown or unsupported by a model, or a model
             has no such layer or head.
-        DeviceError: if the device is not available or does not support the precision.
+        DeviceError: if the device is not available.
     """
     from regard.models.precision import parse_precision
 

@@ -104,9 +104,8 @@ def read_arguments(block_type: Any) -> Any:
     return arguments
 
 
-_float32_at, _uint16_at, _int64_at, _int32_at, _int8_at, _uint8_at = (
-    _pointer_to(kind)
-    for kind in (types.float32, types.uint16, types.int64, types.int32, types.int8, types.uint8)
+_float32_at, _uint16_at, _int64_at, _uint8_at = (
+    _pointer_to(kind) for kind in (types.float32, types.uint16, types.int64, types.uint8)
 )
 
 
@@ -120,18 +119,6 @@ def float32_array(address, count):
 def int64_array(address, count):
     """Return the array of `count` int64 at an address, without a copy."""
     return carray(_int64_at(address), count)
-
-
-@njit
-def int32_array(address, count):
-    """Return the array of `count` int32 at an address, without a copy."""
-    return carray(_int32_at(address), count)
-
-
-@njit
-def int8_array(address, count):
-    """Return the array of `count` int8 at an address, without a copy."""
-    return carray(_int8_at(address), count)
 
 
 @njit
