@@ -260,7 +260,6 @@ def test_samples_are_reproducible_and_mbr_selects_by_utility(model):
         lambda m: m.translate([TEXT, None]),
         lambda m: m.translate("\ud800"),
         lambda m: m.translate(TEXT, terms="A"),
-        lambda m: m.translate(TEXT, terms=["A\tB"]),
         lambda m: m.translate(TEXT, prefix=None),
         lambda m: m.translate([TEXT], prefix=["A", "B"]),
         lambda m: m.translate(TEXT, output_attentions="everything"),

@@ -20,7 +20,7 @@ from regard.data.dataset import prepare_data
 from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBoundsError, UsageError
 from regard.experiment import load_model
 from regard.experiment import run_training as train
-from regard.generation.lines import InputLine, enumerate_lines
+from regard.generation.lines import Line, enumerate_lines
 from regard.run_config import RunConfig, load_config, read_run_config
 from regard.text.vocabulary import EOS, SINK
 from regard.training.fertility import add_fertilities
@@ -215,7 +215,7 @@ def test_every_validation_metric_uses_the_source_prefix_of_the_validation_text(
     plain["data"]["valid"] = {**plain["data"]["valid"], "source_prefix": "<x>"}
     translated: list[str] = []
 
-    def record(lines: list[str]) -> Iterator[InputLine]:
+    def record(lines: list[str]) -> Iterator[Line]:
         translated.extend(lines)
         return enumerate_lines(lines)
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from regard import RunConfig, Translator, load_model, train
 from regard.config import from_dict
-from regard.generation.lines import InputLine
+from regard.generation.lines import Line
 from regard.plot import terminal_map
 
 CYRILLIC = dict(
@@ -118,7 +118,7 @@ def main() -> None:
     train(from_dict(RunConfig, config), directory / "model")
     loaded = load_model(directory / "model", "cpu")
     translator = Translator(loaded.model, loaded.text, loaded.config.generation)
-    lines = [InputLine(number, word) for number, (word, _) in enumerate(tables["test"], 1)]
+    lines = [Line(number, word) for number, (word, _) in enumerate(tables["test"], 1)]
     results = translator.translate_block(lines)
     right = [result.text == wanted for result, (_, wanted) in zip(results, tables["test"], strict=True)]
     print(f"exact-match accuracy: {sum(right) / len(right):.1%} of {len(right)} unseen words\n")

@@ -24,7 +24,7 @@ from regard.generation.config import GenerationConfig
 from regard.generation.file_translator import FileTranslator
 from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import InputLine, LineResult
+from regard.generation.lines import Line, LineResult
 
 LEXICON = {"ein": "a", "großer": "big", "Hund": "dog", "schläft": "sleeps", "heute": "today", "dort": "there"}
 
@@ -52,7 +52,7 @@ class LexiconTranslator(BaseTranslator):
     def describe(self) -> Description:
         return Description("lexicon")
 
-    def translate_block(self, lines: list[InputLine]) -> list[LineResult]:
+    def translate_block(self, lines: list[Line]) -> list[LineResult]:
         raise NotImplementedError
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> Iterator[LineScore]:

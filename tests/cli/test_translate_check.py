@@ -17,7 +17,7 @@ from regard.extensions.check.model_files import save_coverage_model
 from regard.extensions.check.text import WordPair
 from regard.generation.coverage import CoverageJudgment
 from regard.generation.file_translator import FileTranslator
-from regard.generation.lines import InputLine
+from regard.generation.lines import Line
 from regard.generation.mbr import MbrConfig
 from regard.generation.repair import RepairingTranslator, RepairSummary, repair
 from regard.generation.repair_candidates import (
@@ -70,8 +70,8 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def lines() -> list[InputLine]:
-    return [InputLine(number, text) for number, text in enumerate(SENTENCES, 1)]
+def lines() -> list[Line]:
+    return [Line(number, text) for number, text in enumerate(SENTENCES, 1)]
 
 
 def config(**options) -> RepairConfig:

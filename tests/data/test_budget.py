@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from regard.data.fertility import Budget, ConstantFertilityConfig, GuidedFertilityConfig, parse_fertilities
+from regard.data.fertility import (
+    Budget,
+    ConstantFertilityConfig,
+    GuidedFertilityConfig,
+    parse_fertilities,
+    token_fertilities,
+)
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
@@ -39,7 +45,10 @@ def test_sentences_are_unchanged_without_sink_or_budget() -> None:
 def test_user_specified_fertilities_override_the_models() -> None:
     made = text(Budget.constant(ConstantFertilityConfig(value=2.0), 7))
     batch = made.batch(
-        [[EIN, HUND], [HUND]], None, [0, 1], [parse_fertilities("- 1:4", [0, 1], "here"), None]
+        [[EIN, HUND], [HUND]],
+        None,
+        [0, 1],
+        [token_fertilities(parse_fertilities("- 1:4", "here"), [0, 1], "here"), None],
     )
     assert batch.upper_bounds is not None and batch.lower_bounds is not None
     assert batch.upper_bounds.tolist() == [[2.0, 4.0, math.inf], [2.0, math.inf, 0.0]]
@@ -47,24 +56,28 @@ def test_user_specified_fertilities_override_the_models() -> None:
 
 
 def test_fertility_of_a_word_applies_to_each_of_its_subword_tokens() -> None:
-    found = parse_fertilities("2 0 1:", [0, 0, 1, 2, 2], "here")
+    found = token_fertilities(parse_fertilities("2 0 1:", "here"), [0, 0, 1, 2, 2], "here")
     assert found[:3] == ((0.0, 2.0), (0.0, 2.0), (0.0, 0.0))
     assert [minimum for minimum, _ in found[3:]] == [1.0, 1.0]
     with pytest.raises(DataError, match="4 fertilities, but the sentence has 3 words in 5 tokens"):
-        parse_fertilities("1 1 1 1", [0, 0, 1, 2, 2], "here")
+        token_fertilities(parse_fertilities("1 1 1 1", "here"), [0, 0, 1, 2, 2], "here")
 
 
 def test_minimum_raises_the_models_maximum() -> None:
     budget = Budget.constant(ConstantFertilityConfig(value=2.0, sink=False), 7)
-    (upper,), lower = budget.bounds([[EIN, HUND]], [parse_fertilities("3: 1:", [0, 1], "here")])
+    (upper,), lower = budget.bounds(
+        [[EIN, HUND]], [token_fertilities(parse_fertilities("3: 1:", "here"), [0, 1], "here")]
+    )
     assert lower is not None and upper.tolist() == [3.0, 2.0] and lower[0].tolist() == [3.0, 1.0]
 
 
 def test_bounds_below_one_unit_are_rejected_without_a_sink() -> None:
-    given = parse_fertilities("0.5 0.4", [0, 1], "here")
+    given = token_fertilities(parse_fertilities("0.5 0.4", "here"), [0, 1], "here")
     budget = Budget.constant(ConstantFertilityConfig(value=2.0), 7)
     budget.check([EIN, HUND], given, 1, "here")
-    budget.check([EIN, HUND], parse_fertilities("0.5 0.5", [0, 1], "here"), 0, "here")
+    budget.check(
+        [EIN, HUND], token_fertilities(parse_fertilities("0.5 0.5", "here"), [0, 1], "here"), 0, "here"
+    )
     with pytest.raises(DataError, match=r"here: the fertilities sum to 0\.9"):
         budget.check([EIN, HUND], given, 0, "here")
 
@@ -81,7 +94,7 @@ def test_bounds_below_one_unit_are_rejected_without_a_sink() -> None:
 )
 def test_invalid_fertilities_are_reported_with_the_line(line, message) -> None:
     with pytest.raises(DataError, match=message) as raised:
-        parse_fertilities(line, [0, 1, 2], "file, line 7")
+        token_fertilities(parse_fertilities(line, "file, line 7"), [0, 1, 2], "file, line 7")
     assert "file, line 7" in str(raised.value)
 
 

@@ -13,7 +13,7 @@ from regard.errors import DataError
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
 from regard.generation.forced import score_lines
-from regard.generation.lines import InputLine, enumerate_lines
+from regard.generation.lines import Line, enumerate_lines
 from regard.generation.linking import replace_unk_tokens
 from regard.generation.translator import Translator
 from regard.models.registry import build_model
@@ -122,7 +122,7 @@ def test_all_learned_positions_are_usable():
 
 def test_term_longer_than_the_limit_is_skipped(build):
     options = search(min_length=1, max_source_length=6)
-    line = InputLine(1, "a b", terms="A B A B A B A B\tE")
+    line = Line(1, "a b", terms=("A B A B A B A B", "E"))
     (result,) = Translator(build(), TEXT, options).translate([line])
     assert result.error is None and "E" in result.text.split()
     assert result.missing_terms == ("'A B A B A B A B'",)
@@ -132,9 +132,9 @@ def test_forbidden_term_does_not_change_the_translation(build):
     options = search(min_length=1, no_repeat_ngram_size=1)
     translator = Translator(build(), TEXT, options)
     with_term, without = translator.translate(
-        [InputLine(1, "a b", terms="A A\tE"), InputLine(2, "a b", terms="E")]
+        [Line(1, "a b", terms=("A A", "E")), Line(2, "a b", terms=("E",))]
     )
-    assert with_term.missing_terms == ("'A A'",) and with_term.line.terms == "A A\tE"
+    assert with_term.missing_terms == ("'A A'",) and with_term.line.terms == ("A A", "E")
     assert with_term.text == without.text and "E" in without.text.split() and not without.missing_terms
 
 
@@ -239,4 +239,4 @@ def test_scoring_returns_the_scores_of_search(build, caplog):
 
 
 def test_lines_are_numbered_from_one():
-    assert list(enumerate_lines(["a", "b"])) == [InputLine(1, "a"), InputLine(2, "b")]
+    assert list(enumerate_lines(["a", "b"])) == [Line(1, "a"), Line(2, "b")]

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from regard.analysis.inputs import ParallelText
+from regard.data.fertility import Bounds
 from regard.data.text import TextSide
 from regard.errors import DataError, UsageError
 from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
-from regard.generation.lines import InputLine, parse_user_fertilities
+from regard.generation.lines import Line, user_fertilities
 from regard.text.corpus import clean_line, read_lines
+from regard.text.whitespace import normalize_whitespace
 
 __all__ = [
     "TextSource",
@@ -126,7 +128,7 @@ def parallel_text(sources: TextSource, references: TextSource) -> ParallelText:
 
 def input_lines(
     translator: BaseTranslator, texts: Sequence[str], single: bool, fertilities: Any, prefix: Any, terms: Any
-) -> list[InputLine]:
+) -> list[Line]:
     """Return the sentences with their prefixes, fertilities and terms; see `Model.translate`.
 
     Args:
@@ -153,12 +155,12 @@ def input_lines(
     # `all` is true for the default, an empty list, which therefore applies to all sentences.
     all_terms = _broadcast(terms, single or all(isinstance(term, str) for term in terms), len(texts), "terms")
     return [
-        InputLine(
+        Line(
             number,
             text,
             check_texts([prefixes[number - 1]], "prefix")[0],
-            _format_fertilities(text, translator.text.source, all_fertilities[number - 1]),
-            _join_terms(all_terms[number - 1]),
+            _token_bounds(text, translator.text.source, all_fertilities[number - 1]),
+            _terms(all_terms[number - 1]),
         )
         for number, text in enumerate(texts, 1)
     ]
@@ -184,21 +186,17 @@ def _broadcast(value: Any, shared: bool, count: int, name: str) -> list[Any]:
     return found
 
 
-def _join_terms(terms: Any) -> str:
-    """Return required terms as a tab-separated line.
+def _terms(terms: Any) -> tuple[str, ...]:
+    """Return required terms.
 
     Raises:
-        UsageError: if a term is not a string or contains a tab.
+        UsageError: if a term is not a string.
     """
-    found = check_texts(terms, "terms")
-    for term in found:
-        if "\t" in term:
-            raise UsageError(f"terms: {term!r} contains a tab; pass each term as an item of its own")
-    return "\t".join(found)
+    return tuple(filter(None, map(normalize_whitespace, check_texts(terms, "terms"))))
 
 
-def _format_fertilities(text: str, side: TextSide, fertilities: WordFertilities | None) -> str:
-    """Return a line with the fertilities of each token of a text; see `parse_user_fertilities`.
+def _token_bounds(text: str, side: TextSide, fertilities: WordFertilities | None) -> Bounds | None:
+    """Return the minimum and the maximum attention of each token of a text; None if there are none.
 
     Args:
         text: The text.
@@ -210,12 +208,11 @@ def _format_fertilities(text: str, side: TextSide, fertilities: WordFertilities 
     """
     # The translator reports a text with the wrong format as an error of this sentence alone.
     if not fertilities or side.format_error(text):
-        return ""
+        return None
     tokens = side.tokenize(text)
     if isinstance(fertilities, Mapping):
         by_word = {word: _bounds(value, f"fertilities[{word!r}]") for word, value in fertilities.items()}
-        found = parse_user_fertilities(tokens, side, "", by_word, "fertilities")
-        return "" if found is None else _line(list(found))
+        return user_fertilities(tokens, side, None, by_word, "fertilities")
     if isinstance(fertilities, str) or not isinstance(fertilities, Sequence):
         raise UsageError(
             f"fertilities={fertilities!r}: expected a dict from words to numbers, or one number per word"
@@ -227,14 +224,7 @@ def _format_fertilities(text: str, side: TextSide, fertilities: WordFertilities 
             f"({', '.join(map(repr, words))}); expected one per word"
         )
     bounds = [_bounds(value, f"fertilities[{index}]") for index, value in enumerate(fertilities)]
-    return _line([bounds[word] for word in side.word_ids(tokens)])
-
-
-def _line(bounds: Sequence[Any]) -> str:
-    # `repr` keeps all digits. An empty maximum stands for the fertility of the model.
-    return " ".join(
-        f"{minimum!r}:{'' if math.isnan(maximum) else repr(maximum)}" for minimum, maximum in bounds
-    )
+    return tuple(bounds[word] for word in side.word_ids(tokens))
 
 
 def _bounds(value: Any, name: str) -> tuple[float, float]:

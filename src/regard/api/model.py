@@ -24,7 +24,7 @@ from regard.generation.base import BaseTranslator
 from regard.generation.blocks import PretokenizedPair, read_blocks
 from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.coverage import CoverageJudge
-from regard.generation.lines import InputLine
+from regard.generation.lines import Line
 from regard.generation.mbr import MbrConfig
 from regard.generation.repair import RepairingTranslator
 from regard.generation.repair_candidates import RepairConfig
@@ -205,7 +205,7 @@ class Model:
         return found[0] if single else Translations(tuple(found))
 
     def _translate_lines(
-        self, lines: Sequence[InputLine], translator: BaseTranslator, self_attention: bool
+        self, lines: Sequence[Line], translator: BaseTranslator, self_attention: bool
     ) -> list[Translation]:
         """Return the translations of lines."""
         with self.lock:

@@ -28,7 +28,7 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from regard.data.text import TextProcessor
     from regard.generation.base import BaseTranslator, Capability
-    from regard.generation.lines import InputLine, LineResult
+    from regard.generation.lines import Line, LineResult
     from regard.training.device import ProcessGroup
 
 __all__ = ["translate"]
@@ -77,7 +77,7 @@ class TranslationInput:
         """Whether the user types the lines in a terminal."""
         return self.input is None and sys.stdin.isatty()
 
-    def lines(self) -> "Iterator[InputLine]":
+    def lines(self) -> "Iterator[Line]":
         """Yield the numbered lines, with their prefixes, fertilities and required terms."""
         from regard.generation.lines import enumerate_lines
         from regard.text.corpus import decode_lines, read_lines

@@ -21,6 +21,7 @@ from regard.text.whitespace import split_whitespace
 
 __all__ = [
     "AlignerName",
+    "Bounds",
     "Budget",
     "ConstantFertilityConfig",
     "Fertilities",
@@ -30,6 +31,7 @@ __all__ = [
     "PredictorProtocol",
     "parse_bounds",
     "parse_fertilities",
+    "token_fertilities",
 ]
 
 
@@ -38,7 +40,9 @@ AlignerName = Literal["ibm1", "ibm2", "ibm3", "ibm4", "hmm", "bayes"]
 
 FEASIBILITY_TOLERANCE = 1e-6  # rounding of bounds that sum to one
 
-Fertilities = Sequence[tuple[float, float]] | np.ndarray
+Bounds = Sequence[tuple[float, float]]
+"""Minimum and maximum attention of tokens or words. A maximum of NaN is that of the model."""
+Fertilities = Bounds | np.ndarray
 """Minimum and maximum attention of each token of a sentence. If the maximum is NaN, the budget's fertility
 is used, or the minimum if that is higher."""
 
@@ -310,27 +314,40 @@ def _number(text: str, where: str) -> float:
     return value
 
 
-def parse_fertilities(line: str, word_ids: Sequence[int], where: str) -> tuple[tuple[float, float], ...]:
-    """Parse the fertilities of the tokens of a sentence from a line such as `2 - 1:3 0`.
+def parse_fertilities(line: str, where: str) -> tuple[tuple[float, float], ...] | None:
+    """Parse the fertilities of the tokens or words of a sentence from a line such as `2 - 1:3 0`.
 
     Args:
-        line: One field per token, or one per word, which then applies to each subword token of the word. A
-            field is `MAX`, `MIN:MAX`, `MIN:` (only a minimum), or `-` (the fertility of the model).
+        line: One field per token or per word. A field is `MAX`, `MIN:MAX`, `MIN:` (only a minimum), or `-`
+            (the fertility of the model).
+        where: File and line, for messages.
+
+    Returns:
+        Minimum and maximum of each field. None for a line without fields.
+
+    Raises:
+        DataError: if a field is not a fertility.
+    """
+    return tuple(parse_bounds(field, where) for field in split_whitespace(line)) or None
+
+
+def token_fertilities(bounds: Bounds, word_ids: Sequence[int], where: str) -> tuple[tuple[float, float], ...]:
+    """Return the minimum and the maximum of each token of a sentence.
+
+    Args:
+        bounds: One pair per token, or one per word, which then applies to each subword token of the word.
         word_ids: The word index of each token, from 0.
         where: File and line, for messages.
 
     Raises:
-        DataError: if the number of fields is neither the number of tokens nor the number of words, or a
-            field is not a fertility.
+        DataError: if the number of pairs is neither the number of tokens nor the number of words.
     """
-    fields = split_whitespace(line)
     tokens, words = len(word_ids), len(set(word_ids))
-    if len(fields) not in (tokens, words):
+    if len(bounds) not in (tokens, words):
         parts = f"{tokens} tokens" if tokens == words else f"{words} words in {tokens} tokens"
-        raise DataError(f"{where}: {len(fields)} fertilities, but the sentence has {parts}")
-    bounds = [parse_bounds(field, where) for field in fields]
+        raise DataError(f"{where}: {len(bounds)} fertilities, but the sentence has {parts}")
     # If both numbers are equal, each word is one token and both readings agree.
-    return tuple(bounds if len(fields) == tokens else (bounds[word] for word in word_ids))
+    return tuple(bounds if len(bounds) == tokens else (bounds[word] for word in word_ids))
 
 
 def parse_bounds(field: str, where: str) -> tuple[float, float]:

@@ -26,7 +26,7 @@ from regard.generation.config import (
 from regard.generation.coverage import CoverageJudge
 from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import InputLine, LineResult, TextHypothesis, log_warnings
+from regard.generation.lines import Line, LineResult, TextHypothesis, log_warnings
 from regard.generation.mbr import MbrConfig
 
 __all__ = ["BaseTranslator", "Capability", "Description"]
@@ -107,7 +107,7 @@ class BaseTranslator(ABC):
         """Return the properties of the system."""
 
     @abstractmethod
-    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
         """Translate the lines of one block."""
 
     def unsupported(self, what: str, remedy: str = _DEFAULT_REMEDY) -> UsageError:
@@ -216,7 +216,7 @@ class BaseTranslator(ABC):
         """The maximum numbers of tokens in a sentence pair."""
         return self.search.length_limits(None, 0)
 
-    def translate(self, lines: Iterable[InputLine]) -> Iterator[LineResult]:
+    def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
         """Translate lines in blocks of `generation.buffer_lines` lines and yield the results in order.
 
         A line that is too long is rejected with a warning.
@@ -226,7 +226,7 @@ class BaseTranslator(ABC):
                 log_warnings(result)
                 yield result
 
-    def tokenize(self, line: InputLine) -> LineResult:
+    def tokenize(self, line: Line) -> LineResult:
         """Tokenize a line, or reject it.
 
         Raises:
@@ -296,7 +296,7 @@ class BaseTranslator(ABC):
         raise self.unsupported("self-attention")
 
     def translate_with_settings(
-        self, lines: Sequence[InputLine], settings: Sequence[GenerationConfig]
+        self, lines: Sequence[Line], settings: Sequence[GenerationConfig]
     ) -> list[list[str]]:
         """Return the translations of a block under each of several penalties (capability `tune`)."""
         raise self.unsupported("a comparison of penalties", _REMEDIES["tune"])

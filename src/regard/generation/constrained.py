@@ -23,7 +23,6 @@ from regard.data.text import TextSide
 from regard.layers.batched_state import BatchedState
 from regard.text.tokenizers.words import SPACE_MARK
 from regard.text.vocabulary import PAD, UNK
-from regard.text.whitespace import normalize_whitespace
 from regard.text.words import joins_letters
 from regard.types import Bool, Float, Int, Tensor
 
@@ -284,7 +283,7 @@ def _transitions(term: Sequence[int], alphabet: Sequence[int], boundaries: WordB
 
 @dataclass(frozen=True)
 class RequiredTerms:
-    """Required terms of a target language. The terms of a line are separated by tabs.
+    """Required terms of a target language.
 
     Attributes:
         target: Text processing of the target side.
@@ -297,7 +296,7 @@ class RequiredTerms:
         """Return the word boundaries of the target vocabulary."""
         return WordBoundaries.from_side(self.target)
 
-    def encode_feasible(self, terms: str, max_tokens: int) -> list[list[int]]:
+    def encode_feasible(self, terms: Sequence[str], max_tokens: int) -> list[list[int]]:
         """Return the token ids of the terms that are in the vocabulary and fit into a translation.
 
         Args:
@@ -311,7 +310,7 @@ class RequiredTerms:
                 max_tokens -= len(tokens)
         return found
 
-    def missing_terms(self, terms: str, translations: Sequence[Sequence[int]]) -> tuple[str, ...]:
+    def missing_terms(self, terms: Sequence[str], translations: Sequence[Sequence[int]]) -> tuple[str, ...]:
         """Return messages about the terms that at least one of several translations does not contain.
 
         Args:
@@ -326,8 +325,8 @@ class RequiredTerms:
                 found.append(repr(term))
         return tuple(found)
 
-    def contained_terms(self, terms: str, translation: Sequence[int]) -> str | None:
-        """Return the tab-separated terms that a translation contains, or None if no possible term is missing.
+    def contained_terms(self, terms: Sequence[str], translation: Sequence[int]) -> tuple[str, ...] | None:
+        """Return the terms that a translation contains, or None if no possible term is missing.
 
         Args:
             terms: Terms of a line.
@@ -337,12 +336,11 @@ class RequiredTerms:
         found = [
             term for term, tokens in written.items() if contains_term(translation, tokens, self.boundaries)
         ]
-        return None if len(found) == len(written) else "\t".join(found)
+        return None if len(found) == len(written) else tuple(found)
 
-    def _encode(self, terms: str) -> dict[str, list[int]]:
+    def _encode(self, terms: Sequence[str]) -> dict[str, list[int]]:
         """Return the token ids of each term."""
-        whole = (normalize_whitespace(term) for term in terms.split("\t")) if terms else ()
-        return {term: self._encode_term(term) for term in whole if term}
+        return {term: self._encode_term(term) for term in terms}
 
     def _encode_term(self, term: str) -> list[int]:
         """Return the token ids of a term, which most often follows other words."""

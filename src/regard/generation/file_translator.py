@@ -10,7 +10,7 @@ from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationConfig
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import InputLine, LineResult
+from regard.generation.lines import Line, LineResult
 from regard.text.corpus import read_lines
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -78,11 +78,11 @@ class FileTranslator(BaseTranslator):
         """Return that this is a file."""
         return Description("file")
 
-    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
         """Return the translations of the lines, which are found by their numbers."""
         return [self._result(line, self.lines[line.number - 1]) for line in lines]
 
-    def _result(self, line: InputLine, output: str) -> LineResult:
+    def _result(self, line: Line, output: str) -> LineResult:
         tokens = self.text.target.tokenize(output)
         result = LineResult(line, tuple(self.text.source.tokenize(line.text)))
         unscored = Hypothesis(tuple(self.text.target.vocabulary.to_ids(tokens)), 0.0, 0.0, (), ())

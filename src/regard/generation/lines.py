@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.attention.base import Attention
 from regard.attention.constrained import LOWER_BOUND_TOLERANCE
-from regard.data.fertility import Fertilities, parse_fertilities
+from regard.data.fertility import Bounds, Fertilities, parse_fertilities, token_fertilities
 from regard.data.text import TextSide
 from regard.errors import DataError
 from regard.generation.config import AlignmentConfig
@@ -19,41 +19,42 @@ from regard.generation.coverage import LineRepair
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.linking import WordIndices, attention_links, attention_map
 from regard.text.links import Links
-from regard.text.whitespace import ASCII_WHITESPACE
+from regard.text.whitespace import ASCII_WHITESPACE, normalize_whitespace
 from regard.types import Float
 
 __all__ = [
-    "InputLine",
+    "Line",
     "LineResult",
     "TextHypothesis",
     "enumerate_lines",
     "has_bounded_attention",
     "log_warnings",
-    "parse_user_fertilities",
+    "split_terms",
+    "user_fertilities",
 ]
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class InputLine:
+class Line:
     """A line to translate.
 
     Attributes:
         number: Line number, counted from 1.
         text: Source text.
         prefix: Text that the translation must start with.
-        fertilities: Minimum and maximum attention of the tokens, in the format of `parse_fertilities`, for
-            models with fertilities. Empty to use the model's own.
-        terms: Words and phrases that the translation must contain, separated by tabs.
+        fertilities: Minimum and maximum attention of the tokens, or of the words, for models with
+            fertilities. A maximum of NaN keeps the model's own. None keeps them all.
+        terms: Words and phrases that the translation must contain.
         fertilities_name: Origin of the fertilities, for messages.
     """
 
     number: int
     text: str
     prefix: str = ""
-    fertilities: str = ""
-    terms: str = ""
+    fertilities: Bounds | None = None
+    terms: tuple[str, ...] = ()
     fertilities_name: str = "the fertilities"
 
 
@@ -109,7 +110,7 @@ class LineResult:
         repair: Record of the check of the translation. None if it was not checked.
     """
 
-    line: InputLine
+    line: Line
     source_tokens: tuple[str, ...] = ()
     translations: tuple[TextHypothesis, ...] = ()
     error: str | None = None
@@ -148,20 +149,20 @@ def enumerate_lines(
     fertilities_name: str = "the fertilities",
     terms: Iterable[str] | None = None,
     terms_name: str = "the terms",
-) -> Iterator[InputLine]:
+) -> Iterator[Line]:
     """Yield numbered lines with their prefixes, fertilities and required terms.
 
     Args:
         lines: The lines.
         prefixes: One prefix per line.
         prefixes_name: Origin of the prefixes, for messages.
-        fertilities: One line of fertilities per line.
+        fertilities: One line of fertilities per line; see `parse_fertilities`.
         fertilities_name: Origin of the fertilities, for messages.
-        terms: One line of terms per line.
+        terms: One line of terms per line, separated by tabs.
         terms_name: Origin of the terms, for messages.
 
     Raises:
-        DataError: if the numbers of lines differ.
+        DataError: if the numbers of lines differ, or a line is not one of fertilities.
     """
     files = {
         "prefix": (prefixes, prefixes_name),
@@ -173,10 +174,17 @@ def enumerate_lines(
     number = 0
     for number, text in enumerate(lines, 1):
         given = {key: _next_line(*one, number) for key, one in parallel.items()}
-        yield InputLine(number, text, **given, fertilities_name=fertilities_name)
+        bounds = parse_fertilities(given.get("fertilities", ""), f"{fertilities_name}, line {number}")
+        listed = split_terms(given.get("terms", ""))
+        yield Line(number, text, given.get("prefix", ""), bounds, listed, fertilities_name)
     for rest, where in parallel.values():
         if next(rest, None) is not None:
             raise DataError(f"{where} has more lines than the text to translate, which has {number}")
+
+
+def split_terms(line: str) -> tuple[str, ...]:
+    """Return the terms of a line, which tabs separate."""
+    return tuple(filter(None, map(normalize_whitespace, line.split("\t"))))
 
 
 def _next_line(given: Iterator[str], where: str, number: int) -> str:
@@ -213,35 +221,37 @@ def has_bounded_attention(model: object) -> bool:
     return any(isinstance(part, Attention) and part.bounded for part in parts)
 
 
-def parse_user_fertilities(
+def user_fertilities(
     tokens: Sequence[str],
     side: TextSide,
-    line: str,
+    bounds: Bounds | None,
     by_word: Mapping[str, tuple[float, float]],
     where: str,
-) -> Fertilities | None:
+) -> Bounds | None:
     """Return the user-specified bounds on the attention to each token, or None if there are none.
 
     Args:
         tokens: The sentence.
         side: Text processing of the source.
-        line: One field per token or word (see `parse_fertilities`). An empty line specifies nothing.
+        bounds: Minimum and maximum of each token or word. None specifies nothing.
         by_word: Minimum and maximum for words, applied to each of their subword tokens. Takes precedence over
-            `line`.
+            `bounds`.
         where: File and line, for messages.
 
     Raises:
-        DataError: if the line does not match the sentence.
+        DataError: if the number of bounds does not match the sentence.
     """
-    words = side.word_ids(tokens) if line.strip() or by_word else []
-    found = list(parse_fertilities(line, words, where)) if line.strip() else None
+    words = side.word_ids(tokens) if bounds or by_word else []
+    found = list(token_fertilities(bounds, words, where)) if bounds else None
     if by_word:
         for number in dict.fromkeys(words):
             places = [i for i, word in enumerate(words) if word == number]
-            bounds = by_word.get(side.tokenizer.decode([tokens[i] for i in places]).strip(ASCII_WHITESPACE))
-            if bounds is not None:
+            word_bounds = by_word.get(
+                side.tokenizer.decode([tokens[i] for i in places]).strip(ASCII_WHITESPACE)
+            )
+            if word_bounds is not None:
                 # A NaN maximum keeps the model's own fertility.
                 found = [(0.0, math.nan)] * len(tokens) if found is None else found
                 for i in places:
-                    found[i] = bounds
+                    found[i] = word_bounds
     return found

@@ -22,7 +22,7 @@ from torch import nn
 from regard.generation.base import BaseTranslator
 from regard.generation.beam import eval_mode
 from regard.generation.blocks import read_blocks
-from regard.generation.lines import InputLine, LineResult, log_warnings
+from regard.generation.lines import Line, LineResult, log_warnings
 
 __all__ = ["map_batches", "translate_distributed"]
 
@@ -74,7 +74,7 @@ def _split_threads(pool: ThreadPoolExecutor, threads: int) -> None:
         torch.set_num_threads(threads)  # restores the default for new threads
 
 
-def translate_distributed(translator: BaseTranslator, lines: Iterable[InputLine]) -> Iterator[LineResult]:
+def translate_distributed(translator: BaseTranslator, lines: Iterable[Line]) -> Iterator[LineResult]:
     """Translate lines with all processes of the default process group.
 
     Args:
@@ -94,9 +94,7 @@ def translate_distributed(translator: BaseTranslator, lines: Iterable[InputLine]
             dist.gather_object(translator.translate_block(share), None, dst=0, group=group)
 
 
-def _run_rank_zero(
-    translator: BaseTranslator, lines: Iterable[InputLine], group: Any
-) -> Iterator[LineResult]:
+def _run_rank_zero(translator: BaseTranslator, lines: Iterable[Line], group: Any) -> Iterator[LineResult]:
     count = dist.get_world_size()
     waiting = True  # whether other ranks wait for a share; after a failed search, torchrun ends them
     try:
@@ -117,8 +115,8 @@ def _run_rank_zero(
             _scatter([None] * count, group)
 
 
-def _scatter(shares: Sequence[list[InputLine] | None] | None, group: Any) -> list[InputLine] | None:
+def _scatter(shares: Sequence[list[Line] | None] | None, group: Any) -> list[Line] | None:
     """Scatter the shares from rank 0. A share of None ends the loop of the receiving process."""
-    own: list[list[InputLine] | None] = [None]
+    own: list[list[Line] | None] = [None]
     dist.scatter_object_list(own, None if shares is None else list(shares), src=0, group=group)
     return own[0]

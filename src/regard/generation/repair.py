@@ -23,7 +23,7 @@ from regard.errors import UsageError
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.coverage import CoverageJudge, CoverageJudgment, LineRepair
-from regard.generation.lines import InputLine, LineResult
+from regard.generation.lines import Line, LineResult
 from regard.generation.mbr import MbrConfig
 from regard.generation.repair_candidates import (
     RepairCandidate,
@@ -171,11 +171,11 @@ class RepairingTranslator(BaseTranslator):
         """The search settings of the translator."""
         return self.translator.resolved_search
 
-    def tokenize(self, line: InputLine) -> LineResult:
+    def tokenize(self, line: Line) -> LineResult:
         """Tokenize a line with the translator."""
         return self.translator.tokenize(line)
 
-    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
         """Translate the lines of one block, and repair their translations."""
         return repair(self.translator, self.translator.translate_block(lines), self.judge, self.config)
 

@@ -5,18 +5,20 @@ attention, Malaviya et al. (2018), Section 4), and translations of the omitted w
 required terms (Hokamp & Liu, 2017).
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, get_args
 
 from regard.config import configclass, option
+from regard.data.fertility import Bounds
 from regard.data.text import TextSide
 from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator, Capability
 from regard.generation.blocks import PretokenizedPair
 from regard.generation.coverage import CoverageJudge, CoverageJudgment
-from regard.generation.lines import InputLine, LineResult, TextHypothesis
+from regard.generation.lines import Line, LineResult, TextHypothesis
 
 __all__ = [
     "STRATEGIES",
@@ -146,7 +148,7 @@ def _nbest_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
 
 def _fertility_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
     """Yield translations with a higher minimum of attention: for each omitted word, and for all of them."""
-    lines: list[tuple[int, InputLine]] = []
+    lines: list[tuple[int, Line]] = []
     for row, words in given.omitted.items():
         # Bounds that the user gave are not overwritten.
         line = given.results[row].line
@@ -190,14 +192,15 @@ def _rescored(
             yield RepairCandidate(row, "fertility", replace(one, hypothesis=kept))
 
 
-def _raised_bounds(given: RepairInput, row: int, omitted: Sequence[int]) -> str:
-    """Return the fertilities of a line in the format of `parse_fertilities`; empty if no token is raised."""
+def _raised_bounds(given: RepairInput, row: int, omitted: Sequence[int]) -> Bounds | None:
+    """Return the fertilities of the tokens of a line; None if no token is raised."""
     text, result = given.translator.text, given.results[row]
     tokens = result.source_tokens[: len(result.source_tokens) - len(text.sink_tokens)]
     raised = _tokens_of_words(text.source, tokens, given.before[row].source_words, omitted)
+    if not raised:
+        return None
     minimum = given.config.min_fertility
-    fields = [f"{minimum!r}:" if token in raised else "-" for token in range(len(tokens))]
-    return " ".join(fields) if raised else ""
+    return tuple((minimum if token in raised else 0.0, math.nan) for token in range(len(tokens)))
 
 
 def _tokens_of_words(
@@ -223,7 +226,7 @@ def _tokens_of_words(
 
 def _term_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
     """Yield translations that contain a translation of an omitted word, for each of several."""
-    lines: list[tuple[int, InputLine]] = []
+    lines: list[tuple[int, Line]] = []
     count = given.config.num_translations
     for row, words in given.omitted.items():
         own, line = given.before[row].source_words, given.results[row].line
@@ -231,8 +234,7 @@ def _term_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
         first = [found[0] for found in choices if found]
         # Several omitted words may need each other, such as a verb and its particle.
         terms = [[one] for found in choices for one in found] + ([first] if len(first) > 1 else [])
-        required = [line.terms] if line.terms else []
-        lines += [(row, replace(line, terms="\t".join([*required, *one]))) for one in terms]
+        lines += [(row, replace(line, terms=(*line.terms, *one))) for one in terms]
     found = given.translator.translate_block([line for _, line in lines])
     for (row, _), result in zip(lines, found, strict=True):
         # Without its terms, the search has found the first translation once more.

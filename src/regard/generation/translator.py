@@ -29,11 +29,11 @@ from regard.generation.coverage import CoverageJudge
 from regard.generation.forced import LineScore, attribute_hypotheses, compute_posteriors, score_lines
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import (
-    InputLine,
+    Line,
     LineResult,
     TextHypothesis,
     has_bounded_attention,
-    parse_user_fertilities,
+    user_fertilities,
 )
 from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
 from regard.generation.mbr import MbrConfig, rank_by_coverage, rank_candidates
@@ -123,7 +123,7 @@ class Translator(BaseTranslator):
         """The maximum numbers of tokens in a sentence pair that the model can process."""
         return self.search.length_limits(self.model.max_length, len(self.text.sink_tokens))
 
-    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
         """Translate the lines of one block."""
         results = [self.tokenize(line) for line in lines]
         lengths = [0 if result.error else len(result.source_tokens) for result in results]
@@ -170,7 +170,7 @@ class Translator(BaseTranslator):
         return replace(found, line=result.line, missing_terms=result.missing_terms)
 
     def translate_with_settings(
-        self, lines: Sequence[InputLine], settings: Sequence[GenerationConfig]
+        self, lines: Sequence[Line], settings: Sequence[GenerationConfig]
     ) -> list[list[str]]:
         """Return the translations of a block under each of several settings with different penalties.
 
@@ -214,7 +214,7 @@ class Translator(BaseTranslator):
         written = {tokens: self._detokenize(result, one).text for tokens, one in known.items()}
         return [written[one.tokens] for one in found]
 
-    def tokenize(self, line: InputLine) -> LineResult:
+    def tokenize(self, line: Line) -> LineResult:
         """Tokenize a line, with its fertilities, or reject it; see `BaseTranslator.tokenize`."""
         result = super().tokenize(line)
         if result.error:
@@ -225,7 +225,7 @@ class Translator(BaseTranslator):
             if error := length_error(line.prefix, num_tokens, self.length_limits.target):
                 return LineResult(line, error=error)
         where = f"{line.fertilities_name}, line {line.number}"
-        given = parse_user_fertilities(
+        given = user_fertilities(
             result.source_tokens, self.text.source, line.fertilities, self.fertilities, where
         )
         if given is not None and self.text.budget is not None:

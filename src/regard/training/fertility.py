@@ -29,6 +29,7 @@ from regard.data.fertility import (
     GuidedFertilityConfig,
     PredictedFertilityConfig,
     parse_fertilities,
+    token_fertilities,
 )
 from regard.data.text import TextProcessor
 from regard.errors import DataError
@@ -200,7 +201,9 @@ def read_fertilities(path: Path, split: DatasetSplit) -> np.ndarray:
         tokens = side.vocabulary.to_tokens(split.example(row)[0].tolist())
         num_prefixes = int(bool(tokens) and tokens[0] in side.source_prefixes)
         where = f"{path}, line {number} ({split.location(row)})"
-        bounds = parse_fertilities(line, side.word_ids(tokens[num_prefixes:]), where)
+        bounds = token_fertilities(
+            parse_fertilities(line, where) or (), side.word_ids(tokens[num_prefixes:]), where
+        )
         if not all(low == 0 and high.is_integer() for low, high in bounds):
             raise DataError(f"{where}: expected integers, separated by spaces")
         found += [1] * num_prefixes + [int(high) for _, high in bounds]

@@ -15,7 +15,7 @@ from extensions.serve.served import ask, save_model
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob
-from regard.generation.lines import InputLine
+from regard.generation.lines import Line
 from regard.generation.translator import Translator
 from regard.text.whitespace import normalize_whitespace, split_whitespace
 from warm_python import warm_python
@@ -47,7 +47,7 @@ def alone(engine, line, **changes):
     search = engine._make(SearchSettings(**changes))
     return (
         Translator(engine.translator.model, engine.text, search.search)
-        .translate_block([InputLine(1, line)])[0]
+        .translate_block([Line(1, line)])[0]
         .translations
     )
 

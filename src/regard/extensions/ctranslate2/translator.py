@@ -14,7 +14,7 @@ from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import InputLine, LineResult
+from regard.generation.lines import Line, LineResult
 from regard.run_config import CONFIG_FILE, load_config
 from regard.text.reading import read_json
 from regard.training.fertility import load_text_processing
@@ -147,7 +147,7 @@ class ExportedTranslator(BaseTranslator):
         """Return the id of each target token name."""
         return {name: number for number, name in enumerate(self._token_names[1])}
 
-    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
         """Translate a list of lines."""
         results = [self.tokenize(line) for line in lines]
         lengths = [0 if result.error else len(result.source_tokens) for result in results]

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,13 @@ from typing import Any, TypeVar
 from regard.api.loading import load_translator
 from regard.api.translation import AttentionDetail
 from regard.api.translations import scored_translation, searched_translation
+from regard.data.fertility import Bounds
 from regard.data.text import TextProcessor
 from regard.errors import DataError, RegardError, UsageError
 from regard.extensions.serve.plain_text import to_plain_text
 from regard.generation.base import BaseTranslator
 from regard.generation.config import GenerationConfig
-from regard.generation.lines import InputLine
+from regard.generation.lines import Line
 from regard.training.device import release_unused_memory
 
 __all__ = [
@@ -162,21 +164,21 @@ class ModelServer:
     def _translate(
         self, settings: SearchSettings, jobs: Sequence[SentenceJob]
     ) -> Iterator[dict[str, Any] | Exception]:
-        fields: list[str | RegardError] = []
+        bounds: list[Bounds | RegardError | None] = []
         for job in jobs:
             try:
-                fields.append(self._fields(settings, job))
+                bounds.append(self._bounds(settings, job))
             except RegardError as mistake:
-                fields.append(mistake)
+                bounds.append(mistake)
         lines = [
-            InputLine(number, job.text, fertilities=field)
-            for number, (job, field) in enumerate(zip(jobs, fields, strict=True), 1)
-            if isinstance(field, str)
+            Line(number, job.text, fertilities=own)
+            for number, (job, own) in enumerate(zip(jobs, bounds, strict=True), 1)
+            if not isinstance(own, RegardError)
         ]
         results = iter(self._cached_translator(settings).translate_block(lines))
-        for job, field in zip(jobs, fields, strict=True):
-            if isinstance(field, RegardError):
-                yield field
+        for job, own in zip(jobs, bounds, strict=True):
+            if isinstance(own, RegardError):
+                yield own
                 continue
             # The results are those of the sentences without an error, in the same order.
             result = next(results)
@@ -188,27 +190,27 @@ class ModelServer:
                 texts = [found["text"], *(one["text"] for one in found["alternatives"])]
                 yield found | {"plain_texts": [to_plain_text(one, target_format) for one in texts]}
 
-    def _fields(self, settings: SearchSettings, job: SentenceJob) -> str:
-        """Return the fertilities of a sentence in the format of `parse_fertilities`, or an empty text.
+    def _bounds(self, settings: SearchSettings, job: SentenceJob) -> Bounds | None:
+        """Return the fertilities of the tokens of a sentence, None for those of the model.
 
         Raises:
             UsageError: if the model does not support fertilities, or the sentence has no such word.
         """
         if not job.fertilities:
-            return ""
+            return None
         self.translator.require("fertility", "fertilities")
         source = self._cached_translator(settings).text.source
         # `words` has one entry per token; the fertility of a word is repeated for each of its tokens.
         words = source.word_ids(source.tokenize(job.text))
         count = words[-1] + 1 if words else 0
-        given: dict[int, str] = {}
+        given: dict[int, tuple[float, float]] = {}
         for word, lower, upper in job.fertilities:
             if word >= count:
                 raise UsageError(
                     f"a fertility for word {word}: the sentence has {count} words, counted from 0"
                 )
-            given[word] = f"{lower!r}:{'' if upper is None else repr(upper)}"
-        return " ".join(given.get(word, "-") for word in words)
+            given[word] = lower, math.nan if upper is None else upper
+        return tuple(given.get(word, (0.0, math.nan)) for word in words)
 
     def _score(
         self, settings: ScoreSettings, jobs: Sequence[PairJob]

@@ -29,7 +29,7 @@ from regard.extensions.smt.storage import DESCRIPTION_FILE, described_directory
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationBatchConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import InputLine, LineResult, TextHypothesis
+from regard.generation.lines import Line, LineResult, TextHypothesis
 from regard.text.reading import (
     Checksums,
     InvalidJsonError,
@@ -308,7 +308,7 @@ class PhraseTranslator(BaseTranslator):
         decoder = self.model.decoder
         return replace(decoder, limits=replace(decoder.limits, stack_size=self.search.beam_size))
 
-    def translate_block(self, lines: Sequence[InputLine]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
         """Translate the lines of one block."""
         results = [self.tokenize(line) for line in lines]
         sources = [self.model.source_ids(list(result.source_tokens)) for result in results]
