@@ -5,7 +5,7 @@
     python benchmarks/hf_kinds.py --table       # write the table of docs/hugging_face_kinds.md
 
 Models are small, with random weights, and made from configurations; nothing is downloaded. Weights are saved
-as safetensors or as pickles (`pytorch_model.bin`, converted by `regard.convert`), in one file or in shards.
+as safetensors or as pickles (`pytorch_model.bin`), in one file or in shards.
 Both sides use the settings in `generation_config.json` and no other options: the text of
 `regard.load(DIRECTORY).translate(lines)` is compared with that of `generate`, line by line.
 """
@@ -52,7 +52,7 @@ def sentences(count: int) -> list[str]:
 
 
 def save_published(save: Callable[[Path], Any], form: str, directory: Path) -> Any:
-    """Save a model in a weight format, convert pickles, and return the model."""
+    """Save a model in a weight format, and return the model."""
     torch.manual_seed(0)
     directory.mkdir(parents=True)
     model = save(directory).eval()
@@ -64,7 +64,6 @@ def save_published(save: Callable[[Path], Any], form: str, directory: Path) -> A
             torch.save(state, directory / "pytorch_model.bin")
         else:
             pickle_shards(directory, state, 10)
-        regard.convert(directory)
     return model
 
 

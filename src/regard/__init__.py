@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from regard.api.training import train, tune
     from regard.api.translation import Translation
     from regard.api.translations import Scores, Translations
-    from regard.api.weights import convert, download
     from regard.attention.registry import register_attention, register_normalizer
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
@@ -90,8 +89,6 @@ __all__ = [
     "analyze",
     "configclass",
     "configure_threads",
-    "convert",
-    "download",
     "evaluate",
     "evaluate_links",
     "fertilities",
@@ -142,8 +139,6 @@ _HOMES = {
     "align": "regard.api.alignment",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
-    "convert": "regard.api.weights",
-    "download": "regard.api.weights",
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.links",
     "fertilities": "regard.api.fertility",

@@ -93,7 +93,7 @@ def test_paths_that_are_described_as_outputs_are_declared_as_outputs() -> None:
         helps = {parameter.name: parameter.help or "" for parameter in command.params}
         for parameter, mark in paths(command).items():
             described = helps[parameter].startswith(words) or "InitConfig:output" in helps[parameter]
-            assert described == (mark is not None) or name == "download", (name, parameter)
+            assert described == (mark is not None), (name, parameter)
 
 
 def test_directories_that_are_replaced_differ_from_inputs(tmp_path: Path, monkeypatch) -> None:

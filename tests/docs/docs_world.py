@@ -8,8 +8,6 @@ import subprocess
 from pathlib import Path
 
 import doc_blocks
-import torch
-from safetensors.torch import load_file
 
 from regard.extensions.phrasebook.corpus import write_splits
 from warm_python import warm_python
@@ -147,10 +145,6 @@ def _write_parts(directory: Path) -> None:
     spec.loader.exec_module(tiny)
     tiny.gpt2(directory / "models" / "decoder")
     tiny.marian(directory / "opus-mt-de-en")
-    shutil.copytree(directory / "opus-mt-de-en", directory / "models" / "published")
-    weights = directory / "models" / "published" / "model.safetensors"
-    torch.save(load_file(weights), weights.with_name("pytorch_model.bin"))
-    weights.unlink()
 
 
 def _train_inflection(directory: Path) -> None:

@@ -28,7 +28,7 @@ PAGES = {path.relative_to(doc_blocks.ROOT).as_posix(): path for path in doc_bloc
 MODELS = {"docs/howto/export.md": "transformer", "docs/explanation/posterior.md": "posterior"}
 """Pages on which MODEL is a model of another kind than soft attention."""
 
-LONG = ("regard quickstart", "regard tour", "regard download", "pytest", ".venv-test")
+LONG = ("regard quickstart", "regard tour", "pytest", ".venv-test")
 """Commands that take minutes or need a network, on every page."""
 
 REPLACED = {"docs/explanation/hard.md": "runs/hard"}
@@ -92,7 +92,6 @@ def test_commands_and_python_of_a_page_run(name: str, world: Path, tmp_path: Pat
 def test_examples_of_public_names_run_on_models(world: Path, tmp_path: Path) -> None:
     common, sections = site_examples.sections(site_examples.EXAMPLES / "toolkit.py")
     block = {"page": "toolkit.py", "line": 0, "language": "python"}
-    del sections["regard.download"]  # needs a network
     found = [{**block, "page": name, "code": common + code} for name, code in sections.items()]
     run_blocks(found, world, tmp_path)
 

@@ -1,6 +1,5 @@
 """Training of pre-trained models: self-contained output, unfreezing by layer, and exact resumption."""
 
-import json
 import os
 import re
 import shutil
@@ -192,17 +191,13 @@ def test_damaged_file_is_rejected(model_dir: ModelDir, tmp_path: Path, name: str
         load_model(path, "cpu")
 
 
-def test_missing_or_pickled_weights_are_rejected(model_dir: ModelDir, tmp_path: Path) -> None:
+def test_missing_or_empty_weights_are_rejected(model_dir: ModelDir, tmp_path: Path) -> None:
     path = Path(copied(model_dir, "t5", tmp_path))
     (path / "model.safetensors").unlink()
     with pytest.raises(CheckpointError, match="contains no weights"):
         load_model(path, "cpu")
     torch.save({}, path / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match=r"pickled .*: regard convert "):
-        load_model(path, "cpu")
-    index = {"metadata": {}, "weight_map": {"shared.weight": "pytorch_model.bin"}}
-    (path / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(CheckpointError, match=r"pickled .*: regard convert "):
+    with pytest.raises(CheckpointError, match="do not contain"):
         load_model(path, "cpu")
     (path / "model.safetensors.index.json").write_text("[]")
     with pytest.raises(CheckpointError, match="not an index of weight files"):

@@ -212,10 +212,6 @@ regard.analyze.faithfulness("runs/first", "test.de", "test.en", map="gradient").
 made = regard.init_run("train.de", "train.en", "made.toml", num_valid=10)
 # --- regard.InitializedRun
 print(regard.init_run("train.de", "train.en", "other.toml", num_valid=10))
-# --- regard.convert
-converted = regard.convert("models/published")
-# --- regard.download
-regard.download("Helsinki-NLP/opus-mt-de-en", "downloaded")
 # --- regard.generate_text
 found = regard.generate_text("models/decoder", "the small dog", max_new_tokens=10)
 # --- regard.Continuations

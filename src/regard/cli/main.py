@@ -26,7 +26,6 @@ from regard.cli.score import score
 from regard.cli.train import average, config, prepare, pretrain_command, train_command
 from regard.cli.translate import translate
 from regard.cli.tune import tune_command
-from regard.cli.weights import convert_command, download_command
 from regard.config.extensions import installed_extensions, named_object
 from regard.config.plugins import load_plugins
 from regard.cpu_threads import configure_threads
@@ -75,7 +74,7 @@ def load_given_plugins(
 COMMANDS: dict[str, list[Any]] = {
     "Start": [],
     "Train": [init_command, prepare, train_command, pretrain_command, average, config],
-    "Translate": [translate, generate_command, score, tune_command, convert_command, download_command],
+    "Translate": [translate, generate_command, score, tune_command],
     "Evaluate and inspect": [evaluate_command, analyze, report_command, figures],
     "Alignment and statistical models": [align_command, fertility, actions],
 }

@@ -1,12 +1,10 @@
 """Safe access to Hugging Face model directories and lazy import of the `transformers` library.
 
-No files are downloaded, no code from a model directory is executed, and weights are read from safetensors
-files only. Other weight files are pickles, which can execute code when they are loaded.
+No files are downloaded, and no code from a model directory is executed.
 """
 
 import io
 import re
-import shlex
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +21,6 @@ __all__ = [
     "HF_CONFIG",
     "MAX_SETTING",
     "TokenId",
-    "check_safetensors",
     "convert_errors",
     "import_transformers",
     "is_hf_directory",
@@ -31,7 +28,6 @@ __all__ = [
     "load_hf_tokenizer",
     "missing_directory_message",
     "pack_tokenizer",
-    "pickled_files",
     "quiet_transformers",
     "read_hf_config",
     "tokenizer_files",
@@ -45,9 +41,10 @@ MAX_LAYERS, MAX_SETTING = 1_000, 1 << 24
 TokenId = Annotated[int, Field(strict=True, ge=0, le=MAX_SETTING)]
 """The id of a token in a JSON file."""
 _OWN_CONFIG = "config.toml"
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
-_CONVERTIBLE = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-_PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
+_WEIGHTS = tuple(
+    name + suffix for name in ("model.safetensors", "pytorch_model.bin") for suffix in ("", ".index.json")
+)
+"""The names of weight files and of indices of weight files; the first that exists is used."""
 _TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.bpe", "merges.txt")
 _VOCABULARIES = ("vocab*.json", "added_tokens.json")
 _TEXTS = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")
@@ -162,7 +159,8 @@ def missing_directory_message(path: Path | str) -> str:
         return message
     return (
         f"{message}. Models are only loaded from local directories. If this is a name on the Hugging Face "
-        f"Hub, download the model with `regard download {path}`, and give the directory {Path(path).name}"
+        f"Hub, download the model with `hf download {path} --local-dir {Path(path).name}`, and give the "
+        f"directory {Path(path).name}"
     )
 
 
@@ -229,57 +227,17 @@ class _Index(BaseModel):
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """Return the safetensors files of a model directory.
-
-    Raises:
-        CheckpointError: if an index contains other names than files of the directory.
-    """
-    single, index = (directory / name for name in _WEIGHTS)
-    return [single] if single.is_file() else [directory / name for name in sorted(_shards(index))]
-
-
-def check_safetensors(directory: Path) -> None:
-    """Check that a model directory contains weights as safetensors.
-
-    Raises:
-        CheckpointError: if it contains no weights, or only pickled weights.
-    """
-    single, index = (directory / name for name in _WEIGHTS)
-    if single.is_file() or (
-        index.is_file() and all(name.endswith(".safetensors") for name in _shards(index))
-    ):
-        return
-    convertible = [name for name in _CONVERTIBLE if (directory / name).is_file()]
-    if convertible:
-        raise CheckpointError(
-            f"{directory}: the weights are pickled ({convertible[0]}), which regard does not load, since a "
-            "pickle can execute code; convert them to safetensors once: regard convert "
-            f"{shlex.quote(str(directory))}"
-        )
-    # Name another pickled file, since the user probably expects it to be loaded.
-    pickled = sorted(path.name for pattern in _PICKLED for path in directory.glob(pattern))
-    if pickled:
-        raise CheckpointError(
-            f"{directory}: the weights are pickled ({pickled[0]}), which is not supported, since a pickle "
-            "can execute code when it is loaded; save the model as safetensors (model.safetensors)"
-        )
-    raise CheckpointError(f"{directory}: contains no weights (model.safetensors)")
-
-
-def pickled_files(directory: Path) -> list[Path]:
-    """Return the files of pickled weights in a model directory that `regard convert` can convert.
+    """Return the weight files of a model directory: safetensors, or otherwise those of PyTorch.
 
     Raises:
         CheckpointError: if there are none, or an index contains other names than files of the directory.
     """
-    single, index = (directory / name for name in _CONVERTIBLE)
-    if single.is_file():
-        return [single]
-    if not index.is_file():
-        raise CheckpointError(
-            f"{directory}: contains no pickled weights ({' or '.join(_CONVERTIBLE)}) to convert"
-        )
-    return [directory / name for name in sorted(_shards(index))]
+    for name in _WEIGHTS:
+        path = directory / name
+        if path.is_file():
+            names = sorted(_shards(path)) if path.suffix == ".json" else [name]
+            return [directory / name for name in names]
+    raise CheckpointError(f"{directory}: contains no weights ({_WEIGHTS[0]} or {_WEIGHTS[2]})")
 
 
 def tokenizer_files(directory: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from regard.models.base import TrainableSystem
 from regard.models.hf.causal import HfCausal
 from regard.models.hf.causal_config import CausalConfig, LoraConfig
 from regard.models.hf.generation import GenerationSettings, read_generation_settings, to_constraints
-from regard.models.hf.loading import check_tokenizer_fit, config_dirs, copy_configs, load_causal
+from regard.models.hf.loading import check_tokenizer_fit, config_dirs, copy_configs, load_auto_model
 from regard.models.registry import register_model
 from regard.text.tokenizers.prompt import PromptTokenizer
 from regard.text.vocabulary import BOS, EOS
@@ -57,7 +57,7 @@ def build_causal(config: CausalConfig, text: TextProcessor, model_dir: Path | No
             f"'prompt', path = {config.path!r}, source_language = ..., target_language = ...}}"
         )
     directory = config_dirs(config.folders, model_dir)["path"]
-    model = load_causal(directory, model_dir is None)
+    model = load_auto_model("AutoModelForCausalLM", directory, model_dir is None)
     rows = model.get_input_embeddings().weight.shape[0]
     # Padding and several end symbols may differ: the search uses neither the model's padding nor one end.
     check_tokenizer_fit(target, rows, None, config.path)

@@ -9,22 +9,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from regard.attention.base import Objective
 from regard.data.batch import Batch
-from regard.data.hf import (
-    check_safetensors,
-    convert_errors,
-    import_transformers,
-    quiet_transformers,
-    read_hf_config,
-)
+from regard.data.hf import import_transformers, quiet_transformers
 from regard.data.monolingual import MaskedBatch
-from regard.errors import CheckpointError, ConfigError
+from regard.errors import ConfigError
 from regard.models.base import ForwardOutput, OutputAttentions
-from regard.models.hf.loading import count_multiply_adds, max_positions
+from regard.models.hf.loading import count_multiply_adds, load_auto_model, max_positions
 from regard.models.output import score_logits
 from regard.text.corpus import read_lines
 
@@ -174,21 +167,11 @@ def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
 
 def _load_pretrained(directory: Path, masked: bool, max_length: int) -> Any:
     """Load a model from a directory, to continue training it."""
-    read_hf_config(directory)
-    check_safetensors(directory)
+    auto_class = "AutoModelForMaskedLM" if masked else "AutoModelForCausalLM"
     # An encoder attends in both directions unless it is configured as a decoder.
     changes = {} if masked else {"is_decoder": True}
-    with quiet_transformers() as transformers:
-        kind = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
-        with convert_errors(CheckpointError, f"{directory}: transformers cannot read the weights"):
-            model = kind.from_pretrained(
-                directory,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=True,
-                dtype=torch.float32,
-                **changes,
-            )
+    # Any parameter may be missing: an encoder gets a new output layer.
+    model = load_auto_model(auto_class, directory, optional=("",), **changes)
     limit = max_positions(model.base_model)
     if limit is not None and max_length + SPECIAL_PER_LINE > limit:
         raise ConfigError(

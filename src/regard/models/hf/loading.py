@@ -1,6 +1,5 @@
 """Loading of Hugging Face models from directories, and the sizes, limits and layers of loaded models."""
 
-import math
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,16 +10,14 @@ from torch import nn
 
 from regard.data.hf import (
     HF_CONFIG,
-    check_safetensors,
     convert_errors,
     quiet_transformers,
     read_hf_config,
     weight_files,
 )
-from regard.errors import CheckpointError, ConfigError, DataError
+from regard.errors import CheckpointError, ConfigError
 from regard.models.hf.generation import GENERATION_CONFIG
-from regard.models.hf.memory import choose_placement
-from regard.text.array_files import open_safetensors
+from regard.models.hf.weights import check_size, choose_placement
 from regard.text.reading import checked_file
 from regard.text.tokenizers.pretrained import PretrainedTokenizer
 from regard.text.vocabulary import EOS, PAD
@@ -32,7 +29,7 @@ __all__ = [
     "copy_configs",
     "count_multiply_adds",
     "layer_groups",
-    "load_causal",
+    "load_auto_model",
     "load_decoder",
     "load_encoder",
     "load_seq2seq",
@@ -43,8 +40,6 @@ _LIMITS = ("max_position_embeddings", "n_positions")
 _TABLES = ("position", "wpe")
 CONFIG_SUBDIR = "pretrained"
 """The subdirectory of a model directory that contains the configurations of pre-trained parts."""
-SMALL_MODEL_SIZE = 1 << 20
-"""A number of parameters that fits into memory on any machine."""
 MAX_EXTRA_ROWS, MAX_ROW_RATIO = 128, 1.05
 """Maximum excess of embedding rows over tokens (absolute, relative), because sizes are rounded up."""
 
@@ -97,20 +92,7 @@ def load_seq2seq(directory: Path, weights: bool) -> Any:
             f"{directory}: a {content['model_type']} model is not a translation model; use it as the encoder "
             "of model.kind = 'pretrained', or with a decoder in model.kind = 'hf'"
         )
-    return _load("AutoModelForSeq2SeqLM", directory, weights, optional=("encoder.pooler",))
-
-
-def load_causal(directory: Path, weights: bool) -> Any:
-    """Open a decoder-only language model.
-
-    Args:
-        directory: The directory of the model.
-        weights: Whether to load the weights.
-
-    Raises:
-        CheckpointError: see `load_seq2seq`.
-    """
-    return _load("AutoModelForCausalLM", directory, weights)
+    return load_auto_model("AutoModelForSeq2SeqLM", directory, weights, optional=("encoder.pooler",))
 
 
 def load_encoder(directory: Path, weights: bool) -> Any:
@@ -123,7 +105,7 @@ def load_encoder(directory: Path, weights: bool) -> Any:
     Raises:
         CheckpointError: see `load_seq2seq`.
     """
-    model = _load("AutoModel", directory, weights, optional=("pooler",))
+    model = load_auto_model("AutoModel", directory, weights, optional=("pooler",))
     model = model.get_encoder() if model.config.is_encoder_decoder else model
     if getattr(model, "pooler", None) is not None:
         # Unused, and its weights may be missing.
@@ -158,7 +140,7 @@ def load_decoder(directory: Path, weights: bool) -> tuple[Any, list[str]]:
             f"{directory}: transformers cannot add cross-attention to a {content['model_type']} model; "
             "use GPT-2 or a model of the BERT family"
         )
-    return _load("AutoModelForCausalLM", directory, weights, optional=new, **added), new
+    return load_auto_model("AutoModelForCausalLM", directory, weights, optional=new, **added), new
 
 
 def check_tokenizer_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str) -> None:
@@ -193,101 +175,82 @@ def _config(transformers: Any, directory: Path, **changes: Any) -> Any:
         )
 
 
-def _create(transformers: Any, kind: str, config: Any, directory: Path) -> Any:
+def _create(transformers: Any, auto_class: str, config: Any, directory: Path) -> Any:
     """Return a model with new weights."""
     with convert_errors(CheckpointError, f"{directory}: transformers cannot create the model"):
-        return getattr(transformers, kind).from_config(config, trust_remote_code=False)
+        return getattr(transformers, auto_class).from_config(config, trust_remote_code=False)
 
 
-def _check_sizes(transformers: Any, kind: str, config: Any, directory: Path, files: Iterable[Path]) -> int:
-    """Compare the number of parameters with the headers of the weight files, before allocating memory.
-
-    Returns:
-        The number of parameters.
-
-    Raises:
-        CheckpointError: if the model has far more parameters than the weight files, or a header is broken.
-    """
-    num_stored = sum(math.prod(shape) for file in files for shape in _shapes(file))
-    with torch.device("meta"):
-        model = _create(transformers, kind, config, directory)
-    num_needed = sum(parameter.numel() for parameter in model.parameters())
-    # Added cross-attention makes a decoder at most twice as large.
-    if num_needed > 2 * num_stored + SMALL_MODEL_SIZE:
-        raise CheckpointError(
-            f"{directory / HF_CONFIG}: describes a model of {num_needed:,} parameters, but the weight files "
-            f"contain {num_stored:,}"
-        )
-    return num_needed
-
-
-def _shapes(file: Path) -> list[tuple[int, ...]]:
-    """Return the shapes of the tensors in a weight file, read from its header."""
-    try:
-        with open_safetensors(checked_file(file.parent, file.name), "pt") as opened:
-            return [tuple(opened.get_slice(name).get_shape()) for name in opened.keys()]
-    except DataError as error:
-        raise CheckpointError(str(error)) from None
-
-
-def _load(kind: str, directory: Path, weights: bool, optional: Iterable[str] = (), **changes: Any) -> Any:
+def load_auto_model(
+    auto_class: str, directory: Path, weights: bool = True, optional: Iterable[str] = (), **changes: Any
+) -> Any:
     """Open a model with one of the auto classes of transformers.
 
     Args:
-        kind: The auto class.
+        auto_class: The name of the class.
         directory: The directory of the model.
-        weights: Whether to load the weights.
+        weights: Whether to load the weights; otherwise they are initialized randomly.
         optional: Name prefixes of parameters that may be missing in the weight files.
         changes: Changes to the configuration.
+
+    Raises:
+        CheckpointError: if a file is missing or broken, or the weights do not fit the configuration.
     """
     read_hf_config(directory)
-    if weights:
-        check_safetensors(directory)
+    # The configuration is in `pretrained/NAME/` of a model directory, the weights are two levels up.
+    files = weight_files(directory) if weights else [directory.parent.parent / "model.safetensors"]
+    pickled = any(file.suffix != ".safetensors" for file in files)
     with quiet_transformers() as transformers:
         config = _config(transformers, directory, **changes)
+        with torch.device("meta"):
+            size = check_size(_create(transformers, auto_class, config, directory), files, directory)
+        # The library keeps only safetensors partly on the disk.
+        placement = choose_placement(directory, size, whole=pickled or not weights)
         if not weights:
-            # The configuration is in `pretrained/NAME/` of a model directory, the weights are two levels up.
-            stored = directory.parent.parent / "model.safetensors"
-            size = _check_sizes(transformers, kind, config, directory, [stored])
-            choose_placement(directory, size, whole=True)
-            model = _create(transformers, kind, config, directory)
+            model = _create(transformers, auto_class, config, directory)
             if (directory / GENERATION_CONFIG).is_file():
                 path = directory / GENERATION_CONFIG
                 with convert_errors(CheckpointError, f"{path}: transformers cannot read this file"):
                     model.generation_config = transformers.GenerationConfig.from_pretrained(directory)
             return model.float()
-        size = _check_sizes(transformers, kind, config, directory, weight_files(directory))
-        placement = choose_placement(directory, size)
         with convert_errors(CheckpointError, f"{directory}: transformers cannot read the weights"):
-            model, info = getattr(transformers, kind).from_pretrained(
+            model, info = getattr(transformers, auto_class).from_pretrained(
                 directory,
                 config=config,
                 local_files_only=True,
                 trust_remote_code=False,
-                # Never load pickled weights.
-                use_safetensors=True,
+                use_safetensors=not pickled,
+                weights_only=True,
                 # Mismatches are reported below with our own message.
                 ignore_mismatched_sizes=True,
                 dtype=torch.float32,
                 output_loading_info=True,
                 **placement,
             )
-    for name, own, wanted in sorted(info["mismatched_keys"]):
+    _check_loading(model, info, directory, tuple(optional))
+    return model
+
+
+def _check_loading(model: Any, info: Mapping[str, Any], directory: Path, optional: tuple[str, ...]) -> None:
+    """Check that the weight files contain every parameter with its shape.
+
+    Raises:
+        CheckpointError: if a parameter is missing, or has another shape; names it.
+    """
+    for name, stored, needed in sorted(info["mismatched_keys"]):
         raise CheckpointError(
-            f"{directory}: {name} has shape {list(own)} in the weights, but {list(wanted)} according to the "
-            "configuration"
+            f"{directory}: {name} has shape {list(stored)} in the weights, but {list(needed)} according to "
+            "the configuration"
         )
     # Computed (sinusoidal) positions are not saved with the weights.
     computed = {
         f"{name}.weight" for name, part in model.named_modules() if "Sinusoidal" in type(part).__name__
     }
-    missing = set(info["missing_keys"]) - computed
-    not_loaded = sorted(name for name in missing if not name.startswith(tuple(optional)))
-    if not_loaded:
+    missing = sorted(name for name in set(info["missing_keys"]) - computed if not name.startswith(optional))
+    if missing:
         raise CheckpointError(
-            f"{directory}: the weights do not contain {not_loaded[0]!r}, which the model needs"
+            f"{directory}: the weights do not contain {missing[0]!r}, which the model needs"
         )
-    return model
 
 
 def max_positions(part: Any, config: Any = None) -> int | None:

@@ -14,7 +14,7 @@ import regard
 from hf import tiny
 from regard.errors import CheckpointError, UsageError
 from regard.experiment import load_model
-from regard.models.hf import memory
+from regard.models.hf import weights
 
 SOURCES = ["a small dog .", "the cat sleeps", "a man"]
 
@@ -28,10 +28,10 @@ def t5(tmp_path: Path) -> tuple[Path, int]:
 
 def test_model_larger_than_memory_is_refused_with_both_sizes(t5, monkeypatch: pytest.MonkeyPatch) -> None:
     directory, size = t5
-    monkeypatch.setattr(memory, "find_spec", lambda name: None)
-    monkeypatch.setattr(memory, "available_memory", lambda: size)
+    monkeypatch.setattr(weights, "find_spec", lambda name: None)
+    monkeypatch.setattr(weights, "available_memory", lambda: size)
     load_model(directory, "cpu")
-    monkeypatch.setattr(memory, "available_memory", lambda: size - 1)
+    monkeypatch.setattr(weights, "available_memory", lambda: size - 1)
     message = rf"{size // 4:,} parameters and needs 0\.0 GB of memory.*or install accelerate"
     with pytest.raises(CheckpointError, match=message):
         load_model(directory, "cpu")
@@ -43,7 +43,7 @@ def test_accelerate_keeps_a_part_of_a_large_model_on_the_disk(
     pytest.importorskip("accelerate", reason="needs accelerate: pip install 'regard[lora]'")
     directory, size = t5
     whole = regard.load(directory, device="cpu")
-    monkeypatch.setattr(memory, "available_memory", lambda: int(0.8 * size))
+    monkeypatch.setattr(weights, "available_memory", lambda: int(0.8 * size))
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     parts = regard.load(directory, device="cpu")
     assert "a part of the weights on other devices or on the disk" in caplog.text
@@ -58,17 +58,17 @@ def test_accelerate_keeps_a_part_of_a_large_model_on_the_disk(
 
 def test_available_memory_is_that_of_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "meminfo").write_text("MemTotal:  900 kB\nMemAvailable:  300 kB\n")
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
-    assert memory.available_memory() == 300 * 1024
+    monkeypatch.setattr(weights, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(weights, "_CGROUP", tmp_path)
+    assert weights.available_memory() == 300 * 1024
     (tmp_path / "memory.current").write_text("1000\n")
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory.available_memory() == 300 * 1024
+    assert weights.available_memory() == 300 * 1024
     (tmp_path / "memory.max").write_text("5000\n")
-    assert memory.available_memory() == 4000
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "none")
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path / "none")
-    assert memory.available_memory() is None
+    assert weights.available_memory() == 4000
+    monkeypatch.setattr(weights, "_MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(weights, "_CGROUP", tmp_path / "none")
+    assert weights.available_memory() is None
 
 
 def test_directory_without_tokenizer_is_refused_by_name(tmp_path: Path) -> None:
