@@ -10,7 +10,6 @@ from wirings import LSTMS, MODELS, SOURCE, TARGET, batch, build, config, decoder
 from regard.data.batch import collate
 from regard.errors import ConfigError
 from regard.functional import linear_log_softmax
-from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models.base import marginalize
 from regard.models.rnn.layers import ConvEncoder, ConvEncoderConfig, ConvStack
 from regard.models.rnn.model import RnnModel
@@ -121,24 +120,6 @@ def test_the_default_initial_state_is_that_of_the_mean_of_the_values() -> None:
 def test_max_length_is_the_number_of_positions() -> None:
     assert build(LSTMS["convolutional encoder"]).max_length == 9
     assert build(LSTMS["luong"]).max_length is None
-
-
-def test_flops_match_a_manual_count() -> None:
-    encoder = ConvEncoderConfig(
-        num_layers=2,
-        num_value_layers=1,
-        hidden_size=4,
-        kernel_size=3,
-        position_encoding=LearnedPositionConfig(max_length=9),
-    )
-    plain = {"embedding_size": 4, "decoder": decoder(num_layers=1, hidden_size=4, state_init="zero")}
-    batch = collate([[5, 6], [5, 6, 7]], [[5, EOS], [5, 6, EOS]], [0, 1])
-    source, target, pairs = 2 + 3, 2 + 3, 2 * 2 + 3 * 3
-    stacks = (2 + 1) * (3 * 4) * 4
-    steps = (4 + 4 + 4) * 16 + 8 * 4 + 4 * 11  # gates, attentional vector, output layer
-    attention = source * 4 * 4 + 2 * pairs * 4
-    model = RnnModel(config(encoder=encoder, **plain), 10, 11)
-    assert model.flops(batch) == 6 * (source * stacks + target * steps + attention)
 
 
 @pytest.mark.parametrize(

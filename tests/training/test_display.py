@@ -61,7 +61,7 @@ def console(monkeypatch):
 def step(number: int, seconds: float = 1.0, loss: float = 2.0, applied: bool = True) -> StepStatistics:
     """Return a step of 100 tokens with a loss in nats per token."""
     return StepStatistics(
-        step=number, loss=100 * loss, nll=100 * loss, grad_norm=1.0, tokens=100, flops=0.0,
+        step=number, loss=100 * loss, nll=100 * loss, grad_norm=1.0, tokens=100,
         seconds=seconds, stop_requested=False, learning_rate=1e-3, applied=applied,
     )  # fmt: skip
 

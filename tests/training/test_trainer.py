@@ -393,7 +393,7 @@ def test_record_has_one_json_object_per_step(trainer, settings, run_dir: Path) -
     entries = [json.loads(line) for line in (run_dir / "record.jsonl").read_text().splitlines()]
     training = [entry for entry in entries if entry["kind"] == "train"]
     assert [entry["step"] for entry in training] == list(range(1, 13))
-    assert all(entry["flops"] > 0 and entry["tokens_per_second"] > 0 for entry in training)
+    assert all(entry["tokens_per_second"] > 0 for entry in training)
 
 
 def test_callbacks_follow_the_run(trainer, settings, run_dir: Path) -> None:

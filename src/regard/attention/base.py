@@ -320,16 +320,6 @@ class Attention(nn.Module, ABC):
         """
         return None
 
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Return the number of multiply-adds of a forward pass over a batch, to count FLOPs.
-
-        Args:
-            source: Number of source tokens.
-            target: Number of target tokens.
-            pairs: Number of source tokens times number of target tokens, summed over sentences.
-        """
-        return 0
-
     def read_all(
         self,
         queries: Float[Tensor, "B T Q"],

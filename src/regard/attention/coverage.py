@@ -75,11 +75,6 @@ class CoverageAttention(ScorerAttention):
         """Return the initial state, in which no token has received attention."""
         return initial_coverage(super().start(memory))
 
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count the scorer, s^T v for each step, and a weighted sum of the states for each step."""
-        count = super().count_multiply_adds(source, target, pairs)
-        return count + target * self.coverage_weight.numel()
-
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
         keys = memory.keys

@@ -151,13 +151,6 @@ class HardAttention(Attention):
         keys = HardKeys(StepLinear.prepare(scaled_keys.transpose(1, 2)))
         return memory.with_projections(keys, StepLinear.prepare(self.value_proj(memory.states)))
 
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count the projections, the scores, and the sum of the selected values."""
-        total = 0
-        for part, count in ((self.query_proj, target), (self.key_proj, source), (self.value_proj, source)):
-            total += count * (part.first.weight.numel() + part.second.weight.numel())
-        return total + pairs * self.total_size
-
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
         return squeeze_step(self.read_all(query.unsqueeze(1), memory, state))

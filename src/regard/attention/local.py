@@ -105,15 +105,6 @@ class LocalAttention(ScorerAttention):
         step = torch.zeros(len(memory.states), dtype=torch.long, device=memory.states.device)
         return LocalState(first.weights, first.context, step)
 
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count the scorer, the prediction of the center, and a weighted sum for each step."""
-        per_query = (
-            0
-            if self.position_weight is None or self.position_vector is None
-            else self.position_weight.numel() + self.position_vector.numel()
-        )
-        return super().count_multiply_adds(source, target, pairs) + target * per_query
-
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
         return squeeze_step(self.read_all(query.unsqueeze(1), memory, state))

@@ -169,12 +169,6 @@ class MultiHeadAttention(Attention):
         required, allowed = (_unfold_heads(x, self.num_heads) for x in (found.required, found.allowed))
         return EosConstraint(required.any(1), allowed.all(1) | required.any(1))
 
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count the projections, and the mechanism in each head."""
-        count = source * self.key_value_proj.weight.numel()
-        count += target * (self.query_proj.weight.numel() + self.out_proj.weight.numel())
-        return count + self.num_heads * self.mechanism.count_multiply_adds(source, target, pairs)
-
     def fast_context(
         self, queries: Float[Tensor, "B T Q"], memory: Memory, state: State
     ) -> Float[Tensor, "B T D"] | None:

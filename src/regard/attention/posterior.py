@@ -188,11 +188,6 @@ class PosteriorAttention(ScorerAttention):
         first = super().start(memory)
         return PosteriorState(first.weights, first.context)
 
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count the scorer, and the weighted sums of each step (passed context, mean of the others)."""
-        further = pairs * self.memory_size if self.config.tail == "mean" and self.config.top_k else 0
-        return super().count_multiply_adds(source, target, pairs) + further
-
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> PosteriorStep:
         """Compute the prior and the contexts of one time step."""
         assert isinstance(state, PosteriorState) and memory.keys is not None and memory.values is not None

@@ -97,10 +97,6 @@ class ScorerAttention(Attention):
         # A sum of exponentials, or of many small weights, would be too inexact in half precision.
         return scores.to(accumulation_dtype(scores.dtype))
 
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count the scorer, and a weighted sum of the states for each step."""
-        return self.scorer.count_multiply_adds(source, target, pairs) + pairs * self.memory_size
-
 
 class ScoredAttention(ScorerAttention):
     """Attention whose weights are a function of the scores of one time step; a subclass defines it."""

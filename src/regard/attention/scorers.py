@@ -79,10 +79,6 @@ class AttentionScorer(nn.Module, ABC):
     def forward(self, queries: Float[Tensor, "B T Q"], keys: BatchedState) -> Float[Tensor, "B T S"]:
         """Compute the score of every source position for each query."""
 
-    @abstractmethod
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count the multiply-adds of a forward pass; see `Attention.count_multiply_adds`."""
-
 
 SCORE_FUNCTIONS: NamedRegistry[type[AttentionScorer]] = NamedRegistry(
     "score function", contract=subclass_of(AttentionScorer)
@@ -122,10 +118,6 @@ class DotScorer(AttentionScorer):
         assert isinstance(keys, StepLinear)
         return keys(queries)
 
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count a dot product for each pair."""
-        return pairs * self.width
-
 
 @register_score_function("scaled_dot")
 class ScaledDotScorer(DotScorer):
@@ -160,10 +152,6 @@ class BilinearScorer(DotScorer):
         """Compute W h_j."""
         weight = to_compute(self.weight)
         return super().compute_keys(linear(states.to(weight.dtype), weight.t()))
-
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count W h_j for each source token, and a dot product for each pair."""
-        return source * self.weight.numel() + super().count_multiply_adds(source, target, pairs)
 
 
 @register_score_function("scaled_bilinear")
@@ -220,11 +208,6 @@ class AdditiveScorer(AttentionScorer):
         hidden = torch.tanh(keys.keys.unsqueeze(1) + keys.query_proj(queries).unsqueeze(2))  # (B, T, S, A)
         return hidden @ self.vector.to(hidden.dtype)
 
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count W h_j for each source token, U q for each query, and the product with v for each pair."""
-        count = source * self.key_proj.weight.numel() + target * self.query_weight.numel()
-        return count + pairs * self.vector.numel()
-
 
 class SoftcapScorer(AttentionScorer):
     """c tanh(z / c) of the scores z of another scorer, as in Gemma 2 (Gemma Team, 2024, Section 2).
@@ -246,10 +229,6 @@ class SoftcapScorer(AttentionScorer):
     def forward(self, queries: Float[Tensor, "B T Q"], keys: BatchedState) -> Float[Tensor, "B T S"]:
         """Compute the capped score of every source position for each query."""
         return self.softcap * torch.tanh(self.scorer(queries, keys) / self.softcap)
-
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count those of the scorer."""
-        return self.scorer.count_multiply_adds(source, target, pairs)
 
 
 def build_scorer(

@@ -182,13 +182,6 @@ class VariationalAttention(ScorerAttention):
         scores = self.inference_scorer(target_states, self.inference_scorer.compute_keys(memory.states))
         return masked_log_softmax(scores, memory.mask.unsqueeze(1))
 
-    def count_multiply_adds(self, source: int, target: int, pairs: int) -> int:
-        """Count both scorers, the inference network, and a weighted sum of the states for each step."""
-        weights = self.inference_lstm.recurrence
-        network = target * (weights.input_weight.numel() + weights.hidden_weight.numel())
-        proposal = self.inference_scorer.count_multiply_adds(source, target, pairs)
-        return super().count_multiply_adds(source, target, pairs) + network + proposal
-
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> VariationalStep:
         """Attend for one time step, under q if there is a reference and under the prior otherwise."""
         assert isinstance(state, VariationalState) and memory.keys is not None and memory.values is not None

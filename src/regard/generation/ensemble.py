@@ -155,10 +155,6 @@ class Ensemble(TranslationModel):
         posteriors = _combine_layers([outcome.posteriors for outcome in outcomes])
         return ForwardOutput(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights, posteriors)
 
-    def flops(self, batch: Batch) -> float:
-        """Return the sum of the models' floating-point operations."""
-        return sum(model.flops(batch) for model in self._members())
-
 
 def _log_mean(log_probs: list[Tensor]) -> Tensor:
     """Return the logarithm of the mean of the models' probabilities."""

@@ -11,7 +11,7 @@ from torch import nn
 from regard.kernels.matmul import linear
 from regard.types import Float, Tensor
 
-__all__ = ["Linear", "compute_dtype", "matrix_entries", "to_compute"]
+__all__ = ["Linear", "compute_dtype", "to_compute"]
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
@@ -57,10 +57,3 @@ class Linear(nn.Module):
         if not x.dtype == weight.dtype == dtype or (bias is not None and bias.dtype != dtype):
             x, weight, bias = x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
         return linear(x, weight, bias)
-
-
-def matrix_entries(part: nn.Module | Tensor) -> int:
-    """Return the number of matrix entries of a part: the multiply-adds of applying it to one row."""
-    if isinstance(part, Tensor):
-        return part.numel()
-    return sum(p.numel() for p in part.parameters() if p.dim() > 1)

@@ -347,15 +347,6 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
             tokens: The token that each hypothesis is extended with.
         """
 
-    @abstractmethod
-    def flops(self, batch: Batch) -> float:
-        """Return the floating-point operations of one training step on the non-padding tokens of a batch.
-
-        Counts 2 operations per multiply-add and 3 matrix multiplications (one forward, two backward). Each
-        token is counted with one context. Embedding lookups, weight normalization and elementwise operations
-        are not counted.
-        """
-
 
 def shift_right(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     """Return the decoder's input: the target shifted right by one, with the start symbol in front."""

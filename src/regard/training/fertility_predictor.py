@@ -305,7 +305,7 @@ def train_predictor(
         checksums = _file_checksums(stated, output_dir / VOCABULARY_FILE)
         run = RunContext(output_dir, seed, identity={"text": about.text_checksum}, file_checksums=checksums)
         trainer = _TaggerTrainer(
-            # The trainer uses only the objective, the outcome and the FLOPs of a model, which a tagger has.
+            # The trainer uses only the objective and the outcome of a model, which a tagger has.
             cast(TranslationModel, FertilityTagger(config, len(vocabulary), classes)),
             TaggedExamples(training_data, vocabulary),
             TaggedExamples(validation_data, vocabulary),

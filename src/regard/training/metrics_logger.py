@@ -2,7 +2,7 @@
 
 A line of kind `train` contains the means since the previous line: `loss` (the minimized loss) in nats per
 token, `perplexity` (without label smoothing), `grad_norm` and `tokens_per_second`. It also contains the
-`learning_rate` and the totals of `tokens`, `flops` and `seconds` since the start of the run. A line of kind
+`learning_rate` and the totals of `tokens` and `seconds` since the start of the run. A line of kind
 `validation` contains `loss`, `perplexity`, `bleu` or `accuracy` if that is the metric, and whether the score
 is the `best` so far. A value that is not finite, such as a perplexity above e^700, is null.
 """

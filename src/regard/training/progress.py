@@ -45,7 +45,6 @@ class TrainingProgress:
         skipped_steps: The number of steps that were skipped because the loss or gradient was not finite.
         consecutive_skipped_steps: The number of skipped steps since the last step that was applied.
         tokens: The number of target tokens.
-        flops: The floating-point operations of the optimizer steps.
         seconds: The wall-clock time, including validation.
         best_score: The best validation score so far (perplexity, BLEU, accuracy or F1), or None.
         best_step: The step of the best validation.
@@ -60,7 +59,6 @@ class TrainingProgress:
     skipped_steps: int = 0
     consecutive_skipped_steps: int = 0
     tokens: int = 0
-    flops: float = 0.0
     seconds: float = 0.0
     best_score: float | None = None
     best_step: int = 0
@@ -118,7 +116,6 @@ class TrainingProgress:
         sums = self.sums
         self.step += 1
         self.tokens += statistics.tokens
-        self.flops += statistics.flops
         self.seconds += statistics.seconds
         sums.seconds += statistics.seconds
         # The losses of skipped steps may be NaN, which would make the means NaN.
@@ -146,7 +143,6 @@ class TrainingProgress:
             "tokens": self.tokens,
             "tokens_per_second": round(sums.tokens / max(1e-9, sums.seconds), 1),
             "seconds": round(self.seconds, 3),
-            "flops": self.flops,
         }
         return {**entry, "skipped": self.skipped_steps} if self.skipped_steps else entry
 

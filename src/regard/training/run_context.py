@@ -51,7 +51,6 @@ class StepStatistics:
         nll: -log p of the references.
         grad_norm: The norm of the gradient per token or sentence, before clipping.
         tokens: The number of target tokens.
-        flops: The number of floating-point operations.
         seconds: The time of the first process since its last step.
         stop_requested: Whether any process received a signal to stop.
         learning_rate: The learning rate.
@@ -64,7 +63,6 @@ class StepStatistics:
     nll: float
     grad_norm: float
     tokens: int
-    flops: float
     seconds: float
     stop_requested: bool
     learning_rate: float

@@ -134,7 +134,7 @@ class TrainStep:
         processes, step = self.processes, self.state.progress.step + 1
         tokens = int(sum(self.target_lengths[rows].sum() for rows in batches))
         per_token = self.config.optimizer.loss_normalization == "tokens"
-        losses, flops = self._accumulate(batches, tokens if per_token else sum(len(rows) for rows in batches))
+        losses = self._accumulate(batches, tokens if per_token else sum(len(rows) for rows in batches))
         # The processes have exchanged the gradients, so each one computes the same norm. The norm of the
         # norms is that of all gradients, without a copy of them in one vector.
         gradients = [p.grad for p in self.parameters if p.grad is not None]
@@ -147,7 +147,7 @@ class TrainStep:
         total, nll = sum(sums[: len(losses)]), sum(sums[len(losses) :])
         own_seconds = clock() if processes.is_main else 0.0
         # One exchange also carries the requests to stop, so that all processes stop after the same step.
-        total, nll, flops, seconds, stops = processes.sum([total, nll, flops, own_seconds, float(stop())])
+        total, nll, seconds, stops = processes.sum([total, nll, own_seconds, float(stop())])
         learning_rate = self.config.optimizer.learning_rate * self.state.schedule.factor(step)
         # Both numbers are equal in all processes, so that all of them apply or all of them skip the step.
         applied = math.isfinite(total) and math.isfinite(norm)
@@ -158,11 +158,9 @@ class TrainStep:
         self.state.optimizer.zero_grad(set_to_none=True)
         if processes.device.type == "cpu" and step % RELEASE_MEMORY_EVERY == 0:
             release_unused_memory()
-        return StepStatistics(
-            step, total, nll, norm, tokens, flops, seconds, stops > 0, learning_rate, applied
-        )
+        return StepStatistics(step, total, nll, norm, tokens, seconds, stops > 0, learning_rate, applied)
 
-    def _accumulate(self, batches: Sequence[np.ndarray], num_units: int) -> tuple[list[Loss], float]:
+    def _accumulate(self, batches: Sequence[np.ndarray], num_units: int) -> list[Loss]:
         """Accumulate the gradients of all micro-batches.
 
         Args:
@@ -170,25 +168,23 @@ class TrainStep:
             num_units: The number of tokens or sentences that the loss of the step is divided by.
 
         Returns:
-            The loss of each micro-batch and the total FLOPs, both of this process.
+            The loss of each micro-batch, of this process.
         """
         processes, step = self.processes, self.state.progress.step + 1
         # `DistributedDataParallel` averages the gradients of the processes; the loss needs their sum.
         scale = processes.world_size / max(1, num_units)
         losses: list[Loss] = []
-        flops = 0.0
         with self.unfreezing.freeze_gradients(step, skip_computation=processes.world_size == 1):
             for micro, rows in enumerate(batches):
                 try:
-                    loss, spent = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
+                    loss = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
                 except torch.cuda.OutOfMemoryError:
                     raise DeviceError(
                         f"{processes.device} is out of memory in step {step}: lower training.batch_size, "
                         "and raise training.gradient_accumulation to keep the amount of text per step"
                     ) from None
                 losses.append(loss)
-                flops += spent
-        return losses, flops
+        return losses
 
     def _update_parameters(self, learning_rate: float, norm: float) -> None:
         """Clip the gradients, whose total norm is `norm`, and run the optimizer."""
@@ -197,8 +193,8 @@ class TrainStep:
             group["lr"] = learning_rate * group.get(LR_FACTOR_KEY, 1.0)
         self.state.optimizer.step()
 
-    def _backward(self, rows: np.ndarray, micro: int, scale: float, last: bool) -> tuple[Loss, float]:
-        """Accumulate the gradients of one micro-batch; return the loss and the FLOPs of this process."""
+    def _backward(self, rows: np.ndarray, micro: int, scale: float, last: bool) -> Loss:
+        """Accumulate the gradients of one micro-batch; return the loss of this process."""
         processes, config, model = self.processes, self.config, self.state.model
         share = processes.shard(rows)
         # Every process must take part in the gradient exchange. A process without sentences computes the loss
@@ -234,7 +230,7 @@ class TrainStep:
             del outcome, parts
             (total * (scale * weight)).backward()
         # Detached from the graph, which would keep the activations alive.
-        return Loss(total.detach() * weight, loss.nll * weight), weight * model.flops(joint)
+        return Loss(total.detach() * weight, loss.nll * weight)
 
     def _gradient_sync(self, last: bool) -> AbstractContextManager[None]:
         """Return a context in which processes exchange gradients only in the last backward pass of a step."""

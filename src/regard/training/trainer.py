@@ -71,7 +71,6 @@ class TrainingResult(Result):
             "step": progress.step,
             "seconds": progress.seconds,
             "tokens": progress.tokens,
-            "flops": progress.flops,
             "metric": self.metric,
             "best": finite(progress.best_score),
             "best_step": progress.best_step,

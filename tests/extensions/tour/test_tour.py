@@ -64,8 +64,7 @@ def test_systems_and_recipes_correspond_and_share_their_data() -> None:
 
 def test_costs_are_measured_once_and_stored(tour: Tour, costs, monkeypatch) -> None:
     words, none, constrained = costs.values()
-    assert words.flops is None and words.num_parameters > 100
-    assert none.flops and constrained.flops and constrained.flops > none.flops
+    assert constrained.num_parameters > none.num_parameters and words.num_parameters > 100
     assert none.megabytes == pytest.approx(4 * none.num_parameters / 1e6, rel=0.01)  # float32
     assert all(one.sentences_per_second > 0 and one.training_seconds for one in costs.values())
     monkeypatch.setattr(runner, "_measure", None)
@@ -99,7 +98,6 @@ def test_page_has_every_system_with_its_cost(tour: Tour, figures, costs) -> None
     assert all(system.citation in note for system, note in zip(CHOSEN, report["notes"], strict=False))
     columns = dict(report["columns"])
     assert columns["MB"] == [f"{one.megabytes:.1f}" for one in costs.values()]
-    assert columns["FLOPs"][0] == "–" and float(columns["FLOPs"][1]) > 0
 
 
 def test_stored_results_are_used_while_the_models_are_unchanged(tour: Tour, figures, costs) -> None:

@@ -84,7 +84,7 @@ def _show(results: "TourResults") -> None:
 
     table = Table(box=None, pad_edge=False)
     table.add_column("", no_wrap=True)
-    heads = ("BLEU ↑", "REP % ↓", "DROP % ↓", "AER % ↓", "MB", "min", "FLOPs", "sent/s")
+    heads = ("BLEU ↑", "REP % ↓", "DROP % ↓", "AER % ↓", "MB", "min", "sent/s")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for system in results.systems:
@@ -95,7 +95,6 @@ def _show(results: "TourResults") -> None:
             *("–" if score is None else f"{score['value']:.1f}" for score in scores),
             f"{costs['megabytes']:.1f}",
             "–" if costs["training_seconds"] is None else f"{costs['training_seconds'] / 60:.1f}",
-            "–" if costs["flops"] is None else f"{costs['flops']:.1e}",
             f"{costs['sentences_per_second']:.0f}",
         )
     Console(highlight=False).print(table)

@@ -195,6 +195,5 @@ def _columns(costs: Sequence[Costs]) -> dict[str, list[str]]:
         "training, min": [
             "–" if one.training_seconds is None else f"{one.training_seconds / 60:.1f}" for one in costs
         ],
-        "FLOPs": ["–" if one.flops is None else f"{one.flops:.1e}" for one in costs],
         "sentences/s": [f"{one.sentences_per_second:.0f}" for one in costs],
     }

@@ -32,7 +32,6 @@ from regard.text.corpus import CorpusConfig, read_lines
 from regard.text.directories import recipes_dir
 from regard.text.files import format_json, remove_leftovers, write_atomic
 from regard.text.reading import InvalidJsonError, read_json
-from regard.training.metrics_logger import read_metrics
 from regard.training.trainer import TrainingResult
 
 __all__ = ["CORPUS_SIZES", "SYSTEMS", "Costs", "Tour", "TourSystem", "TrainingInterruptedError"]
@@ -149,15 +148,12 @@ class Costs:
 
     Attributes:
         training_seconds: The training time including validation, or None if it was not recorded.
-        flops: The floating-point operations of the matrix multiplications in training, forward and backward;
-            None for a system that is not neural.
         num_parameters: The number of parameters, or of the entries of the system's table.
         megabytes: The size of the weights or tables on disk.
         sentences_per_second: The number of test sentences translated per second.
     """
 
     training_seconds: float | None
-    flops: float | None
     num_parameters: int
     megabytes: float
     sentences_per_second: float
@@ -266,11 +262,9 @@ def _measure(
     speed = len(lines) / (time.monotonic() - start)
     # A phrase-based system has several tables in a directory instead of one file of weights.
     files = weights.iterdir() if weights.is_dir() else [weights]
-    trained = [entry for entry in read_metrics(directory) if entry.get("kind") == "train"]
     return Costs(
         # Zero means that the time was not recorded.
         training_seconds=result.progress.seconds or None,
-        flops=trained[-1]["flops"] if trained else None,
         num_parameters=translator.describe().num_parameters or 0,
         megabytes=sum(file.stat().st_size for file in files) / 1e6,
         sentences_per_second=speed,

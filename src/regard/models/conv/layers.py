@@ -193,8 +193,3 @@ class ConvDecoderLayer(nn.Module):
         return OpenDecoderLayer(
             self.convolution.prepare(), self.query_proj.prepare(), self.context_proj.prepare(), self.kernel
         )
-
-    def count_multiply_adds(self) -> int:
-        """Return the multiply-adds per token, without those of the attention mechanism."""
-        parts = (self.convolution, self.query_proj, self.context_proj)
-        return sum(part.weight_v.numel() for part in parts)

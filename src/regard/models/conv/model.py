@@ -307,25 +307,6 @@ class ConvModel(TranslationModel):
             reference,
         )
 
-    def flops(self, batch: Batch) -> float:
-        """Return the operations of one training step; see `TranslationModel.flops`."""
-        assert batch.target is not None
-        words, tokens = int(batch.source.lengths.sum()), batch.target_tokens
-        pairs = int((batch.source.lengths * batch.target.lengths).sum())
-        config, layers = self.config, self._layers()
-        side = config.encoder
-        # A convolution has 2 * hidden_size outputs, because the gated linear unit halves them.
-        multiply_adds = words * side.num_layers * 2 * side.kernel_size * side.hidden_size**2
-        multiply_adds += 2 * words * side.hidden_size * config.embedding_size
-        multiply_adds += tokens * sum(layer.count_multiply_adds() for layer in layers)
-        multiply_adds += (
-            tokens * config.embedding_size * (2 * config.decoder.hidden_size + len(self.output_bias))
-        )
-        return 6.0 * (
-            multiply_adds
-            + sum(layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in layers)
-        )
-
 
 def _averages(mechanism: Attention) -> bool:
     """Return whether the contexts of a mechanism are averages of the memory's states."""

@@ -34,7 +34,7 @@ from regard.models.base import (
 from regard.models.hf.causal_config import CausalConfig
 from regard.models.hf.causal_layout import PromptLayout
 from regard.models.hf.layers import scaled_embeddings, use_regard_attention, use_session
-from regard.models.hf.loading import count_multiply_adds, layer_groups
+from regard.models.hf.loading import layer_groups
 from regard.models.hf.recording import WeightRecorder
 from regard.models.output import score_logits
 from regard.text.tokenizers.prompt import PromptTokenizer
@@ -332,11 +332,3 @@ class HfCausal(TranslationModel):
         factors = torch.nn.functional.pad(factors, (0, ids.shape[1] - factors.shape[1]), value=1.0)
         with scaled_embeddings(self.model.get_input_embeddings(), ids, factors.unsqueeze(-1)):
             yield
-
-    def flops(self, batch: Batch) -> float:
-        """Return the operations of one training step; see `TranslationModel.flops`."""
-        assert batch.target is not None
-        lengths = batch.source.lengths + self.layout.num_tokens + batch.target.lengths
-        multiply_adds = count_multiply_adds(self.model.base_model, lengths, causal=True)
-        output = self.model.get_output_embeddings().weight.numel()
-        return 6.0 * (multiply_adds + batch.target_tokens * output)

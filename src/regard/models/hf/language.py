@@ -17,7 +17,7 @@ from regard.data.hf import import_transformers, quiet_transformers
 from regard.data.monolingual import MaskedBatch
 from regard.errors import ConfigError
 from regard.models.base import ForwardOutput, OutputAttentions
-from regard.models.hf.loading import count_multiply_adds, load_auto_model, max_positions
+from regard.models.hf.loading import load_auto_model, max_positions
 from regard.models.output import score_logits
 from regard.text.corpus import read_lines
 
@@ -75,15 +75,6 @@ class HfLanguageModel(nn.Module):
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return no groups: all layers are trained from the start."""
         return ()
-
-    def flops(self, batch: Batch) -> float:
-        """Return the operations of one training step; see `TranslationModel.flops`."""
-        body = self.model.base_model
-        multiply_adds = count_multiply_adds(
-            body, batch.source.lengths, causal=not isinstance(batch, MaskedBatch)
-        )
-        tokens = int(batch.source.lengths.sum())
-        return 6.0 * (multiply_adds + tokens * self.model.get_output_embeddings().weight.numel())
 
 
 def train_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:

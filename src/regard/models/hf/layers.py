@@ -24,9 +24,9 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.data.batch import PaddedSequences
 from regard.data.hf import import_transformers, quiet_transformers
 from regard.kernels.attention import fused_backends
-from regard.layers.linear import Linear, matrix_entries
+from regard.layers.linear import Linear
 from regard.models.base import OutputAttentions
-from regard.models.hf.loading import count_multiply_adds, layer_groups, max_positions
+from regard.models.hf.loading import layer_groups, max_positions
 from regard.models.hf.recording import WeightRecorder, needs_explicit_attention
 from regard.models.transformer.model import SourceEncoder
 from regard.text.tokenizers.pretrained import PretrainedTokenizer
@@ -388,11 +388,6 @@ class HfEncoder(SourceEncoder):
         return self.output_proj(states), [
             self.layout.reorder_attention(source, weights) for weights in session.self_attentions
         ]
-
-    def count_multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
-        """Return the multiply-adds; see `SourceEncoder.count_multiply_adds`."""
-        projection = matrix_entries(self.output_proj)
-        return count_multiply_adds(self.model, lengths, causal=False) + int(lengths.sum()) * projection
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's parameters by layer; see `SourceEncoder.pretrained_layers`."""

@@ -21,13 +21,11 @@ from regard.models.hf.weights import check_size, choose_placement
 from regard.text.reading import checked_file
 from regard.text.tokenizers.pretrained import PretrainedTokenizer
 from regard.text.vocabulary import EOS, PAD
-from regard.types import Int, Tensor
 
 __all__ = [
     "check_tokenizer_fit",
     "config_dirs",
     "copy_configs",
-    "count_multiply_adds",
     "layer_groups",
     "load_auto_model",
     "load_decoder",
@@ -278,25 +276,6 @@ def _named_limit(config: Any, rows: int) -> int | None:
     """Return the number of rows of a position table if the configuration states it; otherwise None."""
     stated = (value for name, value in config.to_dict().items() if name.endswith("position_embeddings"))
     return rows if rows in stated else None
-
-
-def count_multiply_adds(part: Any, lengths: Int[Tensor, "B"], causal: bool, config: Any = None) -> int:
-    """Return the multiply-adds of an encoder or decoder: those with weights, and those of self-attention.
-
-    Args:
-        part: The encoder or decoder. Embedding lookups are not counted.
-        lengths: The lengths of the sentences.
-        causal: Whether self-attention is causal.
-        config: The configuration of the model, for a part without its own.
-    """
-    config = getattr(part, "config", config)
-    tables = {id(module.weight) for module in part.modules() if isinstance(module, nn.Embedding)}
-    weights = sum(p.numel() for p in part.parameters() if p.dim() > 1 and id(p) not in tables)
-    exact = lengths.double()
-    layers, width = config.num_hidden_layers, config.hidden_size
-    # Two products (scores and weighted sum); causal attention needs half of each.
-    attended = int((exact**2).sum()) * width * (1 if causal else 2)
-    return int(exact.sum()) * weights + layers * attended
 
 
 def layer_groups(

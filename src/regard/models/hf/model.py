@@ -37,7 +37,7 @@ from regard.models.base import (
 )
 from regard.models.hf.config import HfConfig
 from regard.models.hf.layers import AttentionSession, CrossAttention, InputLayout, use_session
-from regard.models.hf.loading import count_multiply_adds, layer_groups, max_positions
+from regard.models.hf.loading import layer_groups, max_positions
 from regard.models.hf.probing import ProbedModel, make_cache, run_decoder
 from regard.models.output import score_logits
 from regard.models.stack import PendingStack, StackState, continue_state
@@ -286,19 +286,6 @@ class HfSeq2Seq(TranslationModel):
             encoder_attentions=tuple(encoder_attentions),
             decoder_attentions=tuple(weights[:, :, before:, before:] for weights in session.self_attentions),
         )
-
-    def flops(self, batch: Batch) -> float:
-        """Return the operations of one training step; see `TranslationModel.flops`."""
-        assert batch.target is not None
-        (encoder, decoder), config = self._parts(), self.model.config
-        multiply_adds = count_multiply_adds(encoder, batch.source.lengths, causal=False, config=config)
-        multiply_adds += count_multiply_adds(decoder, batch.target.lengths, causal=True, config=config)
-        pairs = int((batch.source.lengths.double() * batch.target.lengths).sum())
-        words, tokens = int(batch.source.lengths.sum()), batch.target_tokens
-        multiply_adds += sum(
-            mechanism.count_multiply_adds(words, tokens, pairs) for mechanism in self._mechanisms()
-        )
-        return 6.0 * (multiply_adds + tokens * self.model.get_output_embeddings().weight.numel())
 
 
 def _selected_layers(config: HfConfig, count: int) -> set[int]:

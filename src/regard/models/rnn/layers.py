@@ -24,7 +24,7 @@ from regard.attention.base import AttentionStep, State
 from regard.layers.batched_state import BatchedState
 from regard.layers.convolution import concatenate_windows
 from regard.layers.dropout import dropout
-from regard.layers.linear import Linear, compute_dtype, matrix_entries
+from regard.layers.linear import Linear, compute_dtype
 from regard.layers.position_encoding import PositionEncoding
 from regard.layers.recurrent import CellKind, CellState, RecurrentLayer, RecurrentWeights
 from regard.layers.step_linear import StepLinear
@@ -77,10 +77,6 @@ class RecurrentEncoder(nn.Module):
             x, final = layer(x, lengths)
             finals.append(final)
         return x, None, finals
-
-    def count_multiply_adds(self) -> int:
-        """Return the multiply-adds per token."""
-        return matrix_entries(self)
 
 
 class ConvStack(nn.Module):
@@ -151,10 +147,6 @@ class ConvEncoder(nn.Module):
         # Mean over real tokens only.
         total = values.masked_fill(~mask.unsqueeze(-1), 0.0).sum(1)
         return values, keys, [(total / lengths.to(total).unsqueeze(1),)]
-
-    def count_multiply_adds(self) -> int:
-        """Return the multiply-adds per token; positions are looked up."""
-        return matrix_entries(self.keys) + matrix_entries(self.values)
 
 
 class StateInit(nn.Module):

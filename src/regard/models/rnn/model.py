@@ -17,7 +17,7 @@ from regard.data.batch import Batch, PaddedSequences
 from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import dropout
-from regard.layers.linear import compute_dtype, matrix_entries
+from regard.layers.linear import compute_dtype
 from regard.layers.recurrent import CELLS
 from regard.layers.step_linear import StepLinear
 from regard.models.base import (
@@ -381,18 +381,3 @@ class RnnModel(TranslationModel):
             scored.append(score_tokens(step.outputs, output, targets[:, t], mean_log_probs, contexts))
         found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
         return found, means
-
-    def flops(self, batch: Batch) -> float:
-        """Return the operations of one training step; see `TranslationModel.flops`."""
-        assert batch.target is not None
-        source, target = int(batch.source.lengths.sum()), batch.target_tokens
-        pairs = int((batch.source.lengths * batch.target.lengths).sum())
-        steps = [self.decoder, *([] if self.combine is None else [self.combine])]
-        per_step = sum(matrix_entries(part) for part in steps)
-        per_step += len(self.output_bias) * self.config.decoder.hidden_size
-        multiply_adds = (
-            source * self.encoder.count_multiply_adds()
-            + target * per_step
-            + len(batch.source) * matrix_entries(self.state_init.dense)
-        )
-        return 6.0 * (multiply_adds + self.attention.count_multiply_adds(source, target, pairs))

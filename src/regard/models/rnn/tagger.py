@@ -107,9 +107,3 @@ class FertilityTagger(nn.Module):
             mask,
             penalty=(1.0 - weights) * log_likelihoods.squeeze(-1),
         )
-
-    def flops(self, batch: Batch) -> float:
-        """Return the operations of one training step; see `TranslationModel.flops`."""
-        # Embeddings are lookups, so they are not counted.
-        matrices = [*self.encoder.parameters(), *self.output.parameters()]
-        return 6.0 * int(batch.source.lengths.sum()) * sum(p.numel() for p in matrices if p.dim() > 1)

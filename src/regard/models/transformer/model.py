@@ -55,10 +55,6 @@ class SourceEncoder(nn.Module, ABC):
         """Return the states and, with `output_attentions`, the self-attention of each layer, [B, H, S, S]."""
 
     @abstractmethod
-    def count_multiply_adds(self, lengths: Int[Tensor, "B"]) -> int:
-        """Return the multiply-adds of a forward pass over sentences of the given lengths."""
-
-    @abstractmethod
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the pre-trained parameters by layer; see `TranslationModel.pretrained_layers`."""
 
@@ -280,30 +276,3 @@ class TransformerModel(TranslationModel):
         weight = self.target_embedding.weight if self.output is None else self.output
         dtype = compute_dtype(weight)
         return weight.to(dtype), self.output_bias.to(dtype)
-
-    def flops(self, batch: Batch) -> float:
-        """Return the operations of one training step; see `TranslationModel.flops`."""
-        assert batch.target is not None
-        config = self.config
-        source, target = batch.source.lengths.double(), batch.target.lengths.double()
-        words, tokens, pairs = int(source.sum()), int(target.sum()), int((source * target).sum())
-        feed = 2 * config.d_model * config.feed_forward.ffn_size
-        # Query, key, value and output projections.
-        projections = 4 * config.d_model**2
-        # The scores and the weighted sums need D multiply-adds each for every pair of positions.
-        multiply_adds = len(self.encoder) * (
-            words * (projections + feed) + 2 * config.d_model * int((source**2).sum())
-        )
-        multiply_adds += (
-            0
-            if self.pretrained_encoder is None
-            else self.pretrained_encoder.count_multiply_adds(batch.source.lengths)
-        )
-        # Causal self-attention computes half of the pairs that the encoder's does.
-        multiply_adds += config.decoder.num_layers * (
-            tokens * (projections + feed) + config.d_model * int((target**2).sum())
-        )
-        multiply_adds += sum(
-            layer.cross_attention.count_multiply_adds(words, tokens, pairs) for layer in self._layers()
-        )
-        return 6.0 * (multiply_adds + tokens * len(self.output_bias) * config.d_model)

@@ -21,7 +21,6 @@ const reportData = (() => {
     coverage: "Coverage of the source: for each source word the attention received over all time steps, at most 1, averaged over words and sentences. 100 %: every word received a total of at least 1. Forced decoding. A word with little attention may still be translated, and an omitted word may receive much.",
     MB: "Size of the model file in megabytes.",
     "training, min": "Training time in minutes.",
-    FLOPs: "Estimated number of floating-point operations of training.",
     "sentences/s": "Translated sentences per second.",
     interval: "95 % interval of the score, by bootstrap resampling of the sentences.",
     difference: "Difference from the first system and its two-sided p-value, by paired bootstrap resampling. Colored where p < 0.05: green is better, red is worse.",
