@@ -1,6 +1,6 @@
-"""Contrastive conditioning and attention as detectors of coverage errors: quality and cost.
+"""Contrastive conditioning as a detector of coverage errors: quality and cost.
 
-    python benchmarks/contrastive_check.py quality DATA --model DIR --reverse DIR --bounded DIR
+    python benchmarks/contrastive_check.py quality DATA --model DIR --reverse DIR
     python benchmarks/contrastive_check.py cost DATA --model DIR
 
 DATA contains `multi30k`. `quality` makes synthetic omissions and additions in good translations of one split
@@ -28,7 +28,6 @@ import numpy as np
 import torch
 
 from regard.api.loading import load_translator
-from regard.extensions.check.attention import AttentionDetector
 from regard.extensions.check.base import (
     ContrastiveConfig,
     CoverageError,
@@ -119,21 +118,15 @@ def quality(options: argparse.Namespace) -> None:
     config = ContrastiveConfig(**{name: getattr(options, name) for name in SETTINGS})
     detectors: dict[str, Callable[[Sequence[WordPair]], Scores]] = {
         "contrastive": ContrastiveDetector(DetectionInput(**both, contrastive=config)).detect,
-        "attention": AttentionDetector(DetectionInput(**both)).detect,
         "contrastive, candidates of combined": ContrastiveDetector(
             DetectionInput(**both, model=model, contrastive=config)
         ).detect,
         "alignment": build_detector("alignment", DetectionInput(model=model)).detect,
         "combined": build_detector("combined", DetectionInput(model=model)).detect,
     }
-    if options.bounded is not None:
-        bounded = DetectionInput(translator=load(options.bounded))
-        detectors["attention, bounded"] = AttentionDetector(bounded).detect
     for error, kinds in KINDS.items():
         examples = corrupt_pairs(pairs, links, CorruptionConfig(kinds=kinds, seed=options.seed))
         for name, detect in detectors.items():
-            if error == "addition" and name == "attention, bounded":
-                continue
             start = time.perf_counter()
             scores = detect([one.pair for one in examples])
             seconds = time.perf_counter() - start
@@ -193,7 +186,6 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", type=Path, required=True, help="German to English.")
     parser.add_argument("--reverse", type=Path, help="English to German.")
-    parser.add_argument("--bounded", type=Path, help="German to English with bounded attention.")
     parser.add_argument("--coverage-model", type=Path, help="Where the model of good translations is kept.")
     parser.add_argument("--split", default="val")
     parser.add_argument("--seed", type=int, default=1)

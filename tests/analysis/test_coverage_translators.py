@@ -1,4 +1,4 @@
-"""Detectors of coverage errors that use a translator: contrastive conditioning and attention."""
+"""The detector of coverage errors that uses a translator: contrastive conditioning."""
 
 import dataclasses
 import math
@@ -14,7 +14,6 @@ from regard.api.loading import load_translator
 from regard.config import from_dict
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError, UsageError
-from regard.extensions.check.attention import locate_tokens, missing_attention
 from regard.extensions.check.base import DETECTORS, ContrastiveConfig, DetectionInput, build_detector
 from regard.extensions.check.contrastive import score_spans
 from regard.extensions.check.text import SideText, WordPair, split_pairs
@@ -39,7 +38,6 @@ class LexiconTranslator(BaseTranslator):
 
     lexicon: dict[str, str]
     supports: frozenset[Capability] = frozenset({"score"})
-    attention: dict[str, dict[str, float]] = field(default_factory=dict)
     text: TextProcessor = FileTranslator([]).text
     search: GenerationConfig = field(default_factory=GenerationConfig)
     name: str = "the lexicon"
@@ -62,12 +60,8 @@ class LexiconTranslator(BaseTranslator):
             wanted = {self.lexicon.get(word) for word in words}
             log_p = sum(math.log(0.5 if word in wanted else 0.1) for word in others)
             log_p += sum(math.log(0.2) for word in words if self.lexicon.get(word) not in others)
-            weights = np.zeros((len(others) + 1, 1, len(words)), dtype=np.float32)
-            for t, word in enumerate(others):
-                for i, own in enumerate(words):
-                    weights[t, 0, i] = self.attention.get(word, {}).get(own, 0.0)
-            made = Hypothesis((4,) * len(others), log_p, log_p, (), (weights,))
-            yield LineScore(number, tuple(words), tuple(others), made)
+            hypothesis = Hypothesis((4,) * len(others), log_p, log_p, (), ())
+            yield LineScore(number, tuple(words), tuple(others), hypothesis)
 
 
 LEXICAL = LexiconTranslator(LEXICON)
@@ -184,41 +178,19 @@ def test_empty_sides_and_single_words_have_defined_scores() -> None:
     assert build_detector("contrastive", both).detect([]) == []
 
 
-@pytest.mark.parametrize("name", ["contrastive", "attention"])
-def test_missing_translators_and_capabilities_are_named(name) -> None:
-    assert name in DETECTORS.names()
+def test_missing_translators_and_capabilities_are_named() -> None:
+    assert "contrastive" in DETECTORS.names()
     with pytest.raises(
-        UsageError, match=rf"{name}' needs a translator .* \(translator=\).* or a translator .*"
+        UsageError, match=r"contrastive' needs a translator .* \(translator=\).* or a translator .*"
     ):
-        build_detector(name, DetectionInput())
+        build_detector("contrastive", DetectionInput())
     finished = FileTranslator(["a dog"])
     with pytest.raises(
-        UsageError, match=rf"the detector '{name}': not supported by the file of translations"
+        UsageError, match="the detector 'contrastive': not supported by the file of translations"
     ):
-        build_detector(name, DetectionInput(translator=finished))
-    with pytest.raises(UsageError, match=rf"the detector '{name}': not supported"):
-        build_detector(name, DetectionInput(translator=LEXICAL, reverse_translator=finished))
-
-
-def test_attention_detector_reports_the_missing_share() -> None:
-    attention = {"a": {"ein": 1.0}, "dog": {"Hund": 0.75, "großer": 0.25}, "sleeps": {"schläft": 1.0}}
-    translator = LexiconTranslator(LEXICON, frozenset({"score", "attention"}), attention)
-    pairs = split_pairs(["ein großer Hund schläft", "ein Hund"], ["a dog sleeps", ""])
-    found, empty = build_detector("attention", DetectionInput(translator=translator)).detect(pairs)
-    assert found.words["omission"] == pytest.approx([0, 0.75, 0.25, 0])
-    assert found.sentence["omission"] == pytest.approx(0.25)
-    assert empty.words["omission"].tolist() == [1.0, 1.0] and empty.sentence == {"omission": 1.0}
-    without = dataclasses.replace(translator, attention={})
-    with pytest.raises(UsageError, match="use a model with attention to the source"):
-        build_detector("attention", DetectionInput(translator=without)).detect(pairs)
-
-
-def test_tokens_belong_to_the_words_whose_characters_they_cover() -> None:
-    side = LEXICAL.text.source
-    (pair,) = split_pairs(["Der T-Shirt-Hund schläft."], [""])
-    words = SideText.of(pair, 0)
-    # The words of the tokenizer are separated by white space only.
-    assert locate_tokens(side, ["Der", "T-Shirt-Hund", "schläft", "."], words).tolist() == [0, 3, 6, 7]
+        build_detector("contrastive", DetectionInput(translator=finished))
+    with pytest.raises(UsageError, match="the detector 'contrastive': not supported"):
+        build_detector("contrastive", DetectionInput(translator=LEXICAL, reverse_translator=finished))
 
 
 @pytest.mark.parametrize(
@@ -257,12 +229,11 @@ def test_scores_of_a_neural_model_do_not_depend_on_the_batch(trained) -> None:
     made = list(islice(generate(2), 12))
     pairs = split_pairs([" ".join(one.source) for one in made], [" ".join(one.target[1:]) for one in made])
     inputs = DetectionInput(translator=trained)
-    for name in ("contrastive", "attention"):
-        detector = build_detector(name, inputs)
-        for pair, expected in zip(pairs, detector.detect(pairs), strict=True):
-            (alone,) = detector.detect([pair])
-            assert alone.words["omission"] == pytest.approx(expected.words["omission"], abs=1e-5)
-            assert alone.sentence == pytest.approx(expected.sentence, abs=1e-5)
+    detector = build_detector("contrastive", inputs)
+    for pair, expected in zip(pairs, detector.detect(pairs), strict=True):
+        (alone,) = detector.detect([pair])
+        assert alone.words["omission"] == pytest.approx(expected.words["omission"], abs=1e-5)
+        assert alone.sentence == pytest.approx(expected.sentence, abs=1e-5)
 
 
 def test_log_probabilities_of_a_neural_model_equal_its_scores(trained) -> None:
@@ -279,24 +250,3 @@ def test_a_pair_that_cannot_be_scored_has_no_finding_and_a_warning(trained, capl
     ).detect(pairs)
     assert found.sentence == {"omission": 0.0} and not found.words["omission"].any()
     assert "cannot be scored, so that nothing is found in it: der Hund schläft heute" in caplog.text
-
-
-def test_missing_attention_of_a_bounded_model_is_the_rest_of_its_budget(trained) -> None:
-    from regard.data.fertility import Budget, ConstantFertilityConfig
-
-    size = len(trained.text.source.vocabulary)
-    budget = Budget.constant(ConstantFertilityConfig(value=4.0, sink=False), size)
-    text = dataclasses.replace(trained.text, budget=budget)
-
-    @dataclass(frozen=True)
-    class Bounded(type(trained)):
-        @property
-        def capabilities(self) -> frozenset[Capability]:
-            return super().capabilities | {"fertility"}
-
-    bounded = Bounded(trained.model, text, trained.search)
-    pairs = split_pairs(["der Hund schläft ."], ["the dog sleeps ."])
-    (score,) = trained.score([("der Hund schläft .", "the dog sleeps .")])
-    received = score.hypothesis.attention[-1][:-1].mean(axis=1).sum(axis=0)
-    (missing,) = missing_attention(bounded, pairs)
-    assert missing == pytest.approx(1 - received / 4, abs=1e-5)

@@ -222,7 +222,7 @@ NamesOption = Annotated[
 
 _DETECTOR = typer.Option(
     help="Detector: combined (calibrated probabilities of all errors), alignment, length, repetition, "
-    "contrastive, attention, or one of a plugin. length and repetition need no model."
+    "contrastive, or one of a plugin. length and repetition need no model."
 )
 DetectorOption = Annotated[str, _DETECTOR]
 OptionalDetectorOption = Annotated[str | None, _DETECTOR]
@@ -250,8 +250,8 @@ TrainTargetOption = Annotated[
 TranslatorOption = Annotated[
     Path | None,
     typer.Option(
-        help="Model directory of a translator from the source to the target language, with which contrastive "
-        "and attention find omissions.",
+        help="Model directory of a translator from the source to the target language, with which "
+        "contrastive finds omissions.",
         show_default=False,
     ),
 ]

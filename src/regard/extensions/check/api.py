@@ -128,8 +128,8 @@ def check(
         checker: A coverage model, or its directory.
         training: Sources and translations of good text on which a coverage model is trained, if `checker` is
             None.
-        translator: A model from the source to the target language, or its directory, for the detectors
-            `contrastive` and `attention`.
+        translator: A model from the source to the target language, or its directory, for the detector
+            `contrastive`.
         reverse_translator: The same from the target to the source language.
         num_threads: Number of threads of the word aligner. 0 uses all processors.
 
