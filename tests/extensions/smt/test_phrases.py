@@ -1,4 +1,4 @@
-"""Phrase pairs, their scores, and phrase tables in text format."""
+"""Phrase pairs, their scores, and phrase tables."""
 
 from pathlib import Path
 
@@ -9,7 +9,6 @@ from toy_table import link_table, lookup, random_text
 from regard.alignment.corpus import Corpus
 from regard.errors import DataError
 from regard.extensions.smt.extraction import extract_phrases
-from regard.extensions.smt.moses import read_phrase_table, write_phrase_table
 from regard.extensions.smt.phrase_table import PhraseTable, estimate_phrase_table
 from regard.text.links import Links
 
@@ -100,67 +99,12 @@ def test_smoothing_reserves_probability_for_unseen_phrases() -> None:
         assert 0.5 < total < 1
 
 
-def test_text_format_round_trip_preserves_table(tmp_path: Path) -> None:
-    text, links = random_text(7, 40)
-    corpus = Corpus.from_tokens(text)
-    table = estimate_phrase_table(corpus, link_table(links), 3)
-    words = corpus.source.words, corpus.target.words
-    write_phrase_table(table, words[0].words, words[1].words, tmp_path / "table.gz")
-    # RFC 1952: one byte of flags, then four bytes of modification time; 0 means no time.
-    assert (tmp_path / "table.gz").read_bytes()[3:8] == bytes(5)
-    again = read_phrase_table(tmp_path / "table.gz", *words)
-    assert len(again) == len(table)
-    for source, _ in text:
-        for length in (1, 2, 3):
-            numbers = words[0].numbers(source[:length])
-            one, other = (
-                {
-                    tuple(t.target(e).tolist()): (*t.scores[e], *t.reordering[e], float(t.links[e]))
-                    for e in lookup(t, numbers)
-                }
-                for t in (table, again)
-            )
-            assert one.keys() == other.keys()
-            for key, values in one.items():
-                assert other[key] == pytest.approx(values, rel=1e-4, abs=1e-5)
-
-
-def test_word_that_contains_the_separator_is_rejected(tmp_path: Path) -> None:
-    corpus = Corpus.from_tokens(TEXT)
-    table = estimate_phrase_table(corpus, link_table(LINKS))
-    with pytest.raises(DataError, match=r"table: the word 'x\|\|\|y' contains"):
-        write_phrase_table(table, ["x|||y", "b", "c", "d"], corpus.target.words.words, tmp_path / "table")
-    assert not (tmp_path / "table").exists()
-
-
 def test_saved_table_loads_equal(tmp_path: Path) -> None:
     corpus = Corpus.from_tokens(TEXT)
     table = estimate_phrase_table(corpus, link_table(LINKS))
     table.save(tmp_path)
     again = PhraseTable.load(tmp_path)
     assert scores(again, corpus, "a b", "A B") == scores(table, corpus, "a b", "A B")
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("a ||| A ||| 1 1 1 1", ":2: 3 fields"),
-        ("a ||| A ||| 1 1 1 ||| 0-0", ":2: 3 scores, expected 4"),
-        ("a ||| A ||| 1 1 1 x ||| 0-0", ":2: .*numbers"),
-        ("a ||| A ||| 1 1 1 0 ||| 0-0", ":2: .*probabilities"),
-        ("a ||| A ||| 1 1 1 1 ||| 0-1", ":2: link 0-1 points beyond"),
-        ("a ||| A ||| 1 1 1 1 ||| 0:0", ":2: '0:0' is not a link"),
-        (" ||| A ||| 1 1 1 1 |||", ":2: a source phrase of 0 words"),
-        ("a ||| Z ||| 1 1 1 1 ||| 0-0", ":2: the target word 'Z' is not in the vocabulary"),
-        ("a ||| A ||| 1 1 1 1 ||| 0-0 ||| 1 1", ":2: 2 orientations, expected 6"),
-    ],
-)
-def test_malformed_table_line_is_rejected(tmp_path: Path, line: str, message: str) -> None:
-    path = tmp_path / "table"
-    path.write_text(f"a ||| A ||| 1 1 1 1 ||| 0-0\n{line}\n")
-    corpus = Corpus.from_tokens(TEXT)
-    with pytest.raises(DataError, match=message):
-        read_phrase_table(path, corpus.source.words, corpus.target.words)
 
 
 def test_text_without_links_is_rejected() -> None:

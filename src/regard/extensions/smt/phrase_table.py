@@ -29,7 +29,7 @@ from regard.extensions.smt.storage import read_arrays, write_arrays
 from regard.extensions.smt.trie import TRIE_ARRAYS, Trie, build_phrase_trie, concatenate_ranges, grow_level
 from regard.text.array_files import check_array, check_offsets, check_range
 
-__all__ = ["SCORES", "PhraseTable", "UnsortedPairs", "build_phrase_table", "estimate_phrase_table"]
+__all__ = ["SCORES", "PhraseTable", "estimate_phrase_table"]
 
 Smoothing = Literal["kneser-ney", "none"]
 
@@ -41,7 +41,7 @@ ORIENTATION_PSEUDO_COUNT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class UnsortedPairs:
+class _UnsortedPairs:
     """Unsorted phrase pairs.
 
     Attributes:
@@ -148,7 +148,7 @@ _LOG_PROB_RANGE = -1e30, 1e30
 _NAMES = tuple(name for name in PhraseTable.__dataclass_fields__ if name != "trie")
 
 
-def build_phrase_table(pairs: UnsortedPairs, size: int) -> PhraseTable:
+def _build_phrase_table(pairs: _UnsortedPairs, size: int) -> PhraseTable:
     """Sort phrase pairs into a table with the `MAX_TRANSLATIONS` best translations of each phrase.
 
     Args:
@@ -231,10 +231,10 @@ def estimate_phrase_table(
         lexical[1],
     )
     orientations = [_orientations(members, kinds, len(keys)) for kinds in (found.backward, found.forward)]
-    unsorted = UnsortedPairs(
+    unsorted = _UnsortedPairs(
         sources, targets, pairs, np.stack(columns, axis=1), masks, np.concatenate(orientations, axis=1)
     )
-    return build_phrase_table(unsorted, len(corpus.source.words))
+    return _build_phrase_table(unsorted, len(corpus.source.words))
 
 
 @dataclass(frozen=True, eq=False)
