@@ -49,7 +49,7 @@ MODULES = ("regard.analyze", "regard.testing", "regard.errors")
 @cache
 def public_names() -> dict[str, tuple[str, ...]]:
     """Return the public names of `regard`, its packages, its public modules and its contracts, by module."""
-    found = {"regard": tuple(regard.__all__)}
+    found = {"regard": tuple(dir(regard))}
     for module in pkgutil.walk_packages(regard.__path__, "regard."):
         if module.ispkg and not re.search(r"\._", module.name):
             names = getattr(importlib.import_module(module.name), "__all__", ())
@@ -64,7 +64,7 @@ def home(module: str, name: str) -> str:
     """Return the path of the definition of a public name."""
     if module == "regard":
         # The names are imported lazily from these modules.
-        return f"{regard._HOMES.get(name, 'regard')}.{name}"
+        return f"{(regard._HOMES | regard._extension_names()).get(name, 'regard')}.{name}"
     value = getattr(importlib.import_module(module), name)
     defined = getattr(value, "__module__", None)
     is_named = inspect.isclass(value) or inspect.isfunction(value)
@@ -245,11 +245,11 @@ def schema_section() -> str:
     from regard.config.results import Result
 
     for module in pkgutil.walk_packages(regard.__path__, "regard."):
-        if re.match(r"regard\.(api|analysis|reproduce|tour|smt|generation|plotting|training)\.", module.name):
+        if re.match(r"regard\.(api|analysis|extensions|generation|plot|training)\.", module.name):
             importlib.import_module(module.name)
     rows = []
     for cls in sorted(_subclasses(Result), key=lambda cls: cls.schema):
-        public = cls.__name__ in regard.__all__
+        public = cls.__name__ in dir(regard)
         name = f"[regard.{cls.__name__}][{cls.__module__}.{cls.__name__}]" if public else cls.__name__
         first = _escape((cls.__doc__ or "").split("\n")[0])
         rows.append(f"| `{cls.schema}` | {name} | {first} |")

@@ -16,20 +16,12 @@ if TYPE_CHECKING:
     from regard import functional as functional
     from regard import hf as hf
     from regard import nn as nn
-    from regard.analysis.attention import AttentionAnalysis
-    from regard.analysis.errors import ErrorAnalysis
-    from regard.analysis.length import LengthAnalysis
     from regard.api.alignment import Aligner, Alignments, align
     from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate
-    from regard.api.fertility import (
-        PredictorTraining,
-        SourceFertilities,
-        fertilities,
-        train_fertility_predictor,
-    )
-    from regard.api.generation import Continuations, generate_text
-    from regard.api.init_run import InitializedRun, init_run
-    from regard.api.links import DropLinks, LinkEvaluation, evaluate_links
+    from regard.api.fertility import fertilities, train_fertility_predictor
+    from regard.api.generation import generate_text
+    from regard.api.init_run import init_run
+    from regard.api.links import DropLinks, evaluate_links
     from regard.api.model import Model, load
     from regard.api.report import ReportOptions, report
     from regard.api.training import train, tune
@@ -52,7 +44,7 @@ if TYPE_CHECKING:
     from regard.extensions.check.result import CheckedSentence as CheckedSentence
     from regard.extensions.check.result import CoverageCheck as CoverageCheck
     from regard.generation.translator import Translator
-    from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult
+    from regard.generation.tune_penalties import PenaltyTuningOptions
     from regard.metrics.base import register_metric
     from regard.models.registry import register_model
     from regard.run_config import RunConfig, load_config
@@ -63,24 +55,15 @@ if TYPE_CHECKING:
 __all__ = [
     "Aligner",
     "Alignments",
-    "AttentionAnalysis",
     "Callback",
-    "Continuations",
     "DropLinks",
-    "ErrorAnalysis",
     "Evaluation",
     "EvaluationOptions",
-    "InitializedRun",
-    "LengthAnalysis",
-    "LinkEvaluation",
     "Model",
     "PenaltyTuningOptions",
-    "PenaltyTuningResult",
-    "PredictorTraining",
     "ReportOptions",
     "RunConfig",
     "Scores",
-    "SourceFertilities",
     "Translation",
     "Translations",
     "Translator",
@@ -115,24 +98,15 @@ __all__ = [
 _HOMES = {
     "Aligner": "regard.api.alignment",
     "Alignments": "regard.api.alignment",
-    "AttentionAnalysis": "regard.analysis.attention",
     "Callback": "regard.training.run_context",
-    "Continuations": "regard.api.generation",
     "DropLinks": "regard.api.links",
-    "ErrorAnalysis": "regard.analysis.errors",
     "Evaluation": "regard.api.evaluation",
     "EvaluationOptions": "regard.api.evaluation",
-    "InitializedRun": "regard.api.init_run",
-    "LengthAnalysis": "regard.analysis.length",
-    "LinkEvaluation": "regard.api.links",
     "Model": "regard.api.model",
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
-    "PenaltyTuningResult": "regard.generation.tune_penalties",
-    "PredictorTraining": "regard.api.fertility",
     "ReportOptions": "regard.api.report",
     "RunConfig": "regard.run_config",
     "Scores": "regard.api.translations",
-    "SourceFertilities": "regard.api.fertility",
     "Translation": "regard.api.translation",
     "Translations": "regard.api.translations",
     "Translator": "regard.generation.translator",

@@ -29,7 +29,17 @@ from regard.api.loading import as_paths, load_systems, lock_models, name_models
 from regard.api.model import Model
 from regard.generation.config import MapMethod
 
-__all__ = ["AttentionOptions", "LengthOptions", "attention", "errors", "faithfulness", "length"]
+__all__ = [
+    "AttentionAnalysis",
+    "AttentionOptions",
+    "ErrorAnalysis",
+    "LengthAnalysis",
+    "LengthOptions",
+    "attention",
+    "errors",
+    "faithfulness",
+    "length",
+]
 
 ModelSource = Model | Path | str
 ModelSources = ModelSource | Sequence[ModelSource]

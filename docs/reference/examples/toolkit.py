@@ -133,20 +133,12 @@ size: int = regard.option(default=3, help="Size in words.", ge=1)
 # --- regard.Alignments
 links = regard.align(["der Hund läuft"] * 3, ["the dog runs"] * 3)
 links.save_pharaoh("some.links")
-# --- regard.LinkEvaluation
-links = regard.align(["der Hund läuft"] * 3, ["the dog runs"] * 3)
-regard.evaluate_links(links, ["0-0 1-1 2-2"] * 3).to_dict()
 # --- regard.DropLinks
 source, output, reference = ["der Hund läuft"] * 3, ["the dog"] * 3, ["the dog runs"] * 3
 links = regard.DropLinks(reference=["0-0 1-1 2-2"] * 3, hypothesis=["0-0 1-1"] * 3)
 regard.evaluate(output, reference, source, metrics=["drop"], links=links)
-# --- regard.SourceFertilities
-regard.fertilities("train.de", "train.en").save("fertilities.json")
 # --- regard.train_fertility_predictor
 regard.train_fertility_predictor("tagger", ("train.de", "train.en"), ("valid.de", "valid.en"))
-# --- regard.PredictorTraining
-result = regard.train_fertility_predictor("tagger-2", ("train.de", "train.en"), ("valid.de", "valid.en"))
-result.to_dict()
 # --- regard.CoverageModel
 model = regard.CoverageModel.load("checker")
 regard.check(["der Hund läuft ."], ["the dog ."], checker=model)
@@ -162,16 +154,13 @@ options = regard.ReportOptions(title="Two models", tokenize="none", check=check)
 regard.report(["runs/first", "runs/second"], test=("test.de", "test.en"), output="two.html", options=options)
 # --- regard.ReportCheck
 check = regard.ReportCheck(checker="checker", threshold=0.3)
-# --- regard.ErrorAnalysis
+# --- regard.analyze.ErrorAnalysis
 regard.analyze.errors("runs/first", "test.de", "test.en", aligner="aligner").to_pandas()
-# --- regard.AttentionAnalysis
+# --- regard.analyze.AttentionAnalysis
 analysis = regard.analyze.attention(["runs/first", "runs/second"], "test.de", "test.en")
 analysis.to_pandas()
-# --- regard.LengthAnalysis
+# --- regard.analyze.LengthAnalysis
 regard.analyze.length(["runs/first"], "test.de", "test.en").to_pandas()
-# --- regard.PenaltyTuningResult
-options = regard.PenaltyTuningOptions(length_penalties=(1.0,), coverage_penalties=(0.0, 0.2))
-regard.tune("runs/first", "valid.de", "valid.en", options=options).rows()
 # --- regard.analyze.errors
 regard.analyze.errors("runs/first", "test.de", "test.en", aligner="aligner").rows()[0]
 # --- regard.analyze.attention
@@ -210,9 +199,5 @@ regard.analyze.length(["runs/first"], "test.de", "test.en", options=options).to_
 regard.analyze.faithfulness("runs/first", "test.de", "test.en", map="gradient").to_pandas()
 # --- regard.init_run
 made = regard.init_run("train.de", "train.en", "made.toml", num_valid=10)
-# --- regard.InitializedRun
-print(regard.init_run("train.de", "train.en", "other.toml", num_valid=10))
 # --- regard.generate_text
 found = regard.generate_text("models/decoder", "the small dog", max_new_tokens=10)
-# --- regard.Continuations
-print(regard.generate_text("models/decoder", "the small dog").continuations[0].text)
