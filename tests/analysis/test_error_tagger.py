@@ -9,6 +9,7 @@ import torch
 from regard.alignment import TrainingSetup
 from regard.extensions.check.error_tagger import ErrorTagger
 from regard.extensions.check.link_model import LinkModel
+from regard.extensions.check.tagger_training import Network
 from regard.extensions.check.text import WordPair
 
 
@@ -47,6 +48,21 @@ def test_sentences_score_alone_as_in_a_text(tagger) -> None:
         alone = tagger.logits(features[own], np.array([0, own.stop - own.start]))
         np.testing.assert_allclose(alone[0], words[own], atol=1e-4)
         np.testing.assert_allclose(alone[1], sentences[[number]], atol=1e-4)
+
+
+def test_numpy_computes_what_pytorch_trains(tagger) -> None:
+    features, offsets, _ = runs(4)
+    network = Network(features.shape[1]).eval()
+    network.load_state_dict({name: torch.from_numpy(value) for name, value in tagger.parameters.items()})
+    inputs = torch.from_numpy(((features - tagger.center) / tagger.scale).clip(-8, 8).astype(np.float32))
+    words, sentences = tagger.logits(features, offsets)
+    for number in range(200):
+        own = slice(offsets[number], offsets[number + 1])
+        if own.start < own.stop:
+            mask = torch.ones(1, own.stop - own.start, dtype=torch.bool)
+            word_logits, sentence_logits = network(inputs[None, own], mask)
+            np.testing.assert_allclose(words[own], word_logits[0].detach(), atol=2e-5)
+            np.testing.assert_allclose(sentences[number], sentence_logits[0].detach(), atol=2e-5)
 
 
 def test_sentences_without_words_have_no_error(tagger) -> None:

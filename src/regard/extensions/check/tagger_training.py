@@ -1,0 +1,120 @@
+"""Training of the network of `regard.extensions.check.error_tagger` with PyTorch."""
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from regard.extensions.check.error_tagger import (
+    DILATIONS,
+    HIDDEN,
+    MAX_LOGIT,
+    SENTENCE_HIDDEN,
+    WIDTH,
+    sentence_batches,
+    sentence_cells,
+)
+
+__all__ = ["Network", "train_network"]
+
+_DROPOUT = 0.1
+_EPOCHS = 4, 6  # minimum and maximum
+_MIN_BATCHES = 800  # in all epochs; with fewer batches per epoch, there are more epochs, up to the maximum
+_BATCH_SIZE = 64  # sentences
+_LEARNING_RATE = 2e-3
+_WEIGHT_DECAY = 1e-3
+_MAX_GRADIENT = 1.0
+_SENTENCE_WEIGHT = 0.3  # weight of the loss of sentences; that of words is 1
+
+
+def train_network(
+    features: np.ndarray, offsets: np.ndarray, labels: tuple[np.ndarray, np.ndarray], seed: int
+) -> dict[str, np.ndarray]:
+    """Return the trained parameters of the network; see `ErrorTagger.fit`.
+
+    Args:
+        features: Standardized features of the words, [N, F].
+        offsets: Start of each sentence among the words, and the end of the last one.
+        labels: Whether each word is affected, [N], and whether each sentence is, [P].
+        seed: Random seed.
+    """
+    inputs = torch.from_numpy(features)
+    words, sentences = (torch.from_numpy(label.astype(np.float32)) for label in labels)
+    generator = np.random.default_rng(seed)
+    # The random numbers of the caller stay as they are.
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.manual_seed(seed)
+        network = Network(features.shape[1])
+        optimizer = torch.optim.AdamW(network.parameters(), _LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
+        size = max(1, sum(1 for _ in sentence_batches(offsets, _BATCH_SIZE)))
+        epochs = min(max(_EPOCHS[0], -(-_MIN_BATCHES // size)), _EPOCHS[1])
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _LEARNING_RATE, total_steps=epochs * size)
+        for _ in range(epochs):
+            for rows in sentence_batches(offsets, _BATCH_SIZE, generator):
+                index, mask = map(torch.from_numpy, sentence_cells(offsets, rows))
+                word_logits, sentence_logits = network(inputs[index], mask)
+                loss = functional.binary_cross_entropy_with_logits(word_logits[mask], words[index][mask])
+                loss = loss + _SENTENCE_WEIGHT * functional.binary_cross_entropy_with_logits(
+                    sentence_logits, sentences[torch.from_numpy(rows)]
+                )
+                optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(network.parameters(), _MAX_GRADIENT)
+                optimizer.step()
+                schedule.step()
+    return {name: value.detach().numpy() for name, value in network.state_dict().items()}
+
+
+class Network(nn.Module):
+    """Two layers for each word, two convolutions over the sentence, and outputs for words and sentences."""
+
+    def __init__(self, num_features: int) -> None:
+        """Create a network with random parameters."""
+        super().__init__()
+        first, size = HIDDEN
+        self.words = nn.Sequential(
+            nn.Linear(num_features, first),
+            nn.ReLU(),
+            nn.Dropout(_DROPOUT),
+            nn.Linear(first, size),
+            nn.ReLU(),
+            nn.Dropout(_DROPOUT),
+        )
+        self.near = nn.Conv1d(size, size, WIDTH, padding="same")
+        self.far = nn.Conv1d(size, size, WIDTH, padding="same", dilation=DILATIONS["far"])
+        self.word_output = nn.Linear(2 * size, 1)
+        self.sentence_output = nn.Sequential(
+            nn.Linear(4 * size + 4, SENTENCE_HIDDEN),
+            nn.ReLU(),
+            nn.Dropout(_DROPOUT),
+            nn.Linear(SENTENCE_HIDDEN, 1),
+        )
+
+    def forward(self, features: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the log-odds of words and of sentences.
+
+        Args:
+            features: [B, T, F].
+            mask: Boolean, [B, T], whether a position has a word.
+
+        Returns:
+            [B, T] and [B].
+        """
+        inside = mask[..., None].to(features.dtype)
+        words = self.words(features)
+        # Positions without a word must look like those beyond the sentence, so that padding has no effect.
+        runs = functional.relu(self.near((words * inside).mT))
+        runs = functional.relu(self.far(runs * inside.mT)).mT
+        hidden = torch.cat([words, runs], dim=-1)
+        logits = self.word_output(hidden)[..., 0].masked_fill(~mask, -MAX_LOGIT)
+        probability = torch.sigmoid(logits)
+        length = inside.sum(dim=1)
+        summary = [
+            (hidden * torch.softmax(logits, dim=1)[..., None]).sum(dim=1),
+            (hidden * inside).sum(dim=1) / length,
+            logits.amax(dim=1, keepdim=True),
+            (probability * mask).sum(dim=1, keepdim=True),
+            torch.log1p(-probability.clamp(max=1 - 1e-6)).sum(dim=1, keepdim=True),
+            length.log(),
+        ]
+        return logits, self.sentence_output(torch.cat(summary, dim=-1))[:, 0]
