@@ -11,7 +11,7 @@ import pytest
 
 from regard.alignment.base import IterationStats
 from regard.analysis.attention import perplexity_of
-from regard.api.translations import ScoreTotals
+from regard.api.score_totals import ScoreTotals
 from regard.cli.output import write_json
 from regard.config.results import SCHEMA_VERSION, Result, finite, perplexity
 from regard.errors import DataError, UsageError

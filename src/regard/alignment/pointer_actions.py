@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float
 
 from regard.alignment.base import TrainingSetup
 from regard.alignment.bayes_sampler import BayesConfig
@@ -20,7 +21,6 @@ from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic
 from regard.text.tokenizers.words import STEP
 from regard.text.whitespace import normalize_whitespace, split_whitespace
-from regard.types import Float
 
 __all__ = ["align_actions", "monotone_alignment", "write_action_tables", "write_actions"]
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
 from regard.errors import DataError, UsageError
-from regard.generation.base import BaseTranslator
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.paths import readable
+
+if TYPE_CHECKING:
+    from regard.generation.base import BaseTranslator
 
 __all__ = ["ParallelText", "Progress", "System", "check_names", "no_progress"]
 
@@ -41,7 +43,7 @@ class System:
 
     name: str
     paths: tuple[str, ...]
-    translator: BaseTranslator
+    translator: "BaseTranslator"
 
 
 @dataclass(frozen=True)

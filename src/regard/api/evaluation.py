@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from regard.api.arguments import TextSource, as_list, check_num_lines, read_texts
 from regard.api.links import DropLinks, LinkEvaluation
-from regard.api.translations import ScoreTotals
+from regard.api.score_totals import ScoreTotals
 from regard.config.results import Result, finite
 from regard.errors import UsageError
 from regard.metrics.base import (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -21,17 +21,13 @@ from regard.api.alignment import aligner_config, fold_words
 from regard.api.arguments import TextSource, check_num_lines, read_parallel, read_texts, source_name
 from regard.api.links import LinkSource, check_row, read_links
 from regard.config.results import Result
-from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.text.links import parse_links
 from regard.text.whitespace import split_whitespace
-from regard.training.fertility_predictor import (
-    FertilityPredictor,
-    PredictorScore,
-    TaggedSentences,
-    train_predictor,
-)
-from regard.training.trainer import TrainingResult
+
+if TYPE_CHECKING:
+    from regard.training.fertility_predictor import PredictorScore
+    from regard.training.trainer import TrainingResult
 
 __all__ = ["PredictorTraining", "SourceFertilities", "fertilities", "train_fertility_predictor"]
 
@@ -138,8 +134,8 @@ class PredictorTraining(Result):
     """
 
     schema = "fertility_predictor"
-    training: TrainingResult
-    score: PredictorScore | None
+    training: "TrainingResult"
+    score: "PredictorScore | None"
 
     def to_data(self) -> dict[str, Any]:
         """Return the scores and the result of the run."""
@@ -192,6 +188,8 @@ def fertilities(
         raise UsageError(f"{min(options, default='kind')} has no effect without targets, which are aligned")
     tokenize = _tokenizers(model, links is not None)
     if predictor is not None:
+        from regard.training.fertility_predictor import FertilityPredictor
+
         words = [tokenize[0](line) for line in read_texts(sources, "sources")]
         expected = FertilityPredictor.load(predictor).expected_fertilities(words)
         return _result(words, [np.array(own, dtype=np.float64) for own in expected])
@@ -231,6 +229,8 @@ def train_fertility_predictor(
             link points beyond its sentence.
         TrainingDivergedError: if the loss is repeatedly not finite.
     """
+    from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor
+
     tokenize, texts = _tokenizers(model, links), [train, validation]
     if links:
         counted = [_count_links(*one) for one in texts]
@@ -252,6 +252,8 @@ def _tokenizers(model: Path | str | None, has_links: bool) -> tuple[_Tokenize, _
         return split_whitespace, split_whitespace
     if has_links:
         raise UsageError("links refer to words separated by white space, so they cannot be used with a model")
+    from regard.data.text import TextProcessor
+
     text = TextProcessor.load(Path(model))
     return text.source.tokenize, text.target.tokenize
 

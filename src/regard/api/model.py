@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from regard.api.arguments import WordFertilities, as_list, check_texts, input_lines, read_texts
+from regard.api.arguments import as_list, check_texts, read_texts
+from regard.api.line_arguments import WordFertilities, input_lines
 from regard.api.loading import load_checker, load_translator
 from regard.api.translation import Translation
 from regard.api.translations import Scores, Translations, scored_translation, searched_translation

@@ -226,7 +226,7 @@ def evaluate_command(
 
     from regard.api.evaluation import Evaluation, evaluate
     from regard.api.links import evaluate_links
-    from regard.api.translations import read_token_scores
+    from regard.api.score_totals import read_token_scores
 
     options = metrics.options()
     result = Evaluation(options=options)

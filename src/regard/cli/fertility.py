@@ -142,9 +142,11 @@ def fertility(
     """
     _check(text, output, tagger)
     from regard.api.fertility import fertilities, train_fertility_predictor
-    from regard.training.device import set_num_threads
 
-    set_num_threads(runtime.num_threads)
+    if tagger.save_predictor is not None or tagger.predictor is not None:
+        from regard.training.device import set_num_threads
+
+        set_num_threads(runtime.num_threads)
     other = text.target if text.links is None else text.links
     if tagger.save_predictor is not None:
         # `_check` has ensured that both texts are given.

@@ -31,7 +31,7 @@ from regard.cli.output import open_output, print_message, write_json
 from regard.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.api.translations import ScoreTotals
+    from regard.api.score_totals import ScoreTotals
     from regard.data.text import TextProcessor
     from regard.generation.base import BaseTranslator
     from regard.generation.blocks import PretokenizedPair
@@ -129,7 +129,8 @@ def _score(
     translator: "BaseTranslator", pairs: Iterable[tuple[str, str]], options: ScoreOptions
 ) -> "tuple[ScoreTotals, list[dict[str, Any]]]":
     """Write the score and the links of each pair, and return the sums and the JSON form of each pair."""
-    from regard.api.translations import ScoreTotals, scored_translation
+    from regard.api.score_totals import ScoreTotals
+    from regard.api.translations import scored_translation
     from regard.text.links import format_links
 
     path = options.tokens_from

@@ -21,7 +21,7 @@ class Extension:
     Attributes:
         names: Public names of `regard`, with the module that defines each.
         commands: Commands of the command line, by their group in the help.
-        parts: Packages whose modules register parts, by the noun of the registry, such as `model`.
+        parts: Modules that register parts, by the noun of the registry, such as `model`.
         hooks: Objects that a place of the package asks for by the name of the hook, such as `report_marks`.
     """
 

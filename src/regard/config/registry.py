@@ -80,8 +80,8 @@ class NamedRegistry(Generic[P]):
 
     Args:
         noun: The noun for a part, as in "attention mechanism".
-        packages: The packages whose modules register the built-in parts; they are imported when a part is
-            looked up.
+        packages: The modules that register the built-in parts, and packages of such modules; they are
+            imported when a part is looked up.
         contract: Returns the reason why an object is not a part of this kind, or None; see `subclass_of`.
     """
 
@@ -166,7 +166,8 @@ class NamedRegistry(Generic[P]):
             return
         added = (extension.parts.get(self.noun, ()) for extension in installed_extensions().values())
         for package in itertools.chain(packages, *added):
-            for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+            path = getattr(importlib.import_module(package), "__path__", ())
+            for module in pkgutil.iter_modules(path, f"{package}."):
                 importlib.import_module(module.name)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -19,13 +19,13 @@ from regard.extensions.check.model_files import load_coverage_model, save_covera
 from regard.extensions.check.notes import apply_note, find_note
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
 from regard.extensions.check.text import WordPair, split_pairs
-from regard.generation.base import BaseTranslator
 from regard.generation.coverage import CoverageJudgment
 from regard.text.words import fold_word, is_word
 
 if TYPE_CHECKING:
     # `regard.api.model` imports this module.
     from regard.api.model import Model
+    from regard.generation.base import BaseTranslator
 
 __all__ = ["CoverageModel", "check"]
 
@@ -164,8 +164,9 @@ def check(
     return CoverageCheck(detector, tuple(sentences))
 
 
-def _load_translator(given: "TranslatorSource | None") -> BaseTranslator | None:
+def _load_translator(given: "TranslatorSource | None") -> "BaseTranslator | None":
     """Return the translator of a model, of its directory, or itself."""
     if isinstance(given, Path | str):
         return load_translator([Path(given)])
-    return given if given is None or isinstance(given, BaseTranslator) else given.translator
+    # A `Model` contains its translator.
+    return getattr(given, "translator", given)

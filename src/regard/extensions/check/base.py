@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
+from jaxtyping import Float
 
 from regard.config import configclass, option
 from regard.config.registry import NamedRegistry, subclass_of
 from regard.errors import UsageError
 from regard.extensions.check.text import WordPair, blocks
-from regard.generation.base import BaseTranslator
-from regard.types import Float
 
 if TYPE_CHECKING:
     from regard.extensions.check.link_model import Evidence
     from regard.extensions.check.model import ErrorModel
+    from regard.generation.base import BaseTranslator
 
 __all__ = [
     "DETECTORS",
@@ -101,8 +101,8 @@ class DetectionInput:
 
     model: "ErrorModel | None" = None
     num_threads: int = 0
-    translator: BaseTranslator | None = None
-    reverse_translator: BaseTranslator | None = None
+    translator: "BaseTranslator | None" = None
+    reverse_translator: "BaseTranslator | None" = None
     contrastive: ContrastiveConfig = field(default_factory=ContrastiveConfig)
     _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -122,9 +122,9 @@ class DetectionInput:
             yield found
 
     @property
-    def translators(self) -> Mapping[CoverageError, BaseTranslator]:
+    def translators(self) -> "Mapping[CoverageError, BaseTranslator]":
         """The given translators, by the kind of error that they find."""
-        found: dict[CoverageError, BaseTranslator] = {}
+        found: "dict[CoverageError, BaseTranslator]" = {}
         if self.translator is not None:
             found["omission"] = self.translator
         if self.reverse_translator is not None:
@@ -173,7 +173,9 @@ _REMEDIES: Mapping[str, str] = {
 }
 
 DETECTORS: NamedRegistry[type[Detector]] = NamedRegistry(
-    "detector", packages=["regard.extensions.check"], contract=subclass_of(Detector)
+    "detector",
+    packages=["regard.extensions.check.detectors", "regard.extensions.check.contrastive"],
+    contract=subclass_of(Detector),
 )
 register_detector = DETECTORS.register
 

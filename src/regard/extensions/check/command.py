@@ -179,7 +179,6 @@ def check_command(
     --save-checker checker
     """
     from regard.extensions.check.api import check
-    from regard.extensions.check.report import check_report
 
     detector.check()
     _check_error(output.error)
@@ -214,6 +213,8 @@ def check_command(
     if output.json_file is not None:
         write_json(output.json_file, found.to_dict())
     if output.report is not None:
+        from regard.extensions.check.report import check_report  # needs PyTorch
+
         written = check_report(found, output.report, translation.name, threshold=output.threshold)
         print_message(f"wrote {written}")
     with open_output(None) as file:

@@ -30,8 +30,10 @@ import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 
 from regard.extensions.check.base import (
     ContrastiveConfig,
@@ -43,8 +45,9 @@ from regard.extensions.check.base import (
     register_detector,
 )
 from regard.extensions.check.text import SideText, WordPair
-from regard.generation.base import BaseTranslator
-from regard.types import Float
+
+if TYPE_CHECKING:
+    from regard.generation.base import BaseTranslator
 
 __all__ = ["ContrastiveDetector", "SpanGains", "score_spans"]
 
@@ -165,7 +168,7 @@ class SpanGains:
 
 
 def score_spans(
-    translator: BaseTranslator,
+    translator: "BaseTranslator",
     pairs: Sequence[WordPair],
     config: ContrastiveConfig,
     evidence: Sequence[Float[np.ndarray, "S"]] | None = None,
@@ -223,7 +226,7 @@ def _shortened(found: Sequence[SpanGains], spans: Mapping[int, Sequence[WordSpan
     }
 
 
-def _log_probabilities(translator: BaseTranslator, inputs: Inputs) -> dict[tuple[str, str], float]:
+def _log_probabilities(translator: "BaseTranslator", inputs: Inputs) -> dict[tuple[str, str], float]:
     """Return the log-probability of the second line of each pair given the first."""
     return dict(zip(inputs, translator.log_probabilities(inputs), strict=True))
 
@@ -283,7 +286,7 @@ class ContrastiveDetector(Detector):
 
     def _gains(
         self,
-        translator: BaseTranslator,
+        translator: "BaseTranslator",
         pairs: Sequence[WordPair],
         directed: Sequence[WordPair],
         error: CoverageError,

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from regard.extensions.check.base import Detector, PairScores, register_detector
 from regard.extensions.check.evidence import SideEvidence, WordNorms
 from regard.extensions.check.features import LengthModel, longest_repetitions, repeats_previous
 from regard.extensions.check.posteriors import TextPosteriors
 from regard.extensions.check.text import WordPair
-from regard.types import Float, Int
 
 __all__ = ["AlignmentDetector", "LengthDetector", "RepetitionDetector"]
 

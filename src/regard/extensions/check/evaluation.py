@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from regard.config.results import Result, finite
 from regard.extensions.check.base import SentenceError
 from regard.metrics.base import Estimate, bootstrap
-from regard.types import Bool, Float, Int
 
 __all__ = ["BUDGETS", "CoverageEvaluation", "CoverageScore", "sentence_scores", "word_scores"]
 

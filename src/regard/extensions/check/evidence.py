@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from regard.alignment.corpus import UNKNOWN
 from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors
 from regard.text.words import is_word
-from regard.types import Float, Int
 
 __all__ = ["NUM_CLASSES", "STATISTICS", "SideEvidence", "WordNorms"]
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-
-from regard.types import Float
+from jaxtyping import Float
 
 __all__ = ["LogisticRegression"]
 

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from regard.alignment import Corpus, WordAligner
 from regard.alignment.corpus import UNKNOWN
 from regard.extensions.check.text import WordPair
 from regard.text.links import Links
-from regard.types import Float, Int
 
 __all__ = ["LINK_THRESHOLD", "LinkCounts", "TextPosteriors"]
 

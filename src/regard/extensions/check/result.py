@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from jaxtyping import Float
 
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
@@ -23,7 +24,6 @@ from regard.extensions.check.notes import NOTES, Note
 from regard.plot.analyses import check_chart, plot_sentence_probabilities
 from regard.plot.figure import Figure
 from regard.text.words import word_spans
-from regard.types import Float
 
 if TYPE_CHECKING:
     import matplotlib.axes

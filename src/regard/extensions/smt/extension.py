@@ -6,5 +6,5 @@ __all__ = ["EXTENSION"]
 
 EXTENSION = Extension(
     commands={"Alignment and statistical models": ["regard.extensions.smt.command:lm"]},
-    parts={"model": ["regard.extensions.smt"]},
+    parts={"model": ["regard.extensions.smt.model"]},
 )
