@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from regard.errors import UsageError
 from regard.version import __version__
 
 # Type checkers and editors resolve the public names by these imports, which never run.
@@ -140,12 +141,21 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Import a public name or a module of the package at its first use (PEP 562)."""
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(_import(_HOMES[name]), name)
     if not name.startswith("_") and name in (homes := _extension_names()):
-        return getattr(import_module(homes[name]), name)
+        return getattr(_import(homes[name]), name)
     if name.startswith("_") or find_spec(f"regard.{name}") is None:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
-    return import_module(f"regard.{name}")
+    return _import(f"regard.{name}")
+
+
+def _import(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise UsageError(f"{module} needs PyTorch: pip install 'regard[torch]'") from None
 
 
 def __dir__() -> list[str]:

@@ -107,6 +107,11 @@ def main() -> None:
         sys.stdout.flush()
         _report(str(error))
         sys.exit(error.exit_status)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        _report("this needs PyTorch: pip install 'regard[torch]'")
+        sys.exit(2)
     except BrokenPipeError:
         # The reader of the pipe has exited (`| head`). This is not an error, so print no message.
         _discard_output()

@@ -7,6 +7,7 @@ check.worst(3)  # the sentences with the highest probabilities
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias
 
@@ -65,6 +66,8 @@ class CoverageModel:
             DataError: if a file cannot be read, the numbers of lines differ, or there are fewer than 100
                 sentence pairs.
         """
+        # Without PyTorch, training must fail here and not after minutes of alignment.
+        import_module("regard.extensions.check.tagger_training")
         names = "training sources", "training translations"
         pairs = split_pairs(*read_parallel(sources, translations, names))
         return cls(ErrorModel.train(pairs, config, num_threads), num_threads)

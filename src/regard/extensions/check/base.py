@@ -174,7 +174,7 @@ _REMEDIES: Mapping[str, str] = {
 
 DETECTORS: NamedRegistry[type[Detector]] = NamedRegistry(
     "detector",
-    packages=["regard.extensions.check.detectors", "regard.extensions.check.contrastive"],
+    packages=[f"regard.extensions.check.{name}" for name in ("detectors", "model", "contrastive")],
     contract=subclass_of(Detector),
 )
 register_detector = DETECTORS.register

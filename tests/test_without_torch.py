@@ -1,0 +1,65 @@
+"""The text wing works without PyTorch: checks, alignment, evaluation and fertilities."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard.extensions.phrasebook.corpus import write_splits
+
+BLOCK = """
+import sys
+
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "sentencepiece", "subword_nmt", "transformers"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
+
+sys.meta_path.insert(0, NoTorch())
+from regard.cli.main import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("text")
+    write_splits(directory, {"train": 300, "valid": 10, "test": 20}, seed=1)
+    regard.CoverageModel.train(directory / "train.de", directory / "train.en", num_threads=1).save(
+        directory / "checker"
+    )
+    return directory
+
+
+def run(directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", BLOCK, *arguments], cwd=directory, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "check test.de test.en --checker checker --json check.json --sentence-scores scores.tsv",
+        "check test.de test.en --detector length",
+        "corrupt test.de test.en -o corrupted",
+        "align train.de train.en -o links --save-aligner aligner",
+        "evaluate test.en test.en",
+        "fertility train.de train.en -o fertilities",
+        "phrasebook corpus --num-train 50 --num-valid 10 --num-test 10",
+    ],
+)
+def test_commands_of_the_text_wing_need_no_torch(text: Path, line: str) -> None:
+    done = run(text, *line.split())
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ["translate somewhere", "check test.de test.en --train-source train.de --train-target train.en"]
+)
+def test_commands_that_need_torch_say_how_to_install_it(text: Path, line: str) -> None:
+    done = run(text, *line.split())
+    assert done.returncode == 2 and "pip install 'regard[torch]'" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
