@@ -24,12 +24,12 @@ import torch
 
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
-from regard.experiment import load_model
 from regard.generation.attribution import attribute
 from regard.generation.config import AlignmentConfig, MapMethod
 from regard.models import build_model
 from regard.models.base import TranslationModel
 from regard.models.transformer.config import TransformerConfig
+from regard.runs.experiment import load_model
 from regard.text.vocabulary import EOS
 
 VOCABULARY = 32_000

@@ -22,8 +22,6 @@ from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.config import read_config
 from regard.data.batch import collate
-from regard.experiment import load_model
-from regard.experiment import run_training as train
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import enumerate_lines
@@ -33,7 +31,9 @@ from regard.models import build_model
 from regard.models.precision import Precision
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
+from regard.runs.experiment import load_model
+from regard.runs.experiment import run_training as train
 from regard.text.corpus import read_lines
 from regard.text.vocabulary import EOS
 from regard.training.config import TrainingConfig

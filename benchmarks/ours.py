@@ -129,7 +129,7 @@ def save_model(model: Compared, data: Multi30k, directory: Path) -> None:
     # Imported here because these modules would count in the peak memory of the measurement.
     from regard.data.config import DataConfig
     from regard.data.text import TextProcessor, TextSide
-    from regard.run_config import RunConfig, write_config
+    from regard.runs.config import RunConfig, write_config
     from regard.text.corpus import CorpusConfig
     from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
     from regard.training.fertility import save_text_processing

@@ -151,9 +151,9 @@ def prepared(directory: Path) -> None:
     """Write and preprocess the text once for all processes."""
     from regard.config import read_config
     from regard.data.dataset import prepare_data
-    from regard.experiment import run_training
     from regard.extensions.phrasebook.corpus import write_splits
-    from regard.run_config import RunConfig
+    from regard.runs.config import RunConfig
+    from regard.runs.experiment import run_training
 
     write_splits(directory / "corpus", PAIRS, seed=1)
     path = directory / "lstm.toml"
@@ -172,7 +172,7 @@ def training(directory: Path, name: str) -> tuple[Callable[[], int], Any]:
     from regard.config import read_config
     from regard.data.dataset import prepare_data
     from regard.models.registry import build_for_text
-    from regard.run_config import RunConfig
+    from regard.runs.config import RunConfig
     from regard.training.checkpoint import TrainingState
     from regard.training.device import SINGLE_PROCESS, pick_device
     from regard.training.lr_scheduler import build_lr_scheduler
@@ -208,7 +208,7 @@ def searching(directory: Path, model: Any) -> Callable[[], int]:
     from regard.data.dataset import prepare_data
     from regard.generation.lines import enumerate_lines
     from regard.generation.translator import Translator
-    from regard.run_config import RunConfig
+    from regard.runs.config import RunConfig
 
     config = read_config(RunConfig, directory / "lstm.toml")
     lines = (directory / "corpus" / "test.de").read_text(encoding="utf-8").splitlines()[:TRANSLATED]

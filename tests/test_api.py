@@ -20,7 +20,7 @@ from regard.generation.mbr import expected_utilities
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
 from regard.plot.heatmap import attention_heatmap, heatmap_svg
-from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.averaging import average_models
 from regard.config import dump_toml, from_dict
 from regard.data.batch import collate
 from regard.data.dataset import prepare_data
 from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBoundsError, UsageError
-from regard.experiment import load_model
-from regard.experiment import run_training as train
 from regard.generation.lines import Line, enumerate_lines
-from regard.run_config import RunConfig, load_config, read_run_config
+from regard.runs.averaging import average_models
+from regard.runs.config import RunConfig, load_config, read_run_config
+from regard.runs.experiment import load_model
+from regard.runs.experiment import run_training as train
 from regard.text.vocabulary import EOS, SINK
 from regard.training.fertility import add_fertilities
 from regard.training.metrics_logger import read_metrics

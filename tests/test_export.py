@@ -17,13 +17,13 @@ from regard.config import dump_toml, from_dict, to_dict
 from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, UsageError
-from regard.experiment import load_model
 from regard.generation.config import GenerationConfig
 from regard.generation.forced import score_lines
 from regard.generation.lines import LineResult, enumerate_lines
 from regard.generation.translator import Translator
 from regard.models import build_model
-from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.runs.experiment import load_model
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabulary
 from regard.training.resume import write_weights

@@ -17,7 +17,7 @@ from regard.cli.main import app
 from regard.config import from_dict
 from regard.errors import ConfigError, DataError, UsageError
 from regard.extensions.phrasebook.corpus import write_splits
-from regard.run_config import RunConfig, read_run_config
+from regard.runs.config import RunConfig, read_run_config
 from regard.text.text_survey import survey_pairs
 
 PAIRS = [(f"ein Satz mit der Zahl {i} hier", f"a sentence with number {i} here") for i in range(200)]

@@ -15,8 +15,8 @@ from regard.config import apply_override, dump_toml, from_dict, parse_toml, read
 from regard.config.reference import reference
 from regard.errors import ConfigError, DataError, RegardError
 from regard.extensions.serve.config import ServeConfig
-from regard.pretrain import PretrainConfig
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
+from regard.runs.pretraining import PretrainConfig
 from regard.text.links import parse_gold_links, parse_links
 
 PAIR = {"source": "s", "target": "t"}

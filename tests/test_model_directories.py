@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 
 from regard.attention.registry import ATTENTION, register_attention
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
-from regard.averaging import average_models
 from regard.cli.main import app
 from regard.config import configclass, dump_toml, from_dict, option, read_toml
 from regard.data.fertility import ConstantFertilityConfig
 from regard.errors import CheckpointError, ConfigError
-from regard.experiment import load_model
-from regard.experiment import run_training as train
-from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig, load_config, write_config
+from regard.runs.averaging import average_models
+from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig, load_config, write_config
+from regard.runs.experiment import load_model
+from regard.runs.experiment import run_training as train
 from regard.text.directories import directory_lock
 from regard.training.serialization import read_metadata
 
@@ -201,7 +201,7 @@ def test_a_run_of_an_older_version_resumes_with_the_checksums_of_its_weights(
         raise KeyboardInterrupt
 
     # The process ends right after the config was written, before any weights.
-    monkeypatch.setattr("regard.experiment._build_trainer", killed)
+    monkeypatch.setattr("regard.runs.experiment._build_trainer", killed)
     with pytest.raises(KeyboardInterrupt):
         train(_tuned(corpus, sharpness=1.0, max_epochs=2), older)
     monkeypatch.undo()

@@ -22,11 +22,11 @@ from regard.cli.main import app
 from regard.config import from_dict
 from regard.data.training_text import read_training_pairs, read_training_text
 from regard.errors import RegardError, UsageError
-from regard.experiment import run_training
 from regard.extensions.phrasebook.corpus import generate
 from regard.extensions.serve.engine import load_engines
 from regard.extensions.serve.plain_text import to_plain_text
-from regard.run_config import RunConfig, load_config
+from regard.runs.config import RunConfig, load_config
+from regard.runs.experiment import run_training
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="opened files are observed with inotify")
 

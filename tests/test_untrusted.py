@@ -11,9 +11,9 @@ import torch
 from regard.config import from_dict, to_dict
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, DataError
-from regard.experiment import load_model
 from regard.models import build_model
-from regard.run_config import RunConfig, load_config, write_config
+from regard.runs.config import RunConfig, load_config, write_config
+from regard.runs.experiment import load_model
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.fertility import save_text_processing

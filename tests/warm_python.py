@@ -44,15 +44,14 @@ IMPORTED = (
     "jinja2", "numba.np.linalg", "numpy.ma", "pydantic", "rich.console", "rich.progress", "rich.table",
     "sacrebleu", "safetensors.numpy", "safetensors.torch", "scipy.linalg", "torch._dynamo", "typer.testing",
     "regard.alignment", "regard.analyze", "regard.api.model", "regard.api.report", "regard.api.training",
-    "regard.averaging", "regard.cli.main", "regard.experiment", "regard.extensions.ctranslate2.export",
-    "regard.generation.ensemble", "regard.generation.file_translator", "regard.generation.translator",
-    "regard.kernels._numba.attention",
+    "regard.runs.averaging", "regard.cli.main", "regard.runs.experiment",
+    "regard.extensions.ctranslate2.export", "regard.generation.ensemble",
+    "regard.generation.file_translator", "regard.generation.translator", "regard.kernels._numba.attention",
     "regard.kernels._numba.dropout", "regard.kernels._numba.logits", "regard.kernels._numba.lstm",
-    "regard.kernels._numba.normalizers", "regard.models.conv.model",
-    "regard.models.hf.causal_building", "regard.models.hf.language", "regard.models.rnn.model",
-    "regard.models.transformer.model", "regard.extensions.phrasebook", "regard.plot",
-    "regard.extensions.reproduce.job", "regard.run_config", "regard.extensions.smt.training",
-    "regard.extensions.tour", "regard.training.trainer",
+    "regard.kernels._numba.normalizers", "regard.models.conv.model", "regard.models.hf.causal_building",
+    "regard.models.hf.language", "regard.models.rnn.model", "regard.models.transformer.model",
+    "regard.extensions.phrasebook", "regard.plot", "regard.extensions.reproduce.job", "regard.runs.config",
+    "regard.extensions.smt.training", "regard.extensions.tour", "regard.training.trainer",
 )  # fmt: skip
 """Modules that commands import at the start or later. Importing them starts no threads, which forks lack."""
 

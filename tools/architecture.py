@@ -42,7 +42,7 @@ def picture() -> str:
     layers = next(one["layers"] for one in contracts if one["type"] == "layers")
     lines = ["```text\n"]
     for layer in layers:
-        for name in re.findall(r"regard\.(\w+)", layer):
+        for name in re.findall(r"\w+", layer):
             lines.append(f"{name:18} {description(name)}\n")
         lines.append("─" * 100 + "\n")
     return "".join([*lines[:-1], "```\n"])

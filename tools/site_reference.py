@@ -152,7 +152,7 @@ def _entries(module: str, names: "tuple[str, ...] | list[str]", seen: set[str]) 
 def option_pages() -> dict[str, str]:
     """Return the pages of the options: those of a run by table, and those of other commands."""
     from regard.extensions.serve.config import ServeConfig
-    from regard.pretrain import PretrainConfig
+    from regard.runs.pretraining import PretrainConfig
 
     groups: dict[str, list[OptionTable]] = {}
     for table in reference(regard.RunConfig):

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from regard.config import configclass, option
     from regard.config.plugins import load_plugins
     from regard.cpu_threads import configure_threads
-    from regard.experiment import load_model
     from regard.extensions.check.api import CoverageModel as CoverageModel
     from regard.extensions.check.api import check as check
     from regard.extensions.check.base import register_detector as register_detector
@@ -48,7 +47,8 @@ if TYPE_CHECKING:
     from regard.generation.tune_penalties import PenaltyTuningOptions
     from regard.metrics.base import register_metric
     from regard.models.registry import register_model
-    from regard.run_config import RunConfig, load_config
+    from regard.runs.config import RunConfig, load_config
+    from regard.runs.experiment import load_model
     from regard.text.tokenizers.base import register_tokenizer
     from regard.training.losses.base import register_loss
     from regard.training.run_context import Callback
@@ -106,7 +106,7 @@ _HOMES = {
     "Model": "regard.api.model",
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
     "ReportOptions": "regard.api.report",
-    "RunConfig": "regard.run_config",
+    "RunConfig": "regard.runs.config",
     "Scores": "regard.api.translations",
     "Translation": "regard.api.translation",
     "Translations": "regard.api.translations",
@@ -120,8 +120,8 @@ _HOMES = {
     "generate_text": "regard.api.generation",
     "init_run": "regard.api.init_run",
     "load": "regard.api.model",
-    "load_config": "regard.run_config",
-    "load_model": "regard.experiment",
+    "load_config": "regard.runs.config",
+    "load_model": "regard.runs.experiment",
     "load_plugins": "regard.config.plugins",
     "option": "regard.config",
     "register_attention": "regard.attention.registry",

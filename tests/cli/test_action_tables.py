@@ -8,8 +8,8 @@ from regard.api.model import load
 from regard.cli.actions import actions
 from regard.config import from_dict
 from regard.errors import DataError, UsageError
-from regard.experiment import run_training as train
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
+from regard.runs.experiment import run_training as train
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.training.metrics_logger import read_metrics
 

@@ -17,7 +17,7 @@ from regard.extensions.serve.engine import SearchSettings, SentenceJob, load_eng
 from regard.generation.config import AlignmentConfig
 from regard.models import build_model
 from regard.reporting.word_maps import quantize
-from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig, load_config
+from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig, load_config
 from regard.text.links import format_links
 from regard.text.vocabulary import UNK
 from regard.training.resume import write_weights

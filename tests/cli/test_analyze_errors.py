@@ -18,7 +18,7 @@ from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError, UsageError
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
-from regard.run_config import CONFIG_FILE, END_MARKER, load_config
+from regard.runs.config import CONFIG_FILE, END_MARKER, load_config
 from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.resume import write_weights

@@ -18,7 +18,7 @@ from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.models import build_model
 from regard.models.transformer.config import TransformerConfig
-from regard.run_config import CONFIG_FILE, END_MARKER, load_config
+from regard.runs.config import CONFIG_FILE, END_MARKER, load_config
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 

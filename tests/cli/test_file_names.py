@@ -13,7 +13,7 @@ from test_translate import run, save_model
 import regard
 from regard.config import read_config
 from regard.errors import ConfigError, UsageError
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
 from regard.text.files import write_atomic
 from regard.text.paths import check_name, readable, readable_json
 from warm_python import warm_python

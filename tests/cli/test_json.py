@@ -12,7 +12,7 @@ from regard.cli.main import app
 from regard.config import dump_toml, from_dict
 from regard.config.results import Result
 from regard.extensions.tour import quickstart
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
 from test_api import save_model
 
 TEXT = ["a b c", "d e", "f g a b e", "c c c c"]

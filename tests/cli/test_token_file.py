@@ -14,7 +14,7 @@ from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
 from regard.models import build_model
-from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import STEP, ActionsConfig, ActionsTokenizer, WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary

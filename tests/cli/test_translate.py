@@ -20,7 +20,7 @@ from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models import build_model
-from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.text.links import format_links
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary

@@ -12,7 +12,7 @@ import pytest
 from regard.data.hf import pack_tokenizer, read_hf_config, unpack_tokenizer
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, DataError
-from regard.run_config import load_config
+from regard.runs.config import load_config
 from regard.text.reading import (
     InvalidJsonError,
     compute_checksums,

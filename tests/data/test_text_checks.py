@@ -9,9 +9,9 @@ from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
 from regard.data.text_checks import is_swapped, warn_if_swapped
-from regard.experiment import run_training as train
 from regard.extensions.phrasebook.corpus import write_splits
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
+from regard.runs.experiment import run_training as train
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ import regard
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.errors import ConfigError, DataError, UsageError
-from regard.experiment import run_training
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
+from regard.runs.experiment import run_training
 from regard.training.weights import load_weights
 
 PAIRS = [(0, 2), (1, 3), (4, 5)]

@@ -19,7 +19,6 @@ from test_seq2seq import batch, library, loaded, suppressed_tokens
 from tiny import ModelDir
 
 from regard.errors import CheckpointError
-from regard.experiment import LoadedModel, load_model
 from regard.extensions.check.base import ContrastiveConfig
 from regard.extensions.check.contrastive import score_spans
 from regard.extensions.check.text import split_pairs
@@ -28,6 +27,7 @@ from regard.generation.config import search_settings
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import LineResult, enumerate_lines
 from regard.generation.translator import Translator
+from regard.runs.experiment import LoadedModel, load_model
 from regard.text.vocabulary import UNK
 
 LINES = [

@@ -10,10 +10,10 @@ import torch
 from tiny import ModelDir
 
 import regard
-from regard.experiment import load_model
 from regard.generation.attribution import attribute
 from regard.generation.config import AlignmentConfig
 from regard.generation.translator import Translator
+from regard.runs.experiment import load_model
 from regard.text.vocabulary import EOS
 
 PAIRS = [("ein kleiner Hund läuft .", "a small dog"), ("die Katze", "the cat sleeps .")]

@@ -16,10 +16,10 @@ from tiny import ModelDir
 import regard
 from extensions.serve.served import ask
 from regard.config import from_dict, to_dict
-from regard.experiment import run_training
 from regard.extensions.serve.engine import load_engines
 from regard.models.hf.model import HfSeq2Seq
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
+from regard.runs.experiment import run_training
 
 LINE = "die Katze schläft auf dem Sofa ."
 FERTILITY = 1.5

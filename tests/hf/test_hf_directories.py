@@ -18,8 +18,8 @@ import transformers
 from tiny import ModelDir
 
 from regard.errors import CheckpointError, ConfigError, DataError
-from regard.experiment import load_model
 from regard.models.hf.loading import load_encoder
+from regard.runs.experiment import load_model
 
 
 def copied(model_dir: Path, into: Path) -> Path:

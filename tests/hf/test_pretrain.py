@@ -17,7 +17,7 @@ import transformers
 from regard.config import from_dict
 from regard.data.monolingual import mask_tokens, num_masked
 from regard.errors import ConfigError, DataError, TrainingDivergedError
-from regard.pretrain import PretrainConfig, pretrain
+from regard.runs.pretraining import PretrainConfig, pretrain
 from regard.training.serialization import read_tensors
 from regard.training.weights import MODEL_FILE
 

@@ -21,7 +21,6 @@ from regard.data.batch import Batch
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import ConfigError, UsageError
-from regard.experiment import LoadedModel, load_model
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, SearchSchemeConfig
 from regard.generation.forced import force_decode
@@ -29,6 +28,7 @@ from regard.models.hf.building import build_hf
 from regard.models.hf.config import HfConfig
 from regard.models.hf.model import HfSeq2Seq
 from regard.models.registry import build_for_text
+from regard.runs.experiment import LoadedModel, load_model
 from regard.text.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
 

@@ -16,14 +16,14 @@ import torch
 from tiny import ModelDir
 
 import regard
-from regard.averaging import average_models
 from regard.config import from_dict, to_dict
 from regard.errors import CheckpointError, ConfigError, UsageError
-from regard.experiment import load_model
-from regard.experiment import run_training as train
 from regard.models.hf.model import HfSeq2Seq
 from regard.models.transformer.model import TransformerModel
-from regard.run_config import RunConfig, write_config
+from regard.runs.averaging import average_models
+from regard.runs.config import RunConfig, write_config
+from regard.runs.experiment import load_model
+from regard.runs.experiment import run_training as train
 from regard.training.optimizer import FineTuningConfig, UnfreezingSchedule, parameter_groups
 from regard.training.serialization import read_tensors
 from regard.training.weights import load_weights

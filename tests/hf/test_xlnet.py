@@ -15,10 +15,10 @@ from tiny import ModelDir
 import regard
 from regard.data.batch import PaddedSequences
 from regard.data.text import TextSide
-from regard.experiment import run_training
 from regard.models.hf.layers import HfEncoder
 from regard.models.hf.loading import load_encoder
 from regard.models.transformer.model import TransformerModel
+from regard.runs.experiment import run_training
 from regard.text.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.text.vocabulary import SINK
 

@@ -13,10 +13,10 @@ from regard.data.batch import collate
 from regard.data.dataset import prepare_data
 from regard.data.guided_alignment import SplitLinks
 from regard.errors import CheckpointError, ConfigError, DataError
-from regard.experiment import load_model
-from regard.experiment import run_training as train
 from regard.models.base import ForwardOutput
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
+from regard.runs.experiment import load_model
+from regard.runs.experiment import run_training as train
 from regard.text.vocabulary import EOS
 from regard.training.losses.guided_alignment import (
     GuidedAlignment,

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-import regard.experiment
+import regard.runs.experiment
 from regard.config import from_dict, plugins
 from regard.data.dataset import open_data, prepare_data
 from regard.errors import ConfigError, DataError
-from regard.experiment import load_model
-from regard.experiment import run_training as train
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
+from regard.runs.experiment import load_model
+from regard.runs.experiment import run_training as train
 from regard.training.config import TrainingConfig
 from regard.training.losses.base import LOSSES, resumable_loss_options
 from regard.training.losses.guided_alignment import GuidedAlignment
@@ -133,8 +133,8 @@ def test_data_is_prepared_and_links_are_read_once(run_settings, tmp_path: Path, 
 
         monkeypatch.setattr(owner, name, counted)
 
-    count(regard.experiment, "prepare_data")
-    count(regard.experiment, "add_fertilities")
+    count(regard.runs.experiment, "prepare_data")
+    count(regard.runs.experiment, "add_fertilities")
     count(GuidedAlignment, "prepare")
     steps: list[int] = []
 

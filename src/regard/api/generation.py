@@ -18,7 +18,7 @@ from regard.generation.base import BaseTranslator
 from regard.generation.config import SamplingConfig
 from regard.generation.continuation import ContinuationConfig, continue_text
 from regard.generation.translator import Translator
-from regard.run_config import load_config
+from regard.runs.config import load_config
 from regard.text.tokenizers.prompt import SOURCE_FIELD, PromptTokenizerConfig
 
 __all__ = ["Continuation", "Continuations", "generate_text"]

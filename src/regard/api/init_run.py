@@ -14,7 +14,7 @@ from regard.api.run_template import RunPlan, plan_run, render_run
 from regard.config import configclass, from_dict, option
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
 from regard.text.compression import is_compressed, remove_suffix
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.directories import atomic_directory

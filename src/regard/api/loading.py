@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from regard.analysis.inputs import System
     from regard.api.model import Model
     from regard.data.text import TextProcessor
-    from regard.experiment import LoadedModel
     from regard.generation.base import BaseTranslator
     from regard.generation.config import GenerationConfig
     from regard.generation.coverage import CoverageJudge
     from regard.models.base import TranslationModel
+    from regard.runs.experiment import LoadedModel
 
 __all__ = [
     "as_paths",
@@ -59,7 +59,7 @@ def load_translator(
     """
     from regard.config.extensions import hook
     from regard.models.registry import MODELS
-    from regard.run_config import load_config
+    from regard.runs.config import load_config
 
     first, exported = directories[0], hook("engine")
     if engine == "ctranslate2" and exported is None:
@@ -110,8 +110,8 @@ def load_models(
         CheckpointError: if a model directory is missing or damaged.
         DeviceError: if the device is not available, or does not support the precision.
     """
-    from regard.experiment import load_model
     from regard.generation.ensemble import Ensemble
+    from regard.runs.experiment import load_model
 
     loaded = [load_model(directory, device, precision, settings) for directory in directories]
     # An ensemble averages distributions, so a token must have the same number in all models.

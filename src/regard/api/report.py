@@ -25,7 +25,7 @@ from regard.metrics.translation import check_tokenizer
 from regard.reporting.page import Report, SystemsCheck, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import SystemResults, add_word_links, collect_system
-from regard.run_config import load_config
+from regard.runs.config import load_config
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import open_atomic
 from regard.text.links import GoldLinks, check_links

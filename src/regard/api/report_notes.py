@@ -9,7 +9,7 @@ from regard.api.companions import FEW_PAIRS, Companions
 from regard.config import to_dict
 from regard.metrics.translation import looks_tokenized
 from regard.reporting.systems import SystemResults
-from regard.run_config import CONFIG_FILE, load_config
+from regard.runs.config import CONFIG_FILE, load_config
 
 __all__ = ["differing_options", "few_pairs_notes", "page_notes"]
 

@@ -12,9 +12,9 @@ from regard.api.model import Model
 from regard.config import from_dict, to_dict
 from regard.config.plugins import load_plugins
 from regard.errors import DataError, UsageError
-from regard.experiment import run_training
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
-from regard.run_config import END_MARKER, RunConfig, listed_plugins, read_run_config
+from regard.runs.config import END_MARKER, RunConfig, listed_plugins, read_run_config
+from regard.runs.experiment import run_training
 from regard.text.files import write_atomic
 from regard.text.paths import check_outputs
 from regard.training.display import preparation_progress

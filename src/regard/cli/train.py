@@ -31,7 +31,7 @@ def prepare(config: ConfigArgument, overrides: OverridesArgument = None) -> None
     """
     from regard.data.dataset import prepare_data
     from regard.data.text_checks import warn_if_swapped
-    from regard.run_config import read_run_config
+    from regard.runs.config import read_run_config
     from regard.training.display import preparation_progress
 
     settings = read_run_config(config, overrides or [])
@@ -69,7 +69,7 @@ def train_command(
     """
     from regard.api.training import train
     from regard.data.manifest import input_files
-    from regard.run_config import read_run_config
+    from regard.runs.config import read_run_config
     from regard.text.paths import check_outputs
     from regard.training.device import process_rank
 
@@ -104,8 +104,8 @@ def pretrain_command(
     Example: regard pretrain encoder.toml 'text.train=["mono.de"]' text.valid=valid.de --output-dir
         encoders/de
     """
-    from regard.pretrain import pretrain as run
-    from regard.pretrain import read_pretrain_config
+    from regard.runs.pretraining import pretrain as run
+    from regard.runs.pretraining import read_pretrain_config
     from regard.training.device import process_rank
 
     settings = read_pretrain_config(config, list(overrides or []))
@@ -143,7 +143,7 @@ def _print_next_commands(model_dir: Path) -> None:
     import shlex
 
     from regard.models.registry import MODELS
-    from regard.run_config import load_config
+    from regard.runs.config import load_config
     from regard.text.compression import format_of
 
     config = load_config(model_dir)
@@ -193,7 +193,7 @@ def average(
 
     Example: regard average runs/averaged runs/first --last-epochs 5
     """
-    from regard.averaging import average_models
+    from regard.runs.averaging import average_models
 
     files = average_models(output_dir, model_paths, last_epochs)
     print_message(f"{output_dir}: averaged the weights of {len(files)} checkpoints")
@@ -227,7 +227,7 @@ def config(
     from regard.config.reference import reference, select_tables
     from regard.config.rendering import render_text, render_toml
     from regard.errors import ConfigError
-    from regard.run_config import RunConfig, read_run_config
+    from regard.runs.config import RunConfig, read_run_config
 
     # Overrides apply only to a file. With them, a missing file must not pass as the name of a table.
     if what is not None and (what.endswith(".toml") or overrides or Path(what).is_file()):

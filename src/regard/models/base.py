@@ -244,14 +244,14 @@ class TrainableSystem:
         """Load the trained system as a translator with the search settings of its run.
 
         Args:
-            run: The `regard.run_config.RunConfig` in the model directory.
+            run: The `regard.runs.config.RunConfig` in the model directory.
             model_dir: The model directory.
             num_threads: The number of CPU threads of compiled code. 0 uses all processors.
 
         Returns:
             A `regard.generation.base.BaseTranslator`.
         """
-        raise NotImplementedError(f"{cls.__name__} is loaded by regard.experiment")
+        raise NotImplementedError(f"{cls.__name__} is loaded by regard.runs.experiment")
 
 
 class TranslationModel(nn.Module, TrainableSystem, ABC):

@@ -1,6 +1,6 @@
 """Checkpoints of a training run: the training states to resume from, and the weights of the model.
 
-    DIRECTORY/config.toml, text files               config, vocabularies, tokenizers (`regard.experiment`)
+    DIRECTORY/config.toml, text files               config, vocabularies, tokenizers
     DIRECTORY/model.safetensors                     the best weights by validation score
     DIRECTORY/record.jsonl                          the metrics log
     DIRECTORY/training/state-00001234.safetensors   weights, optimizer, schedule and progress after step 1234

@@ -17,7 +17,7 @@ from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import ModelServer, load_engines
 from regard.models import build_model
-from regard.run_config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.text.text_format import TextFormat
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary

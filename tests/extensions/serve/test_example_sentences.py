@@ -11,7 +11,7 @@ from regard.data.training_text import save_training_text
 from regard.errors import DataError
 from regard.extensions.serve.engine import SearchSettings, SentenceJob, load_engines
 from regard.extensions.serve.plain_text import example_sentences, to_plain_text
-from regard.run_config import load_config
+from regard.runs.config import load_config
 from regard.text.text_format import PLAIN_TEXT, TextFormat
 
 

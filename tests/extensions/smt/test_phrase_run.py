@@ -17,15 +17,15 @@ from quick_coverage import train_quickly
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.errors import CheckpointError, ConfigError, RegardError, UsageError
-from regard.experiment import load_model
-from regard.experiment import run_training as train
 from regard.extensions.phrasebook.corpus import write_splits
 from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
 from regard.extensions.smt.model import PhraseConfig, PhraseTranslator, load_phrases
 from regard.extensions.smt.phrase_table import PhraseTable
 from regard.generation.lines import enumerate_lines
 from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penalties
-from regard.run_config import RunConfig, load_config
+from regard.runs.config import RunConfig, load_config
+from regard.runs.experiment import load_model
+from regard.runs.experiment import run_training as train
 from regard.text.vocabulary import UNK
 
 SETTINGS = """

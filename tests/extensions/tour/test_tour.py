@@ -17,7 +17,7 @@ from regard.extensions.tour import report, runner
 from regard.extensions.tour.report import load_report, write_report
 from regard.extensions.tour.runner import SYSTEMS, Tour, TrainingInterruptedError
 from regard.metrics.alignment import alignment_score
-from regard.run_config import RunConfig, load_config
+from regard.runs.config import RunConfig, load_config
 from regard.text.directories import recipes_dir
 from regard.text.links import read_gold_links
 from regard.training.trainer import TrainingResult

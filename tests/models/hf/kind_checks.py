@@ -17,7 +17,6 @@ import transformers
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch
 from regard.errors import ConfigError
-from regard.experiment import LoadedModel, load_model
 from regard.generation.beam import beam_search
 from regard.generation.config import search_settings
 from regard.generation.forced import force_decode
@@ -25,7 +24,8 @@ from regard.generation.lines import enumerate_lines
 from regard.generation.translator import Translator
 from regard.models.hf.building import build_hf
 from regard.models.hf.config import HfConfig
-from regard.run_config import load_config, load_hf_text
+from regard.runs.config import load_config, load_hf_text
+from regard.runs.experiment import LoadedModel, load_model
 from regard.text.vocabulary import EOS
 
 __all__ = [

@@ -17,8 +17,8 @@ from hf import tiny
 from models.hf.kind_checks import PAGE, check_kind, prepare_generation, read_table
 from models.hf.kinds import BART, OTHER_INPUT, SMALL, UNCHECKED, save_kind
 from regard.errors import ConfigError, UsageError
-from regard.experiment import load_model
 from regard.generation.translator import Translator
+from regard.runs.experiment import load_model
 
 
 @pytest.fixture(autouse=True)

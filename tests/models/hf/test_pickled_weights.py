@@ -22,7 +22,7 @@ from hf import tiny
 from models.hf.kinds import pickle_shards
 from regard.cli.main import app
 from regard.errors import CheckpointError
-from regard.experiment import load_model
+from regard.runs.experiment import load_model
 
 LINE = "die Katze schläft ."
 

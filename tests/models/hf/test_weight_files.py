@@ -13,8 +13,8 @@ from transformers.utils import logging
 import regard
 from hf import tiny
 from regard.errors import CheckpointError, UsageError
-from regard.experiment import load_model
 from regard.models.hf import weights
+from regard.runs.experiment import load_model
 
 SOURCES = ["a small dog .", "the cat sleeps", "a man"]
 

@@ -17,14 +17,14 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.experiment import LoadedModel, load_model
 from regard.generation.config import GenerationConfig
 from regard.layers.linear import Linear
 from regard.layers.position_encoding import PositionEncoding
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm
 from regard.models.transformer.model import TransformerModel
-from regard.run_config import RunConfig, write_config
+from regard.runs.config import RunConfig, write_config
+from regard.runs.experiment import LoadedModel, load_model
 from regard.text.directories import atomic_directory
 from regard.text.paths import check_name, check_outputs
 from regard.text.reading import (

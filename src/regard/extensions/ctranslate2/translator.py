@@ -15,7 +15,7 @@ from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line, LineResult
-from regard.run_config import CONFIG_FILE, load_config
+from regard.runs.config import CONFIG_FILE, load_config
 from regard.text.reading import read_json
 from regard.training.fertility import load_text_processing
 from regard.training.weights import EXPORTED_FILE, MODEL_FILE

@@ -15,8 +15,6 @@ import torch
 
 from regard import __version__
 from regard.config import from_dict
-from regard.experiment import LoadedModel, load_model
-from regard.experiment import run_training as train
 from regard.extensions.reproduce.experiment_text import ExperimentText, read_text
 from regard.extensions.reproduce.plan import RowJob, TableJob
 from regard.extensions.reproduce.scores import (
@@ -29,7 +27,9 @@ from regard.generation.config import GenerationConfig
 from regard.generation.ensemble import Ensemble
 from regard.generation.translator import Translator
 from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penalties
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
+from regard.runs.experiment import LoadedModel, load_model
+from regard.runs.experiment import run_training as train
 from regard.text.files import format_json, write_atomic
 from regard.training.display import preparation_progress
 from regard.training.metrics_logger import read_metrics

@@ -12,7 +12,7 @@ from regard.errors import RegardError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.job import run
 from regard.extensions.reproduce.plan import TableJob
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
 from regard.text.corpus import CorpusConfig
 from regard.text.files import remove_leftovers
 from regard.text.tokenizers.words import ActionsConfig

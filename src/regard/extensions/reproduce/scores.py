@@ -16,7 +16,6 @@ from safetensors.numpy import save
 
 from regard.alignment import Corpus, WordAligner
 from regard.errors import UsageError
-from regard.experiment import LoadedModel
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.plan import GOLD_LINKS_HINT
 from regard.extensions.reproduce.tables import LENGTH_BINS
@@ -31,6 +30,7 @@ from regard.metrics.by_length import bucket_by_length, count_lengths
 from regard.metrics.coverage import count_drops, count_repetitions, percentage
 from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor_from_counts
 from regard.metrics.translation import count_statistics, count_transduction, make_aggregate, mean_edits
+from regard.runs.experiment import LoadedModel
 from regard.text.array_files import load_arrays
 from regard.text.links import check_links, read_gold_links
 from regard.text.whitespace import split_whitespace

@@ -23,11 +23,11 @@ from regard.config import read_config
 from regard.config.extensions import hook
 from regard.data.pretokenization import ProgressCallback
 from regard.errors import DataError, UsageError
-from regard.experiment import run_training as train
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.models.registry import MODELS
-from regard.run_config import RunConfig
+from regard.runs.config import RunConfig
+from regard.runs.experiment import run_training as train
 from regard.text.corpus import CorpusConfig, read_lines
 from regard.text.directories import recipes_dir
 from regard.text.files import format_json, remove_leftovers, write_atomic

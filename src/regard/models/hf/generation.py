@@ -1,7 +1,7 @@
 """Generation settings of a Hugging Face model, from `generation_config.json` or else `config.json`.
 
 As in transformers, `config.json` is ignored if the first file exists. Constraints on the generated tokens are
-converted to `GenerationConstraints` with our ids. `regard.run_config` uses the settings of beam search.
+converted to `GenerationConstraints` with our ids. `regard.runs.config` uses the settings of beam search.
 """
 
 import json

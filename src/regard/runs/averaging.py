@@ -9,9 +9,9 @@ from regard.config import to_dict
 from regard.data.hf import HF_CONFIG, read_hf_config
 from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, UsageError
-from regard.experiment import find_model_dir
 from regard.models.hf.loading import CONFIG_SUBDIR
-from regard.run_config import RunConfig, load_config, write_config
+from regard.runs.config import RunConfig, load_config, write_config
+from regard.runs.experiment import find_model_dir
 from regard.text.directories import atomic_directory, is_empty
 from regard.text.paths import check_name
 from regard.training.checkpoint import epoch_files

@@ -29,7 +29,7 @@ from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.precision import Precision, is_dispatched, parse_precision, set_precision
 from regard.models.registry import MODELS, build_for_text
-from regard.run_config import RunConfig, load_config, load_hf_text, warn_ignored_settings, write_config
+from regard.runs.config import RunConfig, load_config, load_hf_text, warn_ignored_settings, write_config
 from regard.text.directories import directory_lock
 from regard.text.paths import check_outputs
 from regard.training.checkpoint import state_files

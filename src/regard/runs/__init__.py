@@ -1,0 +1,1 @@
+"""Runs and their model directories: configuration, training, loading, averaging and pre-training."""
