@@ -324,8 +324,6 @@ def test_figures_command_equals_analysis_plots(models, files):
 def test_invalid_input_of_figures_is_reported(models, files):
     with pytest.raises(UsageError, match="--input"):
         run("figures", "attention", "-o", files / "out")
-    with pytest.raises(UsageError, match="simplex"):
-        run("figures", "simplex", "-o", files / "out", "--input", files / "gold.talp")
     with pytest.raises(DataError, match=r"gold\.talp"):
         run("figures", "attention", "-o", files / "out", "--input", files / "gold.talp")
     (files / "a.json").write_text('{"models": {"a": {"entropies": 1}}}')

@@ -23,23 +23,6 @@ from regard.training.resume import write_weights
 from regard.training.weights import named_weights
 
 SVG = "{http://www.w3.org/2000/svg}"
-# The attention weights of Malaviya et al. (2018), Figure 1, computed by bisection.
-PUBLISHED = {
-    "softmax": [
-        [0.5217, 0.3497, 0.1286],
-        [0.3610, 0.4409, 0.1981],
-        [0.1820, 0.2714, 0.5466],
-        [1.0646, 1.0620, 0.8734],
-    ],
-    "sparsemax": [[0.70, 0.30, 0], [0.40, 0.60, 0], [0, 0.15, 0.85], [1.10, 1.05, 0.85]],
-    "constrained softmax": [
-        [0.5217, 0.3497, 0.1286],
-        [0.3610, 0.4409, 0.1981],
-        [0.1173, 0.2094, 0.6732],
-        [1, 1, 1],
-    ],
-    "constrained sparsemax": [[0.70, 0.30, 0], [0.30, 0.70, 0], [0, 0, 1], [1, 1, 1]],
-}
 
 
 def run(*arguments):
@@ -48,62 +31,22 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-@pytest.fixture(scope="module")
-def simplex_figure(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("figures") / "new"
-    return directory, run("simplex", "-o", directory, "--table", "--json", directory.parent / "numbers.json")
-
-
-def test_table_equals_the_published_figure(simplex_figure) -> None:
-    lines = [line.split("\t") for line in simplex_figure[1].stdout.splitlines()]
-    assert lines[0] == ["map", "round", "word 1", "word 2", "word 3", "bound 1", "bound 2", "bound 3"]
-    expected = [
-        [name, label, *(f"{value:.4f}" if value else "0" for value in row)]
-        for name, rows in PUBLISHED.items()
-        for label, row in zip(("1", "2", "3", "sum"), rows, strict=True)
-    ]
-    assert [line[:5] for line in lines[1:]] == expected
-    assert lines[11][5:] == ["0.1173", "0.2094", "0.6732"]  # exactly the remaining fertility
-
-
-def test_json_file_has_unrounded_numbers(simplex_figure) -> None:
-    numbers = json.loads((simplex_figure[0].parent / "numbers.json").read_text())
-    assert list(numbers["maps"]) == list(PUBLISHED)
-    for name, rows in PUBLISHED.items():
-        found = numbers["maps"][name]
-        for row, published in zip([*found["rounds"], found["cumulative"]], rows, strict=True):
-            assert row == pytest.approx(published, abs=5e-5)
-    flat = numbers["two_dimensions"]
-    assert flat["sparsemax"] == pytest.approx([min(1, max(0, (t + 1) / 2)) for t in flat["difference"]])
-
-
-def test_figures_are_valid_small_and_described(simplex_figure) -> None:
-    plots = sorted(simplex_figure[0].iterdir())
-    names = ["rounds.svg", "simplex.svg", "three-dimensions.svg", "two-dimensions.svg"]
-    assert [path.name for path in plots] == names
-    for path in plots:
-        assert path.stat().st_size < 300_000
-        root = ET.fromstring(path.read_text(encoding="utf-8"))
-        assert root.get("role") == "img"
-        assert root.findtext(f"{SVG}title") and root.findtext(f"{SVG}desc")
-        assert not {"script", "image"} & {element.tag.removeprefix(SVG) for element in root.iter()}
-
-
 def test_figure_paths_are_on_stderr_and_the_table_is_optional(tmp_path) -> None:
-    result = run("simplex", "--output-dir", tmp_path)
+    file = attention_file(tmp_path / "soft.jsonl", ["a", "dog"], line=1)
+    result = run("history", "--input", file, "--output-dir", tmp_path)
     assert result.exit_code == 0 and result.stdout == ""
-    assert str(tmp_path / "simplex.svg") in result.stderr
+    assert str(tmp_path / "history-1.svg") in result.stderr
 
 
 def test_unknown_figure_is_rejected_with_the_valid_names(tmp_path) -> None:
-    result = run("simplx", "-o", tmp_path / "new")
-    assert isinstance(result.exception, UsageError) and "simplex" in str(result.exception)
+    result = run("histry", "-o", tmp_path / "new")
+    assert isinstance(result.exception, UsageError) and "history" in str(result.exception)
     assert not (tmp_path / "new").exists()
 
 
 def test_directory_that_cannot_be_created_is_reported(tmp_path) -> None:
-    (tmp_path / "file").write_text("")
-    result = run("simplex", "-o", tmp_path / "file" / "charts")
+    file = attention_file(tmp_path / "file", ["a", "dog"], line=1)
+    result = run("history", "--input", file, "-o", tmp_path / "file" / "charts")
     assert isinstance(result.exception, DataError) and "charts" in str(result.exception)
 
 
@@ -123,11 +66,11 @@ def test_missing_name_lists_the_figures_and_their_inputs() -> None:
     head, *rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert head[0] == "figure" and {len(row) for row in rows} == {3}
     names = [row[0] for row in rows]
-    assert names[0] == "simplex" and {"translations", "attention", "length", "training"} <= set(names)
+    assert names[0] == "translations" and {"difference", "attention", "length", "training"} <= set(names)
     assert "--input" in str(run("--input", "a.json").exception)
 
 
-def test_png_has_300_dots_per_inch(simplex_figure, tmp_path) -> None:
+def test_png_has_300_dots_per_inch(tmp_path) -> None:
     file = attention_file(tmp_path / "soft.jsonl", ["a", "dog"], line=1)
     assert run("history", "--input", file, "-o", tmp_path, "--format", "svg,png").exit_code == 0
     data = (tmp_path / "history-1.png").read_bytes()
@@ -144,7 +87,7 @@ def test_only_the_requested_formats_are_written(tmp_path) -> None:
         assert run(name, "--input", file, "-o", tmp_path / name, "--format", "pdf, png").exit_code == 0
         assert {path.name for path in (tmp_path / name).iterdir()} == {f"{stem}.pdf", f"{stem}.png"}
     for wrong in ("jpg", "svg,jpg", ""):
-        result = run("simplex", "-o", tmp_path / "new", "--format", wrong)
+        result = run("history", "--input", file, "-o", tmp_path / "new", "--format", wrong)
         assert isinstance(result.exception, UsageError) and "svg, pdf, png" in str(result.exception)
     assert not (tmp_path / "new").exists()
 
@@ -152,11 +95,10 @@ def test_only_the_requested_formats_are_written(tmp_path) -> None:
 def test_missing_matplotlib_is_reported(monkeypatch, tmp_path) -> None:
     file = attention_file(tmp_path / "soft.jsonl", ["a", "dog"], line=1)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for arguments in (("simplex",), ("history", "--input", file, "--format", "svg,pdf")):
-        result = run(*arguments, "-o", tmp_path / "new")
-        assert isinstance(result.exception, UsageError)
-        assert "pip install 'regard[plot]'" in str(result.exception)
-        assert not (tmp_path / "new").exists()
+    result = run("history", "--input", file, "--format", "svg,pdf", "-o", tmp_path / "new")
+    assert isinstance(result.exception, UsageError)
+    assert "pip install 'regard[plot]'" in str(result.exception)
+    assert not (tmp_path / "new").exists()
     # Attention maps in SVG do not need it.
     assert run("history", "--input", file, "-o", tmp_path / "new").exit_code == 0
 

@@ -192,9 +192,10 @@ COMMANDS = (
     ),
     Command(
         "figures",
-        "figures simplex --output-dir pictures --json p.json",
+        "figures training --input model --output-dir pictures --json p.json",
         ("pictures", "p.json"),
         whole=False,
+        needs=("model",),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""`regard figures`: plot the figures of the papers from models, result files and training records."""
+"""`regard figures`: plot models, result files and training records, as in the figures of the papers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -130,11 +130,6 @@ class _FigureKind:
 
 
 _FIGURES = {
-    "simplex": _FigureKind(
-        "Malaviya et al. (2018), Figure 1; softmax and sparsemax in two and three dimensions",
-        "nothing",
-        ("simplex_figures", "plot_transformations"),
-    ),
     "translations": _FigureKind(
         "Malaviya et al. (2018), Figure 2: attention maps of translations, with repeated words marked",
         "model directories and --source, or files of `regard translate --attention-output`",
@@ -194,11 +189,11 @@ def figures(
     table: Annotated[bool, typer.Option("--table", help="Print the plotted values as a table.")] = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Plot the figures of the papers as SVG, PDF or PNG files.
+    """Plot models, results and training records as in the figures of the papers: SVG, PDF or PNG files.
 
     Without a name, the command lists the figures and their input files.
 
-    Example: regard figures simplex -o figures --table
+    Example: regard figures training --input runs/soft --table
 
     For print: regard figures translations --input runs/soft --source test.de --format svg,pdf
     """

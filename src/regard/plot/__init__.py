@@ -15,8 +15,6 @@ from regard.plot.attention import plot_attention, plot_heatmap
 from regard.plot.charts import plot_training
 from regard.plot.figure import Figure
 from regard.plot.heatmap import attention_heatmap, difference_heatmap
-from regard.plot.landscape import plot_curves, plot_regions, plot_surface
-from regard.plot.simplex import plot_bars, plot_triangle
 from regard.plot.terminal import TerminalMap, terminal_map
 from regard.plot.word_attention import plot_history, plot_self_attention
 
@@ -27,18 +25,13 @@ __all__ = [
     "difference_heatmap",
     "plot_accuracy_by_entropy",
     "plot_attention",
-    "plot_bars",
     "plot_coverage",
-    "plot_curves",
     "plot_entropy",
     "plot_error_counts",
     "plot_heatmap",
     "plot_history",
     "plot_length",
-    "plot_regions",
     "plot_self_attention",
-    "plot_surface",
     "plot_training",
-    "plot_triangle",
     "terminal_map",
 ]
