@@ -1,4 +1,4 @@
-"""Laws of extensions: each can be deleted, and nothing else changes."""
+"""Laws of extensions: each can be deleted, and the package still works."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Extensions: folders of `regard.extensions`, each with an `extension.py` that names what it adds.
+"""Extensions: folders of `regard.extensions`, each with an `extension.py` that lists its parts, commands and names.
 
 Nothing imports an extension by its name, so its folder can be deleted. The names below are strings of the
 form `module` or `module:object`, so that the description of an extension imports nothing.
@@ -16,7 +16,7 @@ __all__ = ["Extension", "hook", "installed_extensions", "named_object"]
 
 @dataclass(frozen=True)
 class Extension:
-    """What an extension adds; `EXTENSION` in its `extension.py`.
+    """The description of an extension; `EXTENSION` in its `extension.py`.
 
     Attributes:
         names: Public names of `regard`, with the module that defines each.

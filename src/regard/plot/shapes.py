@@ -19,7 +19,7 @@ __all__ = [
     "FONT",
     "Box",
     "Label",
-    "Line",
+    "Segment",
     "Shape",
     "plot_shapes",
     "svg_document",
@@ -78,7 +78,7 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Line:
+class Segment:
     """A straight line with round ends."""
 
     start: Point
@@ -88,7 +88,7 @@ class Line:
     opacity: Length
 
 
-Shape = Box | Label | Line
+Shape = Box | Label | Segment
 
 
 def svg_document(size: Point, title: str, description: str, parts: Iterable[str]) -> str:
@@ -121,8 +121,8 @@ def svg_parts(shapes: Iterable[Shape]) -> list[str]:
 
 
 def _element(shape: Shape) -> str:
-    x, y = shape.start if isinstance(shape, Line) else shape.at
-    if isinstance(shape, Line):
+    x, y = shape.start if isinstance(shape, Segment) else shape.at
+    if isinstance(shape, Segment):
         u, v = shape.end
         place: dict[str, str | Length] = {"x1": x, "y1": y, "x2": u, "y2": v}
         style = {"stroke": shape.color, "stroke-width": shape.width, "opacity": shape.opacity}
@@ -166,7 +166,7 @@ def plot_shapes(ax: "matplotlib.axes.Axes", shapes: Sequence[Shape], size: Point
         ax.set(xlim=(0, size[0]), ylim=(size[1], 0))
     ax.set_axis_off()
     for shape in shapes:
-        if isinstance(shape, Line):
+        if isinstance(shape, Segment):
             ends = zip(shape.start, shape.end, strict=True)
             style: dict[str, Any] = {"color": shape.color, "alpha": shape.opacity, "linestyle": "-"}
             ax.plot(*ends, linewidth=_POINT * shape.width, solid_capstyle="round", **style)

@@ -17,7 +17,7 @@ from regard.errors import DataError
 from regard.plot.colors import weight_color
 from regard.plot.figure import Figure, shapes_figure
 from regard.plot.heatmap import LABEL_CELLS
-from regard.plot.shapes import Box, Label, Line, Shape, plot_shapes
+from regard.plot.shapes import Box, Label, Segment, Shape, plot_shapes
 from regard.plot.style import INK, MUTED, Point, clip_label, color_of, label_maps, printable
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _self_attention_picture(
         for y, weight in zip(middles, row, strict=True):
             if weight >= _MIN_WEIGHT:
                 ends = (left, middles[word] + aside), (right, y + aside)
-                shapes.append(Line(*ends, color_of(h), 1 + 2 * weight, min(weight**0.7, 1.0)))
+                shapes.append(Segment(*ends, color_of(h), 1 + 2 * weight, min(weight**0.7, 1.0)))
     for h, row in enumerate(weights.tolist()):
         for place, (y, weight) in enumerate(zip(middles, row, strict=True)):
             tip = f"head {h}: {words[word]} → {words[place]}: {weight:.4g}"

@@ -17,9 +17,9 @@ from regard.text.array_files import MAX_COUNT, ArrayForm
 __all__ = [
     "DILATIONS",
     "HIDDEN",
+    "KERNEL_WIDTH",
     "MAX_LOGIT",
     "SENTENCE_HIDDEN",
-    "WIDTH",
     "ErrorTagger",
     "sentence_batches",
     "sentence_cells",
@@ -27,7 +27,7 @@ __all__ = [
 
 HIDDEN = (96, 64)
 SENTENCE_HIDDEN = 48
-WIDTH = 5  # words that a convolution reads
+KERNEL_WIDTH = 5  # words that a convolution reads
 DILATIONS = {"near": 1, "far": 2}
 _BATCH_SIZE = 256  # sentences
 _LENGTH_NOISE = 4.0  # words by which the lengths of the sentences of a batch may differ through shuffling
@@ -44,8 +44,8 @@ def _parameter_shapes(num_features: int) -> dict[str, tuple[int, ...]]:
     linear = {
         "words.0": (first, num_features),
         "words.3": (size, first),
-        "near": (size, size, WIDTH),
-        "far": (size, size, WIDTH),
+        "near": (size, size, KERNEL_WIDTH),
+        "far": (size, size, KERNEL_WIDTH),
         "word_output": (1, 2 * size),
         "sentence_output.0": (SENTENCE_HIDDEN, 4 * size + 4),
         "sentence_output.3": (1, SENTENCE_HIDDEN),
@@ -140,11 +140,11 @@ class ErrorTagger:
 
     def _convolve(self, name: str, inputs: Float[np.ndarray, "B T D"]) -> Float[np.ndarray, "B T D"]:
         """Return the convolution over the words; beyond the sentence, there are zeros."""
-        step, reach = DILATIONS[name], DILATIONS[name] * (WIDTH // 2)
+        step, reach = DILATIONS[name], DILATIONS[name] * (KERNEL_WIDTH // 2)
         padded = np.pad(inputs, ((0, 0), (reach, reach), (0, 0)))
         length = inputs.shape[1]
         # The words that each position reads, side by side.
-        near = [padded[:, step * place : step * place + length] for place in range(WIDTH)]
+        near = [padded[:, step * place : step * place + length] for place in range(KERNEL_WIDTH)]
         weight = self.parameters[f"{name}.weight"].transpose(0, 2, 1).reshape(HIDDEN[1], -1)
         flat = np.concatenate(near, axis=-1).reshape(-1, weight.shape[1]) @ weight.T
         return (flat + self.parameters[f"{name}.bias"]).reshape(inputs.shape)

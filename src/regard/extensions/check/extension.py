@@ -1,8 +1,6 @@
-"""What the check of translations adds to the package."""
+"""The parts and commands of the check of translations."""
 
 from regard.config.extensions import Extension
-
-__all__ = ["EXTENSION"]
 
 EXTENSION = Extension(
     names={

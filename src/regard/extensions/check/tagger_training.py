@@ -8,9 +8,9 @@ from torch.nn import functional
 from regard.extensions.check.error_tagger import (
     DILATIONS,
     HIDDEN,
+    KERNEL_WIDTH,
     MAX_LOGIT,
     SENTENCE_HIDDEN,
-    WIDTH,
     sentence_batches,
     sentence_cells,
 )
@@ -80,8 +80,8 @@ class Network(nn.Module):
             nn.ReLU(),
             nn.Dropout(_DROPOUT),
         )
-        self.near = nn.Conv1d(size, size, WIDTH, padding="same")
-        self.far = nn.Conv1d(size, size, WIDTH, padding="same", dilation=DILATIONS["far"])
+        self.near = nn.Conv1d(size, size, KERNEL_WIDTH, padding="same")
+        self.far = nn.Conv1d(size, size, KERNEL_WIDTH, padding="same", dilation=DILATIONS["far"])
         self.word_output = nn.Linear(2 * size, 1)
         self.sentence_output = nn.Sequential(
             nn.Linear(4 * size + 4, SENTENCE_HIDDEN),

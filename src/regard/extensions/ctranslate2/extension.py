@@ -1,8 +1,6 @@
-"""What CTranslate2 adds to the package."""
+"""The parts and commands of CTranslate2."""
 
 from regard.config.extensions import Extension
-
-__all__ = ["EXTENSION"]
 
 EXTENSION = Extension(
     commands={"Translate": ["regard.extensions.ctranslate2.command:export"]},

@@ -1,8 +1,6 @@
-"""What the built-in corpus adds to the package."""
+"""The parts and commands of the built-in corpus."""
 
 from regard.config.extensions import Extension
-
-__all__ = ["EXTENSION"]
 
 EXTENSION = Extension(
     commands={"Start": ["regard.extensions.phrasebook.command:phrasebook"]},

@@ -1,8 +1,6 @@
-"""What the reproduction of tables from papers adds to the package."""
+"""The parts and commands of the reproduction of tables from papers."""
 
 from regard.config.extensions import Extension
-
-__all__ = ["EXTENSION"]
 
 EXTENSION = Extension(
     commands={"Evaluate and inspect": ["regard.extensions.reproduce.command:reproduce"]},

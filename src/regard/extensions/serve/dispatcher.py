@@ -40,7 +40,7 @@ class CheckEngine(Engine, Protocol):
     """The detectors of errors in translations, which an extension provides."""
 
     def describe(self) -> dict[str, Any]:
-        """Return what the page needs to know of the detectors, for `GET /models`."""
+        """Return the facts about the detectors for `GET /models`."""
         ...
 
 

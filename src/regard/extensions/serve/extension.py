@@ -1,8 +1,6 @@
-"""What the server adds to the package."""
+"""The parts and commands of the server."""
 
 from regard.config.extensions import Extension
-
-__all__ = ["EXTENSION"]
 
 EXTENSION = Extension(
     commands={"Translate": ["regard.extensions.serve.command:serve"]},

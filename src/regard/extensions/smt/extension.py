@@ -1,8 +1,6 @@
-"""What phrase-based translation adds to the package."""
+"""The parts and commands of phrase-based translation."""
 
 from regard.config.extensions import Extension
-
-__all__ = ["EXTENSION"]
 
 EXTENSION = Extension(
     commands={"Alignment and statistical models": ["regard.extensions.smt.command:lm"]},

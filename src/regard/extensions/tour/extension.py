@@ -1,8 +1,6 @@
-"""What the tour of translation systems adds to the package."""
+"""The parts and commands of the tour of translation systems."""
 
 from regard.config.extensions import Extension
-
-__all__ = ["EXTENSION"]
 
 EXTENSION = Extension(
     commands={
