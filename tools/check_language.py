@@ -193,11 +193,13 @@ def comment_table(arguments: list[str]) -> str:
 def public_names_defined_twice(folder: Path) -> dict[str, list[str]]:
     """Return the public names that several modules of a package define, with these modules.
 
-    Packages whose name starts with an underscore are private: the backends of a kernel share its name.
+    Packages whose name starts with an underscore are private: the backends of a kernel share its name. Each
+    extension has its own description `EXTENSION`.
     """
     homes: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("*.py")):
-        if any(part.startswith("_") for part in path.relative_to(folder).parent.parts):
+        private = any(part.startswith("_") for part in path.relative_to(folder).parent.parts)
+        if private or path.name == "extension.py":
             continue
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef):

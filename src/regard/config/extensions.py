@@ -1,4 +1,4 @@
-"""Extensions: folders of `regard.extensions`, each with an `extension.py` that lists its parts, commands and names.
+"""Extensions: folders of `regard.extensions`, each with an `extension.py` that lists its parts and commands.
 
 Nothing imports an extension by its name, so its folder can be deleted. The names below are strings of the
 form `module` or `module:object`, so that the description of an extension imports nothing.
