@@ -65,8 +65,6 @@ class Ensemble(TranslationModel):
         if not models:
             raise UsageError("an ensemble needs at least one model, but none is given")
         self.models = nn.ModuleList(models)
-        self.has_attention_maps = all(model.has_attention_maps for model in models)
-        self.has_self_attention = all(model.has_self_attention for model in models)
 
     def _members(self) -> list[TranslationModel]:
         return list(self.models)  # type: ignore[arg-type]

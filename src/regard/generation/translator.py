@@ -78,15 +78,13 @@ class Translator(BaseTranslator):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """All that the model supports; fertilities need a budget and constrained attention."""
-        found: frozenset[Capability] = frozenset(get_args(Capability))
+        capabilities: frozenset[Capability] = frozenset(get_args(Capability))
         missing: dict[Capability, bool] = {
             "fertility": self._has_fertilities,
-            "attention": self.model.has_attention_maps,
             "continuation": self.model.continues_text,
             "gradient": self.model.scales_embeddings,
-            "self_attention": self.model.has_self_attention,
         }
-        return found - {name for name, present in missing.items() if not present}
+        return capabilities - {name for name, present in missing.items() if not present}
 
     @cached_property
     def _has_fertilities(self) -> bool:

@@ -261,14 +261,11 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
         objective: The training objective.
         reward: The reward of the objective `reinforce`; see `Attention`.
         continues_text: Whether the model can continue any text, and not only translate.
-        has_attention_maps, has_self_attention: Whether the model returns these weights.
     """
 
     objective: Objective = "marginal"
     reward: Reward | None = None
     continues_text: bool = False
-    has_attention_maps: bool = True
-    has_self_attention: bool = True
 
     @classmethod
     def build(cls, config: Any, text: TextProcessor, model_dir: Path | None = None) -> "TranslationModel":

@@ -4,11 +4,9 @@ A model is a sequence-to-sequence model, an encoder combined with a language mod
 with a new Transformer decoder.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from regard.data.hf import convert_errors
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import ConfigError
 from regard.models.base import TrainableSystem
@@ -20,7 +18,6 @@ from regard.models.hf.generation import (
     to_constraints,
 )
 from regard.models.hf.layers import HfEncoder
-from regard.models.hf.library_attention import LibraryAttentionSeq2Seq
 from regard.models.hf.loading import (
     check_tokenizer_fit,
     config_dirs,
@@ -30,7 +27,6 @@ from regard.models.hf.loading import (
     load_seq2seq,
 )
 from regard.models.hf.model import HfSeq2Seq
-from regard.models.hf.probing import probe_model
 from regard.models.registry import register_model
 from regard.models.transformer.model import TransformerModel
 from regard.text.tokenizers.pretrained import PretrainedTokenizer
@@ -79,17 +75,13 @@ def build_hf(config: HfConfig, text: TextProcessor, model_dir: Path | None = Non
         model, new = _combine(directories, model_dir is None)
         start = (target.library_ids[BOS],)
     constraints = to_constraints(_generation(directories.get("path")), start, target)
-    paths, path = config.folders, config.folders.get("path", "")
-    for side, part, own, name in (
-        (source, model.get_encoder(), model.get_input_embeddings, "encoder_path"),
-        (target, model.get_decoder(), model.get_output_embeddings, "decoder_path"),
+    translation_model = HfSeq2Seq(model, config, source, target, start, constraints, new)
+    for side, part, path in (
+        (source, model.get_encoder(), config.path or config.encoder_path),
+        (target, model.get_decoder(), config.path or config.decoder_path),
     ):
-        size = _vocab_size(type(model).__name__, getattr(part, "get_input_embeddings", own), own)
-        check_tokenizer_fit(side, size, getattr(part, "config", model.config), paths.get(name, path))
-    probed = probe_model(model)
-    # Without the attention interface, the library itself computes the attention to the source.
-    kind = HfSeq2Seq if probed.cross_attentions else LibraryAttentionSeq2Seq
-    return kind(probed, config, source, target, start, constraints, new)
+        check_tokenizer_fit(side, part.get_input_embeddings().weight.shape[0], part.config, str(path))
+    return translation_model
 
 
 @register_model("pretrained", PretrainedConfig)
@@ -163,14 +155,3 @@ def _combine(directories: dict[str, Path], weights: bool) -> tuple[Any, list[str
     decoder, added = load_decoder(directories["decoder_path"], weights)
     model = EncoderDecoderModel(encoder=encoder, decoder=decoder)
     return model, [*(f"decoder.{name}" for name in added), "enc_to_dec_proj"]
-
-
-def _vocab_size(model: str, *tables: Callable[[], Any]) -> int:
-    """Return the number of rows of the first table that the model exposes.
-
-    Raises:
-        ConfigError: if it exposes none of them.
-    """
-    with convert_errors(ConfigError, f"{model}: the model does not expose its embeddings"):
-        found = (table() for table in tables)
-        return next(one.weight.shape[0] for one in found if one is not None)

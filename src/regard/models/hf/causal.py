@@ -151,7 +151,7 @@ class HfCausal(TranslationModel):
                 self._records, cache = False, self._cache()
                 weights = self._run(ids, mask, cache, record=True)[1]
             if len(cache.layers) != len(weights) or any(one.keys.shape[2] != 3 for one in cache.layers):
-                raise ConfigError("it has a state other than a cache of keys and values")
+                raise ValueError("it has a state other than a cache of keys and values")
         self.model.train(training)
 
     def without_template(self) -> "HfCausal":

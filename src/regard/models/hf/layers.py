@@ -316,11 +316,6 @@ class InputLayout(nn.Module):
         moved = torch.where(positions < words, positions + self.prefix_length, positions - words)
         return torch.where(positions < self.prefix_length + words, moved, positions)
 
-    def run(self, encoder: Callable[..., Any], source: PaddedSequences, **options: Any) -> Any:
-        """Run the encoder, and return its output, whose states are in its own order."""
-        with self._scaled_embeddings(encoder, source):
-            return encoder(input_ids=self.ids(source), attention_mask=source.mask.long(), **options)
-
     @contextmanager
     def _scaled_embeddings(self, encoder: Any, source: PaddedSequences) -> Iterator[None]:
         """Return a context in which the encoder scales its embeddings; see `PaddedSequences`."""
@@ -334,7 +329,8 @@ class InputLayout(nn.Module):
 
     def encode(self, encoder: Callable[..., Any], source: PaddedSequences) -> Float[Tensor, "B S D"]:
         """Encode sentences, and return the states in our order."""
-        states = self.run(encoder, source).last_hidden_state
+        with self._scaled_embeddings(encoder, source):
+            states = encoder(input_ids=self.ids(source), attention_mask=source.mask.long()).last_hidden_state
         if not self.prefix_length:
             return states
         return states.gather(1, self.from_encoder_order(source).unsqueeze(-1).expand_as(states))

@@ -251,7 +251,7 @@ def _check_loading(model: Any, info: Mapping[str, Any], directory: Path, optiona
         )
 
 
-def max_positions(part: Any, config: Any = None) -> int | None:
+def max_positions(part: Any) -> int | None:
     """Return the maximum number of tokens of an encoder or decoder, or None if there is no maximum.
 
     In RoBERTa, the rows of the position table up to that of padding do not count. A model without a table has
@@ -259,23 +259,13 @@ def max_positions(part: Any, config: Any = None) -> int | None:
 
     Args:
         part: The encoder or decoder.
-        config: The configuration of the model, for a part without its own.
     """
-    config = getattr(part, "config", config)
-    limit = next((found for name in _LIMITS if (found := getattr(config, name, None))), None)
+    limit = next((size for name in _LIMITS if (size := getattr(part.config, name, None))), None)
     for name, module in part.named_modules():
         if isinstance(module, nn.Embedding) and any(sign in name.rpartition(".")[2] for sign in _TABLES):
-            if limit is None:  # LED has other names for encoder and decoder
-                return _named_limit(config, module.num_embeddings)
-            skipped = module.padding_idx is not None and name.endswith("position_embeddings")
-            return limit - module.padding_idx - 1 if skipped and module.padding_idx is not None else limit
+            skipped = name.endswith("position_embeddings") and module.padding_idx is not None
+            return limit - module.padding_idx - 1 if limit is not None and skipped else limit
     return None
-
-
-def _named_limit(config: Any, rows: int) -> int | None:
-    """Return the number of rows of a position table if the configuration states it; otherwise None."""
-    stated = (value for name, value in config.to_dict().items() if name.endswith("position_embeddings"))
-    return rows if rows in stated else None
 
 
 def layer_groups(

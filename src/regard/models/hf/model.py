@@ -1,9 +1,10 @@
 """A Hugging Face sequence-to-sequence model as a `TranslationModel`.
 
-The encoder, decoder and output layer are those of transformers. Cross-attention is computed by our attention
-mechanisms, for each head (`regard.models.hf.layers`), so that search, scoring, reports and training work as
-with our own models, and another mechanism can replace softmax. Queries, keys and values are those of the
-model.
+The encoder, decoder and output layer are those of transformers. No kind of model is known by name: a model is
+run on a few tokens, and must use the attention interface of the library for attention to the source, its
+cross-attention. Cross-attention is computed by our attention mechanisms, for each head
+(`regard.models.hf.layers`), so that search, scoring, reports and training work as with our own models, and
+another mechanism can replace softmax. Queries, keys and values are those of the model.
 
 The output layer has the vocabulary of transformers; log-probabilities are converted to our ids. In contrast
 to some models of transformers, there is no dropout on cross-attention weights in training.
@@ -23,6 +24,7 @@ from regard.attention.scored import ScorerAttention
 from regard.attention.scorers import SoftcapScorer
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, PaddedSequences
+from regard.data.hf import convert_errors, quiet_transformers
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
 from regard.models.base import (
@@ -36,9 +38,16 @@ from regard.models.base import (
     shift_right,
 )
 from regard.models.hf.config import HfConfig
-from regard.models.hf.layers import AttentionSession, CrossAttention, InputLayout, use_session
+from regard.models.hf.layers import (
+    LAYER_ATTRIBUTE,
+    AttentionSession,
+    CrossAttention,
+    CrossAttentionProbe,
+    InputLayout,
+    use_regard_attention,
+    use_session,
+)
 from regard.models.hf.loading import layer_groups, max_positions
-from regard.models.hf.probing import ProbedModel, make_cache, run_decoder
 from regard.models.output import score_logits
 from regard.models.stack import PendingStack, StackState, continue_state
 from regard.text.tokenizers.pretrained import PretrainedTokenizer
@@ -48,6 +57,8 @@ from regard.types import Float, Int, Tensor
 __all__ = ["HfSeq2Seq"]
 
 NEG_INF = -float("inf")
+PROBE_SOURCE, PROBE_TARGET = 5, 2
+"""Numbers of tokens in a probe. They differ, so that lengths identify cross-attention."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,7 @@ class HfSeq2Seq(TranslationModel):
     """A sequence-to-sequence model of transformers.
 
     Args:
-        probed: A model with encoder, decoder and output layer, from an auto class of transformers.
+        model: A model with encoder, decoder and output layer, from an auto class of transformers.
         config: The attention mechanisms.
         source: The source tokenizer.
         target: The target tokenizer.
@@ -88,12 +99,13 @@ class HfSeq2Seq(TranslationModel):
         new: Name prefixes of the parameters that are not pre-trained.
 
     Raises:
-        ConfigError: if the model has fewer layers than the config refers to.
+        ConfigError: if encoder and decoder cannot be run one after the other, the model does not use the
+            attention interface, or it has fewer layers than the config refers to.
     """
 
     def __init__(
         self,
-        probed: ProbedModel,
+        model: Any,
         config: HfConfig,
         source: PretrainedTokenizer,
         target: PretrainedTokenizer,
@@ -103,12 +115,10 @@ class HfSeq2Seq(TranslationModel):
     ) -> None:
         """Build the mechanisms of the cross-attention layers."""
         super().__init__()
-        model = probed.model
         for part in model.modules():
             if "Sinusoidal" in type(part).__name__:
                 part.requires_grad_(False)  # computed positions, although they are stored as parameters
         self.model, self.config, self.new = model, config, tuple(f"model.{name}" for name in new)
-        self.probed = probed
         self.layout = InputLayout.of(source)
         self.start = tuple(start)
         self._given = constraints
@@ -122,15 +132,64 @@ class HfSeq2Seq(TranslationModel):
         generatable[UNK] = target.library_ids[UNK] not in (target.library_ids[EOS], target.library_ids[PAD])
         self.register_buffer("token_ids", token_ids, persistent=False)
         self.register_buffer("generatable", generatable, persistent=False)
-        cross_attentions = probed.cross_attentions
-        chosen = _selected_layers(config, len(cross_attentions)) if cross_attentions else set()
+        use_regard_attention(model)
+        cross_attentions = self._find_cross_attentions()
+        chosen = _selected_layers(config, len(cross_attentions))
         self.mechanisms = nn.ModuleList(
-            _mechanism(config.attention if layer in chosen else SoftAttentionConfig(), one)
-            for layer, one in enumerate(cross_attentions)
+            _mechanism(config.attention if layer in chosen else SoftAttentionConfig(), cross_attention)
+            for layer, cross_attention in enumerate(cross_attentions)
         )
 
     token_ids: Tensor
     generatable: Tensor
+
+    @torch.no_grad()
+    def _find_cross_attentions(self) -> list[CrossAttention]:
+        """Run the model on a few tokens; number its cross-attention modules and return them."""
+        probe, training = CrossAttentionProbe(PROBE_SOURCE), self.model.training
+        device = next(self.model.parameters()).device
+        ids, decoder_ids = (
+            torch.zeros(1, size, dtype=torch.long, device=device) for size in (PROBE_SOURCE, PROBE_TARGET)
+        )
+        self.model.eval()
+        message = f"{type(self.model).__name__}: the model cannot be used for step-by-step decoding"
+        with convert_errors(ConfigError, message), quiet_transformers():
+            encoded = self.model.get_encoder()(input_ids=ids)
+            self._encoder_output = type(encoded)
+            with use_session(probe):
+                self._run_decoder(encoded.last_hidden_state, None, decoder_ids)
+            if not probe.found:
+                raise ValueError(
+                    "its attention to the source does not use the attention interface of transformers"
+                )
+        self.model.train(training)
+        for layer, cross_attention in enumerate(probe.found):
+            setattr(cross_attention.module, LAYER_ATTRIBUTE, layer)
+        return probe.found
+
+    def _run_decoder(
+        self,
+        states: Float[Tensor, "B S D"],
+        mask: Int[Tensor, "B S"] | None,
+        decoder_ids: Int[Tensor, "B T"],
+        cache: Any = None,
+    ) -> Any:
+        """Run the decoder on the encoder's states, and return the output of transformers.
+
+        Args:
+            states: The encoder's states.
+            mask: 1 at source tokens, 0 at padding. None is no padding.
+            decoder_ids: The decoder's input.
+            cache: The library's cache, which is extended. Default: no cache.
+        """
+        return self.model(
+            encoder_outputs=self._encoder_output(last_hidden_state=states),
+            attention_mask=mask,
+            decoder_input_ids=decoder_ids,
+            past_key_values=cache,
+            use_cache=cache is not None,
+            return_dict=True,
+        )
 
     def _mechanisms(self) -> list[MultiHeadAttention]:
         return [mechanism for mechanism in self.mechanisms if isinstance(mechanism, MultiHeadAttention)]
@@ -138,10 +197,9 @@ class HfSeq2Seq(TranslationModel):
     @property
     def max_length(self) -> int | None:
         """Maximum number of tokens, given by the position embeddings; see `TranslationModel.max_length`."""
-        found = [max_positions(part, self.model.config) for part in self._parts()]
-        known = [one for one in found if one is not None]
+        limits = [limit for part in self._parts() if (limit := max_positions(part)) is not None]
         # The maximum includes one special symbol per side; further ones take positions too.
-        return min(known) - max(self.layout.num_special - 1, len(self.start) - 1, 0) if known else None
+        return min(limits) - max(self.layout.num_special - 1, len(self.start) - 1, 0) if limits else None
 
     @property
     def constraints(self) -> GenerationConstraints:
@@ -199,7 +257,7 @@ class HfSeq2Seq(TranslationModel):
         cache, before = self._cache(), len(self.start) - 1
         with use_session(session):
             decoder_ids = self.decoder_ids(torch.full_like(source.tokens[:, :1], BOS))
-            run_decoder(self.probed, states, source.mask.long(), decoder_ids, cache)
+            self._run_decoder(states, source.mask.long(), decoder_ids, cache)
         layers = range(len(self.mechanisms))
         memories = tuple(replace(session.memories[layer], states=states) for layer in layers)
         mechanisms = zip(self._mechanisms(), memories, strict=True)
@@ -211,7 +269,9 @@ class HfSeq2Seq(TranslationModel):
 
     def _cache(self, past: Sequence[KeyValueCache] = (), rows: int = 0) -> Any:
         """Return a transformers cache of the target prefix, with placeholders for cross-attention."""
-        cache = make_cache()
+        from transformers import DynamicCache, EncoderDecoderCache
+
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         for layer, one in enumerate(past):
             cache.self_attention_cache.update(one.keys, one.values, layer)
             # Our mechanisms have the keys in their memories; transformers only checks that some are cached.
@@ -235,7 +295,7 @@ class HfSeq2Seq(TranslationModel):
         with use_session(session):
             # A single source state instead of all: keys and values are already in the memories.
             decoder_ids = self.token_ids[tokens].unsqueeze(1)
-            output = run_decoder(self.probed, memories[0].states[:, :1], None, decoder_ids, cache)
+            output = self._run_decoder(memories[0].states[:, :1], None, decoder_ids, cache)
         our_log_probs = self.our_log_probs(output.logits[:, -1])
         caches = tuple(KeyValueCache(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
         attention_steps = tuple(session.attention_steps[layer] for layer in range(len(self.mechanisms)))
@@ -270,7 +330,7 @@ class HfSeq2Seq(TranslationModel):
             session.self_attentions.clear()
             shifted = shift_right(target.tokens)
             try:
-                output = run_decoder(self.probed, states, source.mask.long(), self.decoder_ids(shifted))
+                output = self._run_decoder(states, source.mask.long(), self.decoder_ids(shifted))
             except InfeasibleBoundsError as error:
                 raise name_infeasible_sentence(batch, error) from None
         log_likelihoods, means = self.score_logits(output.logits, target, mean_log_probs)

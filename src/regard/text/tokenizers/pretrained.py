@@ -156,17 +156,8 @@ class PretrainedTokenizer(Tokenizer):
 
     def _vocabulary(self) -> dict[str, int]:
         """Return the library's ids by token."""
-        own = getattr(self._hf, "target_encoder", None) if self.side == "target" else None
-        if self._has_target_vocabulary:
-            own = {token: number for number, token in self._hf.decoder.items()}
-        return {**(self._hf.get_vocab() if own is None else own), **self._languages()}
-
-    @property
-    def _has_target_vocabulary(self) -> bool:
-        """Whether the library has a target vocabulary, but encodes with that of the source (FSMT)."""
-        # Marian has two vocabularies too, and switches between them (`current_encoder`).
-        own = hasattr(self._hf, "get_tgt_vocab") and not hasattr(self._hf, "current_encoder")
-        return self.side == "target" and own
+        marian = getattr(self._hf, "target_encoder", None) if self.side == "target" else None
+        return {**(self._hf.get_vocab() if marian is None else marian), **self._languages()}
 
     def _languages(self) -> dict[str, int]:
         """Return the ids of language codes that are not in the library's vocabulary (M2M-100)."""
@@ -210,10 +201,8 @@ class PretrainedTokenizer(Tokenizer):
         """Return the tokens of a line, without the special tokens around it."""
         # Line breaks and tabs are tokens of some libraries, but not of this text.
         line = normalize_whitespace(line)
-        if self._has_target_vocabulary:
-            return list(self._hf.tokenize(line)) if line else []
         ids = self._encoded(line, False, True) if line else []
-        # M2M-100 returns the id of the file as it is, which need not be an integer.
+        # M2M-100 returns the id of the file as it is, which need not be in the vocabulary.
         with convert_errors(DataError, f"{self.where}: the files of the tokenizer are not valid"):
             tokens = [self._names[number] for number in ids]
         # `</s>` in text is no end symbol. Unigram models have a token for it also when it is split.
