@@ -25,8 +25,9 @@ from regard.analysis.linking import Linker, TextLinks
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions
-from regard.api.loading import as_paths, load_systems, lock_models, name_models
+from regard.api.loading import as_paths
 from regard.api.model import Model
+from regard.api.systems import load_systems, lock_models, name_models
 from regard.generation.config import MapMethod
 
 __all__ = [

@@ -9,7 +9,7 @@ import torch
 from regard.alignment import TrainingSetup
 from regard.extensions.check.error_tagger import ErrorTagger
 from regard.extensions.check.link_model import LinkModel
-from regard.extensions.check.tagger_training import Network
+from regard.extensions.check.tagger_training import build_network, fit_tagger
 from regard.extensions.check.text import WordPair
 
 
@@ -29,7 +29,7 @@ def runs(seed: int, size: int = 1_500) -> tuple[np.ndarray, np.ndarray, tuple[np
 
 @pytest.fixture(scope="module")
 def tagger() -> ErrorTagger:
-    return ErrorTagger.fit(*runs(1), seed=1)
+    return fit_tagger(*runs(1), seed=1)
 
 
 def test_errors_that_depend_on_neighbors_are_learned(tagger) -> None:
@@ -52,7 +52,7 @@ def test_sentences_score_alone_as_in_a_text(tagger) -> None:
 
 def test_numpy_computes_what_pytorch_trains(tagger) -> None:
     features, offsets, _ = runs(4)
-    network = Network(features.shape[1]).eval()
+    network = build_network(features.shape[1]).eval()
     network.load_state_dict({name: torch.from_numpy(value) for name, value in tagger.parameters.items()})
     inputs = torch.from_numpy(((features - tagger.center) / tagger.scale).clip(-8, 8).astype(np.float32))
     words, sentences = tagger.logits(features, offsets)
@@ -76,7 +76,7 @@ def test_training_is_reproducible_and_leaves_random_numbers_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    first, second = (ErrorTagger.fit(*runs(1, 100), seed=1).arrays() for _ in range(2))
+    first, second = (fit_tagger(*runs(1, 100), seed=1).arrays() for _ in range(2))
     assert torch.equal(torch.rand(3), expected)
     for name, array in first.items():
         np.testing.assert_allclose(array, second[name], atol=1e-5)

@@ -8,7 +8,7 @@ import pytest
 from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
-from regard.data.text_checks import is_swapped, warn_if_swapped
+from regard.data.swapped_sides import is_swapped, warn_if_swapped
 from regard.extensions.phrasebook.corpus import write_splits
 from regard.runs.config import RunConfig
 from regard.runs.experiment import run_training as train

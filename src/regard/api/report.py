@@ -14,9 +14,9 @@ from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions
-from regard.api.loading import load_systems, lock_models, name_models
 from regard.api.model import Model
 from regard.api.report_notes import few_pairs_notes, page_notes
+from regard.api.systems import load_systems, lock_models, name_models
 from regard.config.extensions import hook
 from regard.data.hf import is_hf_directory
 from regard.data.training_text import read_training_text

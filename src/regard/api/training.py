@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.api.arguments import TextSource, parallel_text
-from regard.api.loading import as_paths, load_systems, lock_models
+from regard.api.loading import as_paths
 from regard.api.model import Model
+from regard.api.systems import load_systems, lock_models
 from regard.config import from_dict, to_dict
 from regard.config.plugins import load_plugins
 from regard.errors import DataError, UsageError

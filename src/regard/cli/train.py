@@ -30,7 +30,7 @@ def prepare(config: ConfigArgument, overrides: OverridesArgument = None) -> None
     Example: regard prepare recipes/multi30k-lstm.toml data.cache_dir=prepared/multi30k
     """
     from regard.data.dataset import prepare_data
-    from regard.data.text_checks import warn_if_swapped
+    from regard.data.swapped_sides import warn_if_swapped
     from regard.runs.config import read_run_config
     from regard.training.display import preparation_progress
 

@@ -22,8 +22,8 @@ from regard.config import (
 from regard.data.dataset import PreparedData, open_data, prepare_data
 from regard.data.hf import is_hf_directory
 from regard.data.pretokenization import ProgressCallback
+from regard.data.swapped_sides import warn_if_swapped
 from regard.data.text import TextProcessor
-from regard.data.text_checks import warn_if_swapped
 from regard.data.training_text import save_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel

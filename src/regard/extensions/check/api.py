@@ -67,7 +67,7 @@ class CoverageModel:
                 sentence pairs.
         """
         # Without PyTorch, training must fail here and not after minutes of alignment.
-        import_module("regard.extensions.check.tagger_training")
+        import_module("torch")
         names = "training sources", "training translations"
         pairs = split_pairs(*read_parallel(sources, translations, names))
         return cls(ErrorModel.train(pairs, config, num_threads), num_threads)
@@ -172,4 +172,5 @@ def _load_translator(given: "TranslatorSource | None") -> "BaseTranslator | None
     if isinstance(given, Path | str):
         return load_translator([Path(given)])
     # A `Model` contains its translator.
-    return getattr(given, "translator", given)
+    translator: BaseTranslator | None = getattr(given, "translator", given)
+    return translator

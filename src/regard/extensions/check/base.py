@@ -20,7 +20,6 @@ from regard.extensions.check.text import WordPair, blocks
 
 if TYPE_CHECKING:
     from regard.extensions.check.link_model import Evidence
-    from regard.extensions.check.model import ErrorModel
     from regard.generation.base import BaseTranslator
 
 __all__ = [
@@ -92,14 +91,14 @@ class DetectionInput:
     """The inputs of detectors; each names those that it needs.
 
     Attributes:
-        model: The trained model of good translations, with its word aligner.
+        model: The `regard.extensions.check.model.ErrorModel`, with its word aligner. None without one.
         num_threads: Number of threads of the aligner; 0 uses all processors.
         translator: A translator from the source to the target language, which scores translations.
         reverse_translator: A translator from the target to the source language.
         contrastive: Settings of contrastive conditioning.
     """
 
-    model: "ErrorModel | None" = None
+    model: Any = None
     num_threads: int = 0
     translator: "BaseTranslator | None" = None
     reverse_translator: "BaseTranslator | None" = None

@@ -19,10 +19,12 @@ __all__ = [
     "HIDDEN",
     "KERNEL_WIDTH",
     "MAX_LOGIT",
+    "MIN_SCALE",
     "SENTENCE_HIDDEN",
     "ErrorTagger",
     "sentence_batches",
     "sentence_cells",
+    "standardize",
 ]
 
 HIDDEN = (96, 64)
@@ -32,7 +34,7 @@ DILATIONS = {"near": 1, "far": 2}
 _BATCH_SIZE = 256  # sentences
 _LENGTH_NOISE = 4.0  # words by which the lengths of the sentences of a batch may differ through shuffling
 MAX_LOGIT = 30.0
-_MIN_SCALE = 1e-6  # added to the standard deviation of a feature, which may be constant
+MIN_SCALE = 1e-6  # added to the standard deviation of a feature, which may be constant
 _MAX_WEIGHT = 1e3  # of a weight in a file: with larger ones, sums in the network could overflow
 _BLOCK = 1 << 14  # words that are standardized together
 _MAX_FEATURE = 8.0  # standard deviations, so that text of another domain does not leave the known range
@@ -71,34 +73,11 @@ class ErrorTagger:
     scale: Float[np.ndarray, "F"]
     parameters: Mapping[str, np.ndarray]
 
-    @classmethod
-    def fit(
-        cls,
-        features: Float[np.ndarray, "N F"],
-        offsets: Int[np.ndarray, "P+1"],
-        labels: tuple[np.ndarray, np.ndarray],
-        seed: int,
-    ) -> Self:
-        """Train the network on examples; needs PyTorch.
-
-        Args:
-            features: One row per word.
-            offsets: Start of each sentence among the words, and the end of the last one.
-            labels: Boolean, whether each word is affected, [N], and whether each sentence is, [P].
-            seed: Random seed of weights, dropout and order. It determines the result up to rounding errors.
-        """
-        from regard.extensions.check.tagger_training import train_network
-
-        center = features.mean(axis=0, dtype=np.float64)
-        # One column at a time, because the table of all may be as large as the memory allows.
-        scale = np.array([column.std(dtype=np.float64) for column in features.T]) + _MIN_SCALE
-        return cls(center, scale, train_network(_standardize(features, center, scale), offsets, labels, seed))
-
     def logits(
         self, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "P+1"]
     ) -> tuple[Float[np.ndarray, "N"], Float[np.ndarray, "P"]]:
         """Return the log-odds of an error of each word and of each sentence; without words, the lowest."""
-        inputs = _standardize(features, self.center, self.scale)
+        inputs = standardize(features, self.center, self.scale)
         words, sentences = np.zeros(len(features)), np.full(len(offsets) - 1, -MAX_LOGIT)
         for rows in sentence_batches(offsets, _BATCH_SIZE):
             index, mask = sentence_cells(offsets, rows)
@@ -158,7 +137,7 @@ class ErrorTagger:
         """Return the forms of `arrays`."""
         return {
             "center": ("float64", -MAX_COUNT, MAX_COUNT, num_features),
-            "scale": ("float64", _MIN_SCALE, MAX_COUNT, num_features),
+            "scale": ("float64", MIN_SCALE, MAX_COUNT, num_features),
             **{
                 name: ("float32", -_MAX_WEIGHT, _MAX_WEIGHT, *shape)
                 for name, shape in _parameter_shapes(num_features).items()
@@ -196,7 +175,7 @@ def sentence_cells(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, n
     return np.where(mask, starts + place, 0), mask
 
 
-def _standardize(features: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def standardize(features: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Return standardized features in float32."""
     result = np.empty(features.shape, dtype=np.float32)
     # In blocks, so that only the result needs much memory.

@@ -46,6 +46,7 @@ from regard.extensions.check.features import (
 )
 from regard.extensions.check.link_model import Evidence, LinkModel
 from regard.extensions.check.logistic import LogisticRegression
+from regard.extensions.check.tagger_training import fit_tagger
 from regard.extensions.check.text import WordPair, training_pairs
 from regard.text.links import Links
 
@@ -233,7 +234,7 @@ class ErrorModel:
         features = np.concatenate([table for table, _ in found])
         offsets = np.concatenate([[0], np.cumsum(np.concatenate([lengths for _, lengths in found]))])
         found.clear()  # the tables of many long sentences take gigabytes
-        tagger = ErrorTagger.fit(features, offsets, (word_labels(every, error), affected), seed)
+        tagger = fit_tagger(features, offsets, (word_labels(every, error), affected), seed)
         return replace(self, taggers={**self.taggers, error: tagger})
 
     def _word_tables(
