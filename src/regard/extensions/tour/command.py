@@ -1,21 +1,137 @@
-"""`regard tour`: train and compare ten systems on the built-in corpus."""
+"""`regard quickstart` and `regard tour`: train and compare systems on the built-in corpus."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from regard.cli.command import setting
-from regard.cli.options import JsonOption, OutputDirOption, SettingsOption
-from regard.cli.output import track, write_json
+from regard.cli.options import JsonOption, OpenOption, OutputDirOption, SettingsOption
+from regard.cli.output import open_page, track, write_json
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from regard.extensions.tour.quickstart import Example, QuickstartResult
     from regard.extensions.tour.report import TourResults
 
-__all__ = ["tour"]
+__all__ = ["quickstart", "tour"]
 
 _CORPUS = "regard.extensions.phrasebook.corpus.PhrasebookConfig"
+
+
+def quickstart(
+    output_dir: OutputDirOption = Path("quickstart"),
+    json_file: JsonOption = None,
+    open_report: OpenOption = False,
+) -> None:
+    """Train two small models on the built-in corpus, and compare their translations, scores and attention.
+
+    Both translate from German to English: one with soft attention, the other with attention bounded by
+    fertilities, which limits how often each word is translated. The command takes about six minutes on
+    two recent CPU cores. Run the same command again to resume after an interruption.
+
+    Example: regard quickstart --output-dir first
+    """
+    from regard.extensions.tour.quickstart import run_quickstart
+    from regard.extensions.tour.runner import TrainingInterruptedError
+    from regard.training.display import preparation_progress
+
+    console = Console(stderr=True, highlight=False)
+    try:
+        result = run_quickstart(
+            output_dir, preparation_progress, lambda title: console.rule(title, align="left"), track
+        )
+    except TrainingInterruptedError as stopped:
+        console.print("The state is saved. Run the same command again to resume.")
+        raise typer.Exit(128 + stopped.signal) from None
+    _show_quickstart(result)
+    write_json(json_file, result.to_dict())
+    _print_next_steps(console, output_dir, result.report)
+    if open_report:
+        open_page(result.report)
+
+
+def _show_quickstart(result: "QuickstartResult") -> None:
+    """Print a sentence that only the first model translates with an error, and the table of scores."""
+    console = Console(highlight=False)
+    if result.example is not None:
+        _show_example(console, result.example, [one["name"] for one in result.systems])
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model", no_wrap=True)
+    for head in ("BLEU ↑", "REP ↓", "DROP ↓", "AER ↓", "training, s"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in result.rows():
+        scores = (row[name] for name in ("bleu", "rep", "drop", "aer"))
+        seconds = row["training_seconds"]
+        table.add_row(
+            row["model"],
+            *("–" if score is None else f"{score:.2f}" for score in scores),
+            "–" if seconds is None else f"{seconds:.0f}",
+        )
+    console.print()
+    console.print(table)
+    console.print(
+        "500 sentences of the test set. REP: repeated words, DROP: dropped words, AER: alignment error of "
+        "the attention, all in percent.",
+        style="dim",
+    )
+
+
+def _show_example(console: Console, example: "Example", names: list[str]) -> None:
+    """Print the translations of a sentence by both models, with the errors and the bounded attention."""
+    from regard.plot.terminal import terminal_map
+
+    first, second = example.results
+    width = max(len(name) for name in (*names, "reference")) + 2
+    console.print()
+    brackets = not console.is_terminal
+    rows = {
+        "source": _marked(first.sentence.source, first.sentence.dropped, brackets),
+        "reference": _marked(first.sentence.reference),
+        names[0]: _marked(first.sentence.output, first.sentence.repeated, brackets),
+        names[1]: _marked(second.sentence.output),
+    }
+    marked = r"\[in brackets]" if brackets else "in [bold red]red[/]"
+    for name, text in rows.items():
+        console.print(Text(name.ljust(width)).append_text(text))
+    console.print(
+        f"Line {example.line} of the test set, with words that {names[0]} attention drops or repeats "
+        f"{marked}. The attention with bounds ({names[1]}):",
+        style="dim",
+    )
+    if second.own_maps is not None:
+        maps = second.own_maps
+        console.print(terminal_map(maps.weights[0] / 255, maps.columns, maps.rows))
+
+
+def _marked(words: "Sequence[str]", positions: "Collection[int]" = (), brackets: bool = False) -> Text:
+    """Return the words with some of them in color, or in brackets."""
+    text = Text()
+    for position, word in enumerate(words):
+        found = position in positions
+        text.append(f"[{word}]" if found and brackets else word, style="bold red" if found else "").append(
+            " "
+        )
+    return text
+
+
+def _print_next_steps(console: Console, directory: Path, report: Path) -> None:
+    model, corpus = directory / "models" / "constrained", directory / "corpus"
+    console.rule("Next", align="left")
+    for line in (
+        f"{report}        # open this page in a browser: both models on the same sentences",
+        f"echo 'Der Hund schläft.' | regard translate {model} --show-attention",
+        f"regard serve {model}        # translate and drag bounds in a browser; needs the extra serve",
+        f"regard check {corpus}/test.de {corpus}/test.en --checker {model}/checker        # any text",
+        f"regard train {model}/config.toml model.attention.normalizer=softmax --output-dir {directory}/mine",
+        "regard config        # all options; recipes/ has configurations for real data",
+    ):
+        console.print("  " + line, markup=False, soft_wrap=True)
 
 
 def tour(
@@ -44,8 +160,6 @@ def tour(
 
     Example: regard tour --systems soft,sparse,constrained --output-dir three
     """
-    from rich.console import Console
-
     from regard.extensions.tour.report import load_report, write_report
     from regard.extensions.tour.runner import CORPUS_SIZES, SYSTEMS, Tour, TrainingInterruptedError
     from regard.training.display import preparation_progress
@@ -70,18 +184,15 @@ def tour(
             raise typer.Exit(128 + stopped.signal) from None
     console.rule("Comparison", align="left")
     results = load_report(runner, costs) or write_report(runner, costs, track)
-    _show(results)
+    _show_tour(results)
     write_json(json_file, results.to_dict())
     model = output_dir / "models" / chosen[-1].name
     console.print(f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.")
     console.print(f"To try a system: echo 'Der Hund schläft .' | regard translate {model} --show-attention")
 
 
-def _show(results: "TourResults") -> None:
+def _show_tour(results: "TourResults") -> None:
     """Print the table of all systems."""
-    from rich.console import Console
-    from rich.table import Table
-
     table = Table(box=None, pad_edge=False)
     table.add_column("", no_wrap=True)
     heads = ("BLEU ↑", "REP % ↓", "DROP % ↓", "AER % ↓", "MB", "min", "sent/s")

@@ -5,7 +5,7 @@ from regard.config.extensions import Extension
 EXTENSION = Extension(
     commands={
         "Start": [
-            "regard.extensions.tour.quickstart_command:quickstart",
+            "regard.extensions.tour.command:quickstart",
             "regard.extensions.tour.command:tour",
         ]
     },
