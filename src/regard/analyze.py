@@ -86,9 +86,9 @@ def errors(
         aligner = companions.aligner()
     linker = None if aligner is None else Linker.load(_word_aligner(aligner), lowercase, threads)
     links = TextLinks.load(linker, reference_links, text)
-    given = {"the model": chosen}
-    with lock_models(given.values()):
-        (system,) = _load(given, text, settings)
+    models = {"the model": chosen}
+    with lock_models(models.values()):
+        (system,) = _load(models, text, settings)
         return analyze_errors(system, text, links, lowercase, progress)
 
 
@@ -119,10 +119,12 @@ def attention(
         UsageError: if an argument does not apply, or a model has no attention to the source.
         DataError: if a file cannot be read, or the texts or gold links do not match.
     """
-    given = name_models(models, names)
+    named_models = name_models(models, names)
     text = parallel_text(sources, references)
-    with lock_models(given.values()):
-        return analyze_attention(_load(given, text, settings), text, options or AttentionOptions(), progress)
+    with lock_models(named_models.values()):
+        return analyze_attention(
+            _load(named_models, text, settings), text, options or AttentionOptions(), progress
+        )
 
 
 def faithfulness(
@@ -150,11 +152,11 @@ def faithfulness(
         UsageError: if an argument does not apply, or a model does not support a kind of map.
         DataError: if a file cannot be read, the texts do not match, or no line has two source tokens.
     """
-    given = name_models(models, names)
+    named_models = name_models(models, names)
     text = parallel_text(sources, references)
     kinds = (map,) if isinstance(map, str) else tuple(map)
-    with lock_models(given.values()):
-        return analyze_faithfulness(_load(given, text, settings), text, kinds, progress)
+    with lock_models(named_models.values()):
+        return analyze_faithfulness(_load(named_models, text, settings), text, kinds, progress)
 
 
 def length(
@@ -182,13 +184,13 @@ def length(
         UsageError: if an argument does not apply.
         DataError: if a file cannot be read, the texts do not match, or all lines are too long for a system.
     """
-    given = name_models(systems, names)
+    named_systems = name_models(systems, names)
     text = parallel_text(sources, references)
     options = options or LengthOptions()
     if options.aligner is not None:
         options = replace(options, aligner=_word_aligner(options.aligner))
-    with lock_models(given.values()):
-        loaded = _load(given, text, settings)
+    with lock_models(named_systems.values()):
+        loaded = _load(named_systems, text, settings)
         return analyze_length(loaded, text, options, settings.get("num_threads"), progress)
 
 
@@ -196,8 +198,8 @@ def _load(
     given: dict[str, Model | list[Path]], text: ParallelText, settings: dict[str, Any]
 ) -> Iterator[System]:
     """Load all systems when the first one is needed, and yield them in the given order."""
-    found = {one.name: one for one in load_systems(given, settings, len(text), text.source_name)}
-    yield from (found[name] for name in given)
+    systems = {system.name: system for system in load_systems(given, settings, len(text), text.source_name)}
+    yield from (systems[name] for name in given)
 
 
 def _word_aligner(given: Any) -> WordAligner | Path | str:

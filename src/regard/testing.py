@@ -175,9 +175,11 @@ def check_batch(mechanism: Attention) -> None:
         alone = Memory(memory.states[rows, :length], memory.mask[rows, :length], memory.upper[rows, :length])
         step = read_step_by_step(mechanism, mechanism.prepare(alone), queries[rows])
         # In a batch, a short sentence may have extra contexts with a log-weight of -inf.
-        kept, own = (one.isfinite() for one in (together.log_weights[i], step.log_weights[0]))
-        _check_close("log-weights", together.log_weights[i][kept], step.log_weights[0][own])
-        _check_close("contexts", together.contexts[i][kept], step.contexts[0][own])
+        batch_finite, alone_finite = (
+            log_weights.isfinite() for log_weights in (together.log_weights[i], step.log_weights[0])
+        )
+        _check_close("log-weights", together.log_weights[i][batch_finite], step.log_weights[0][alone_finite])
+        _check_close("contexts", together.contexts[i][batch_finite], step.contexts[0][alone_finite])
         _check_close("weights", together.weights[rows, ..., :length], step.weights)
 
 
@@ -206,8 +208,8 @@ def check_inference(mechanism: Attention) -> None:
     with torch.inference_mode():
         prepared = mechanism.prepare(single)
         state = mechanism.start(prepared).select(order).select(again)
-        found = mechanism.read(queries[rows, 0].float(), prepared.select(order).select(again), state)
-    for a, b in zip(comparable_tensors(found), comparable_tensors(expected), strict=True):
+        actual = mechanism.read(queries[rows, 0].float(), prepared.select(order).select(again), state)
+    for a, b in zip(comparable_tensors(actual), comparable_tensors(expected), strict=True):
         _check_close("inference", a.double(), b, rtol=1e-4, atol=1e-5)
 
 

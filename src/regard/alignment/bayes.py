@@ -182,8 +182,8 @@ class BayesAligner:
             calls = []
             for span in split_evenly(sizes[first:last] + 1):
                 # Every task fills its own slice of the marginals.
-                own = marginals[layout.cells[span[0]] : layout.cells[span[1]]]
-                calls.append((*span, layout, self.statistics, *settings, own))
+                span_marginals = marginals[layout.cells[span[0]] : layout.cells[span[1]]]
+                calls.append((*span, layout, self.statistics, *settings, span_marginals))
             run_parallel(estimate_marginals, calls, threads or num_available_cpus())
             yield layout, marginals
 

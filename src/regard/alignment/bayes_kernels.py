@@ -170,7 +170,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
     longest, widest = longest_lengths(first, last, layout)
     targets = len(chain.nulls) - 1
     sums = np.float32(alpha * targets)
-    alpha, null, one = np.float32(alpha), np.float32(null), np.float32(1)
+    alpha, null, unit = np.float32(alpha), np.float32(null), np.float32(1)
     factors, weights = np.empty(longest, np.float32), np.empty(longest, np.float32)
     fertility, twin = np.empty(longest, np.int32), np.empty(longest, np.int32)
     nexts, seen = np.empty(widest, np.int32), np.full(len(chain.totals), -1, dtype=np.int32)
@@ -211,8 +211,8 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
                     slot = slots[cell + old]
                     _change_link(old, -1, source[old], slot, fertility, twin, factors, chain, sums)
                 else:
-                    nulls[token] -= one
-                    nulls[-1] -= one
+                    nulls[token] -= unit
+                    nulls[-1] -= unit
                 # A loop of its own for the gather: many reads are in flight at once. There are no views here,
                 # because their reference counts take as long as the loops.
                 here, forth, back = np.uintp(cell), np.uintp(middle - before), np.uintp(middle - nexts[j])
@@ -223,7 +223,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
                 none *= jumps[middle + nexts[j] - before]
                 new = sample_position(m, old, total, none, weights, chain.random)
                 if gather:
-                    scale, base = one / (total + none), cell - layout.cells[first]
+                    scale, base = unit / (total + none), cell - layout.cells[first]
                     for i in range(m):
                         marginals[base + i] += weights[i] * scale
                 if new >= 0:
@@ -231,8 +231,8 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
                     _change_link(new, 1, source[new], slot, fertility, twin, factors, chain, sums)
                     before = new
                 else:
-                    nulls[token] += one
-                    nulls[-1] += one
+                    nulls[token] += unit
+                    nulls[-1] += unit
                 moved += new != old
                 links[j] = new
                 cell += m

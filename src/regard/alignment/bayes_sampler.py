@@ -194,8 +194,8 @@ def fertility_ratio_table(weights: np.ndarray) -> np.ndarray:
     # subnormal numbers, with which processors compute many times slower.
     floor = np.float32(1e-30)
     ratios = np.full_like(weights, _MIN_RATIO)
-    found = (weights[:, 1:-1] + floor) / (weights[:, :-2] + floor)
-    ratios[:, :-2] = np.clip(found, _MIN_RATIO, _MAX_RATIO)
+    quotients = (weights[:, 1:-1] + floor) / (weights[:, :-2] + floor)
+    ratios[:, :-2] = np.clip(quotients, _MIN_RATIO, _MAX_RATIO)
     return ratios
 
 
@@ -209,15 +209,15 @@ def build_layout(corpus: Corpus, threads: int) -> tuple[TextLayout, int]:
     source, layout = corpus.source, corpus.layout()
     words, targets = len(source.words), len(corpus.target.words)
     layout = layout._replace(slots=np.empty(layout.cells[-1], dtype=np.uint32))
-    found = occurrences(source.tokens, source.starts, source.lengths, words)
-    work = np.concatenate([[0], np.cumsum(layout.target_lengths[found.rows], dtype=np.int64)])
-    spans = split_evenly(np.diff(work[found.firsts]) + 1)
+    positions = occurrences(source.tokens, source.starts, source.lengths, words)
+    work = np.concatenate([[0], np.cumsum(layout.target_lengths[positions.rows], dtype=np.int64)])
+    spans = split_evenly(np.diff(work[positions.firsts]) + 1)
     # Row 0: frequent pairs, row 1: the others that occur more than once. Slot 0 is shared.
     sizes = np.zeros((2, words), dtype=np.int64)
-    run_parallel(_count_pairs, [(*span, found, layout, targets, sizes) for span in spans], threads)
+    run_parallel(_count_pairs, [(*span, positions, layout, targets, sizes) for span in spans], threads)
     ends = 1 + np.cumsum(sizes)
     numbers = ends.reshape(sizes.shape) - sizes
-    run_parallel(_number_pairs, [(*span, found, layout, targets, numbers) for span in spans], threads)
+    run_parallel(_number_pairs, [(*span, positions, layout, targets, numbers) for span in spans], threads)
     return layout, int(ends[-1]) if words else 1
 
 

@@ -83,15 +83,15 @@ class TranslationTable:
         """Return a uniform table of the words that co-occur in a corpus."""
         source, layout = corpus.source, corpus.layout()
         words, targets = len(source.words), len(corpus.target.words)
-        found = occurrences(source.tokens, source.starts, source.lengths, words)
+        positions = occurrences(source.tokens, source.starts, source.lengths, words)
         costs = np.zeros(words, dtype=np.int64)
-        row_costs(found, layout.target_lengths, costs)
+        row_costs(positions, layout.target_lengths, costs)
         spans = split_evenly(costs)
         sizes = np.zeros(words + 1, dtype=np.int64)
         sizes[words] = targets
 
         def fill(starts: np.ndarray, columns: np.ndarray) -> None:
-            shared = (found, layout, starts, columns, sizes)
+            shared = (positions, layout, starts, columns, sizes)
             run_parallel(fill_rows, [(*span, *shared) for span in spans], threads)
 
         # Without columns, only the sizes of the rows are computed.
@@ -160,15 +160,15 @@ class TranslationTable:
     def probability(self, source: int, target: int) -> float:
         """Return the probability of a translation; the null word is source word number `words`."""
         row = slice(self.starts[source], self.starts[source + 1])
-        found = np.flatnonzero(self.columns[row] == target)
-        return max(MIN_PROBABILITY, float(self.values[row][found[0]])) if len(found) else MIN_PROBABILITY
+        matches = np.flatnonzero(self.columns[row] == target)
+        return max(MIN_PROBABILITY, float(self.values[row][matches[0]])) if len(matches) else MIN_PROBABILITY
 
     def pruned(self) -> "TranslationTable":
         """Return the table without entries at `MIN_PROBABILITY`; the null word's row is kept completely."""
         keep = self.values > MIN_PROBABILITY
         keep[self.starts[-2] :] = True
-        kept = np.concatenate([[0], np.cumsum(keep)])
-        return TranslationTable(kept[self.starts], self.columns[keep], self.values[keep])
+        offsets = np.concatenate([[0], np.cumsum(keep)])
+        return TranslationTable(offsets[self.starts], self.columns[keep], self.values[keep])
 
 
 @dataclass(frozen=True)
@@ -198,10 +198,10 @@ class Block:
     def of(cls, corpus: Corpus, table: TranslationTable, threads: int) -> "Block":
         """Find the table entry of each cell of a corpus."""
         source, layout = corpus.source, corpus.layout()
-        found = occurrences(source.tokens, source.starts, source.lengths, table.words)
-        firsts = found.firsts
-        order = np.empty(len(found.rows), dtype=np.int64)
-        widths = np.empty(len(found.rows), dtype=np.int32)
+        positions = occurrences(source.tokens, source.starts, source.lengths, table.words)
+        firsts = positions.firsts
+        order = np.empty(len(positions.rows), dtype=np.int64)
+        widths = np.empty(len(positions.rows), dtype=np.int32)
         sort_cells(layout, firsts, order, widths)
         work = np.add.reduceat(np.append(widths, 0), np.minimum(firsts[:-1], len(widths)), dtype=np.int64)
         # reduceat returns the element itself if a range is empty.
@@ -210,7 +210,7 @@ class Block:
         # 32 bits where possible: the slots take most of the memory.
         kind = np.int32 if len(table.columns) < 2**31 else np.int64
         slots = np.full(layout.cells[-1], -1, dtype=kind)
-        shared = (found, order, layout, (table.starts, table.columns), slots)
+        shared = (positions, order, layout, (table.starts, table.columns), slots)
         run_parallel(find_slots, [(*span, *shared) for span in word_ranges], threads)
         sentence_ranges = split_evenly(corpus.num_cells + 1)
         layout = layout._replace(slots=slots)

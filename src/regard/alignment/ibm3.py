@@ -140,9 +140,10 @@ def train_ibm3(corpus: Corpus, config: IBM3Config, setting: TrainingSetup) -> IB
     """Train Model 3, after the HMM."""
     first = HMMConfig(iterations=config.hmm_iterations, alpha=config.alpha, decoding="viterbi")
     hmm = train_hmm(corpus, first, setting)
-    own = setting.local_part(corpus)
+    local_corpus = setting.local_part(corpus)
     totals, distances = (
-        setting.reduce(counts) for counts in count_fertile_links(own, hmm.align(own, setting.num_threads))
+        setting.reduce(counts)
+        for counts in count_fertile_links(local_corpus, hmm.align(local_corpus, setting.num_threads))
     )
     fertilities = smoothed_fertilities(totals, FERTILITY_ALPHA)
     model = IBM3Aligner(hmm.table, hmm.jumps, fertilities, distances, config)

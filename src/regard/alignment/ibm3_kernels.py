@@ -127,10 +127,12 @@ def score_fertilities(m, n, row, layout, fertilities, null, fertility_scores):
     """Compute the log-probability of each number of links of each source word and of the null word."""
     for i in range(m):
         word = layout.source[layout.source_starts[row] + i]
-        own = fertilities[word] if word >= 0 else fertilities[-1]
+        word_fertilities = fertilities[word] if word >= 0 else fertilities[-1]
         for f in range(n + 2):
             excess = max(0, f - MAX_FERTILITY)
-            fertility_scores[i, f] = math.log(own[min(f, MAX_FERTILITY)]) + EXCESS_LOG_PROB * excess
+            fertility_scores[i, f] = (
+                math.log(word_fertilities[min(f, MAX_FERTILITY)]) + EXCESS_LOG_PROB * excess
+            )
     for f in range(n + 2):
         if 2 * f > n:
             # Each null word needs a word that is not null: 2 f_0 <= n.
@@ -206,10 +208,10 @@ def _hill_climb(m, n, links, counts, link_scores, fertility_scores):
 def _climb(m, n, row, layout, learned, out, buffers):
     """Score a pair and climb from the links `out` (-1: null); return the log-probability of the result."""
     _score(m, n, row, layout, learned, buffers)
-    own = buffers.links
+    links = buffers.links
     for j in range(n):
-        own[j] = out[j] if out[j] >= 0 else m
-    return _hill_climb(m, n, own, buffers.counts, buffers.link_scores, buffers.fertility_scores)
+        links[j] = out[j] if out[j] >= 0 else m
+    return _hill_climb(m, n, links, buffers.counts, buffers.link_scores, buffers.fertility_scores)
 
 
 @njit(nogil=True, cache=True)
@@ -250,7 +252,7 @@ def expect_neighborhood(
     """
     buffers = _allocate(first_row, last_row, layout)
     link_scores, fertility_scores = buffers.link_scores, buffers.fertility_scores
-    own, counts = buffers.links, buffers.counts
+    best_links, counts = buffers.links, buffers.counts
     sums = np.zeros(2 + NUM_DISTANCES)
     for row in range(first_row, last_row):
         m, n, at = layout.source_lengths[row], layout.target_lengths[row], layout.offsets[row]
@@ -268,11 +270,11 @@ def expect_neighborhood(
         total = 1.0
         for j in range(n):
             for i in range(m + 1):
-                if i != own[j]:
-                    total += math.exp(move_gain(j, i, own, counts, link_scores, fertility_scores))
+                if i != best_links[j]:
+                    total += math.exp(move_gain(j, i, best_links, counts, link_scores, fertility_scores))
             for k in range(j):
-                if own[k] != own[j]:
-                    total += math.exp(swap_gain(j, k, own, link_scores))
+                if best_links[k] != best_links[j]:
+                    total += math.exp(swap_gain(j, k, best_links, link_scores))
         sums[0] += top + math.log(total)
         cell = layout.cells[row]
         for i in range(m):
@@ -282,28 +284,28 @@ def expect_neighborhood(
         none[:] = 0
         for j in range(n):
             # Start from the best alignment, then subtract its link and add the new one for each neighbor.
-            add_share(own[j], j, 1.0, m, n, cell, posteriors, none)
+            add_share(best_links[j], j, 1.0, m, n, cell, posteriors, none)
         for j in range(n):
             for i in range(m + 1):
-                if i == own[j]:
+                if i == best_links[j]:
                     continue
-                share = math.exp(move_gain(j, i, own, counts, link_scores, fertility_scores)) / total
-                add_share(own[j], j, -share, m, n, cell, posteriors, none)
+                share = math.exp(move_gain(j, i, best_links, counts, link_scores, fertility_scores)) / total
+                add_share(best_links[j], j, -share, m, n, cell, posteriors, none)
                 add_share(i, j, share, m, n, cell, posteriors, none)
-                for place, step in ((own[j], -1), (i, 1)):
+                for place, step in ((best_links[j], -1), (i, 1)):
                     if place < m:
                         fertility_posteriors[place, min(counts[place], MAX_FERTILITY)] -= share
                         fertility_posteriors[place, min(counts[place] + step, MAX_FERTILITY)] += share
             for k in range(j):
-                if own[k] == own[j]:
+                if best_links[k] == best_links[j]:
                     continue
-                share = math.exp(swap_gain(j, k, own, link_scores)) / total
+                share = math.exp(swap_gain(j, k, best_links, link_scores)) / total
                 # A swap changes no fertility.
                 for here, there in ((j, k), (k, j)):
-                    add_share(own[here], here, -share, m, n, cell, posteriors, none)
-                    add_share(own[there], here, share, m, n, cell, posteriors, none)
+                    add_share(best_links[here], here, -share, m, n, cell, posteriors, none)
+                    add_share(best_links[there], here, share, m, n, cell, posteriors, none)
         for j in range(n):
-            out[j] = own[j] if own[j] < m else -1
+            out[j] = best_links[j] if best_links[j] < m else -1
             # The differences may be slightly negative due to rounding.
             none[j] = max(np.float32(0), none[j])
             sums[1] += none[j]

@@ -149,9 +149,12 @@ def train_ibm4(corpus: Corpus, config: IBM4Config, setting: TrainingSetup) -> IB
     """Train Model 4, after the HMM."""
     first = HMMConfig(iterations=config.hmm_iterations, alpha=config.alpha, decoding="viterbi")
     hmm = train_hmm(corpus, first, setting)
-    own = setting.local_part(corpus)
-    links = hmm.align(own, setting.num_threads)
-    counted, displacements = count_fertile_links(own, links)[0], count_cepts(0, len(own), own.layout(), links)
+    local_corpus = setting.local_part(corpus)
+    links = hmm.align(local_corpus, setting.num_threads)
+    counted, displacements = (
+        count_fertile_links(local_corpus, links)[0],
+        count_cepts(0, len(local_corpus), local_corpus.layout(), links),
+    )
     totals, displacements = setting.reduce(counted), setting.reduce(displacements)
     fertilities = smoothed_fertilities(totals, FERTILITY_ALPHA)
     heads, others = np.split(displacements, [NUM_DISTANCES])

@@ -216,7 +216,7 @@ def climb_cepts(first_row, last_row, layout, learned, links):
     """Improve `links` (-1: null) by hill climbing, in place."""
     buffers = _allocate(first_row, last_row, layout)
     longest, widest = longest_lengths(first_row, last_row, layout)
-    found, swapped = np.empty((widest, longest + 1)), np.empty((widest, widest))
+    move_gains, swapped = np.empty((widest, longest + 1)), np.empty((widest, widest))
     ignored = np.zeros(NUM_DISTANCES)
     for row in range(first_row, last_row):
         m, n = layout.source_lengths[row], layout.target_lengths[row]
@@ -224,7 +224,7 @@ def climb_cepts(first_row, last_row, layout, learned, links):
         if m == 0 or n == 0:
             out[:] = -1
             continue
-        _climb(m, n, row, layout, learned, out, buffers, found, swapped, ignored, ignored)
+        _climb(m, n, row, layout, learned, out, buffers, move_gains, swapped, ignored, ignored)
         for j in range(n):
             out[j] = buffers.links[j] if buffers.links[j] < m else -1
     return np.zeros(0)
@@ -260,8 +260,8 @@ def expect_cepts(
     """
     buffers = _allocate(first_row, last_row, layout)
     longest, widest = longest_lengths(first_row, last_row, layout)
-    found, swapped = np.empty((widest, longest + 1)), np.empty((widest, widest))
-    own, counts = buffers.links, buffers.counts
+    move_gains, swapped = np.empty((widest, longest + 1)), np.empty((widest, widest))
+    best_links, counts = buffers.links, buffers.counts
     sums = np.zeros(2 + NUM_DISTANCES + MAX_DISTORTION)
     heads, others = sums[2 : 2 + NUM_DISTANCES], sums[2 + NUM_DISTANCES :]
     for row in range(first_row, last_row):
@@ -274,22 +274,22 @@ def expect_cepts(
             for i in range(m):
                 fertile[i, 0] = 1
             continue
-        top = _climb(m, n, row, layout, learned, out, buffers, found, swapped, heads, others)
+        top = _climb(m, n, row, layout, learned, out, buffers, move_gains, swapped, heads, others)
         total = 1.0
         for j in range(n):
             for i in range(m + 1):
-                total += math.exp(found[j, i]) if i != own[j] else 0.0
+                total += math.exp(move_gains[j, i]) if i != best_links[j] else 0.0
             for k in range(j):
-                total += math.exp(swapped[j, k]) if own[k] != own[j] else 0.0
+                total += math.exp(swapped[j, k]) if best_links[k] != best_links[j] else 0.0
         sums[0] += top + math.log(total)
         _walk(m, n, buffers, learned.heads, learned.others, 1 / total, heads, others)
-        _neighbor_scores(m, n, buffers, learned, 0.0, found, swapped, heads, others, total)
+        _neighbor_scores(m, n, buffers, learned, 0.0, move_gains, swapped, heads, others, total)
         cell = layout.cells[row]
         posteriors[cell : cell + m * n] = 0
         none[:] = 0
-        _add_shares(m, n, cell, own, counts, found, swapped, total, posteriors, none, fertile)
+        _add_shares(m, n, cell, best_links, counts, move_gains, swapped, total, posteriors, none, fertile)
         for j in range(n):
-            out[j] = own[j] if own[j] < m else -1
+            out[j] = best_links[j] if best_links[j] < m else -1
             # The differences may be slightly negative due to rounding.
             none[j] = max(np.float32(0), none[j])
             sums[1] += none[j]

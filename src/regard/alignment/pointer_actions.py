@@ -79,8 +79,8 @@ def write_action_tables(
             or if a file cannot be read or written.
     """
     rows = [list(read_pairs(table)) for table in tables]
-    for table, own in zip(tables, rows, strict=True):
-        for number, (source, form) in enumerate(own, 1):
+    for table, table_rows in zip(tables, rows, strict=True):
+        for number, (source, form) in enumerate(table_rows, 1):
             columns = [*source.split("\t"), form]
             if not all(map(split_whitespace, columns)) or STEP in form:
                 raise DataError(
@@ -105,14 +105,14 @@ def monotone_alignment(probabilities: Float[np.ndarray, "T S"]) -> list[int | No
     Returns:
         The source position of each target position, strictly increasing, or None where unaligned.
     """
-    kept = np.where(probabilities < MIN_LINK_PROBABILITY, 0.0, probabilities)
-    length, width = kept.shape
+    weights = np.where(probabilities < MIN_LINK_PROBABILITY, 0.0, probabilities)
+    length, width = weights.shape
     # best[t, s]: the optimum for the first t target and the first s source positions.
     best = np.zeros((length + 1, width + 1))
     for t in range(length):
         for s in range(width):
             # As in the longest common subsequence, with probabilities instead of matches.
-            best[t + 1, s + 1] = max(best[t, s] + kept[t, s], best[t, s + 1], best[t + 1, s])
+            best[t + 1, s + 1] = max(best[t, s] + weights[t, s], best[t, s + 1], best[t + 1, s])
     links: list[int | None] = [None] * length
     t, s = length, width
     # Backtrace; ties prefer no link.

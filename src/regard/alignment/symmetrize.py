@@ -74,9 +74,9 @@ def symmetrize(corpus: Corpus, forward: np.ndarray, backward: np.ndarray, method
     counts = np.zeros(len(corpus) + 1, dtype=np.int64)
     # The union has at most this number of links.
     room = len(forward) + len(backward)
-    found = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
-    total = _combine(METHODS.index(method), lengths, offsets, (forward, backward), counts, found)
-    return LinkTable(np.cumsum(counts), found[0][:total].copy(), found[1][:total].copy())
+    links = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
+    total = _combine(METHODS.index(method), lengths, offsets, (forward, backward), counts, links)
+    return LinkTable(np.cumsum(counts), links[0][:total].copy(), links[1][:total].copy())
 
 
 @njit(nogil=True, cache=True)
@@ -90,12 +90,12 @@ def _combine(method, lengths, offsets, heads, counts, found):
     for row in range(len(sources)):
         # Buffers for the largest pair are shared by all pairs.
         size = max(size, sources[row] * targets[row])
-    store, kept = np.empty(size, np.int8), np.empty(size, np.bool_)
+    store, link_buffer = np.empty(size, np.int8), np.empty(size, np.bool_)
     total = 0
     for row in range(len(sources)):
         m, n = sources[row], targets[row]
         votes = store[: m * n].reshape(m, n)
-        links = kept[: m * n].reshape(m, n)
+        links = link_buffer[: m * n].reshape(m, n)
         _vote(heads[0][offsets[1][row] :], heads[1][offsets[0][row] :], votes)
         for i in range(m):
             for j in range(n):

@@ -187,8 +187,8 @@ class WordAligner:
             yield from forward
             return
         backward = self._direction("backward").posteriors(corpus.swapped(), threads)
-        for one, other in zip(forward, backward, strict=True):
-            yield (one + other.T) / 2
+        for forward_posteriors, other in zip(forward, backward, strict=True):
+            yield (forward_posteriors + other.T) / 2
 
     def translations(self, word: str, count: int = 5) -> list[tuple[str, float]]:
         """Return the best translations of a source word in descending order of their scores.
@@ -207,11 +207,11 @@ class WordAligner:
         if number == UNKNOWN:
             return []
         forward, backward = self._lexical_rows["forward"], self._lexical_rows["backward"]
-        found = [
+        pairs = [
             (self.words[1].words[target], float(np.sqrt(share * dict(backward(target)).get(number, 0.0))))
             for target, share in forward(number)
         ]
-        return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])[:count]
+        return sorted((pair for pair in pairs if pair[1] > 0), key=lambda one: -one[1])[:count]
 
     @cached_property
     def _lexical_rows(self) -> dict[str, Callable[[int], list[tuple[int, float]]]]:
@@ -358,11 +358,11 @@ def _lexical_row(arrays: Mapping[str, np.ndarray]) -> Callable[[int], list[tuple
     starts, columns, values = (arrays[name] for name in ("starts", "columns", "values"))
 
     def row(number: int) -> list[tuple[int, float]]:
-        own = slice(int(starts[number]), int(starts[number + 1]))
-        shares = values[own] / max(float(values[own].sum()), 1e-30)
+        row_slice = slice(int(starts[number]), int(starts[number + 1]))
+        shares = values[row_slice] / max(float(values[row_slice].sum()), 1e-30)
         # Rows of frequent words are long, and their tails are errors of the aligner.
         best = np.argsort(-shares, kind="stable")[:_MAX_LEXICAL_LINKS]
-        return [(int(columns[own][i]), float(shares[i])) for i in best]
+        return [(int(columns[row_slice][i]), float(shares[i])) for i in best]
 
     return row
 

@@ -87,7 +87,7 @@ class ModelAttention:
 
     def record(self) -> dict[str, Any]:
         """Return all values as JSON types."""
-        lines = [{"line": n, **one.record()} for n, one in enumerate(self.sentences, 1) if one is not None]
+        lines = [{"line": n, **line.record()} for n, line in enumerate(self.sentences, 1) if line is not None]
         return {
             "paths": list(self.paths),
             "alignment": self.alignment.record(),
@@ -121,11 +121,11 @@ class LineMaps:
         """Return all values as JSON types."""
         maps = {
             name: {
-                "source": list(one.columns),
-                "target": list(one.target),
-                "weights": [[round(weight, _DIGITS) for weight in row] for row in one.weights.tolist()],
+                "source": list(model_map.columns),
+                "target": list(model_map.target),
+                "weights": [[round(weight, _DIGITS) for weight in row] for row in model_map.weights.tolist()],
             }
-            for name, one in self.maps.items()
+            for name, model_map in self.maps.items()
         }
         return {"line": self.line, "maps": maps, "error": self.error}
 
@@ -154,7 +154,7 @@ class AttentionAnalysis(Result):
     @property
     def statistics(self) -> dict[str, AttentionStatistics]:
         """The statistics of each model, by name."""
-        return {name: one.statistics for name, one in self.models.items()}
+        return {name: model.statistics for name, model in self.models.items()}
 
     def to_data(self) -> dict[str, Any]:
         """Return the statistics of each model, for the whole text and for each line."""
@@ -163,22 +163,26 @@ class AttentionAnalysis(Result):
             "reference": self.reference_path,
             "gold_links": self.gold_path,
             "attention": "prior" if self.prior else "posterior",
-            "models": {name: one.record() for name, one in self.models.items()},
-            "maps": [one.record() for one in self.maps],
+            "models": {name: model.record() for name, model in self.models.items()},
+            "maps": [line_maps.record() for line_maps in self.maps],
         }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per model, with the statistics of the whole text."""
         rows = []
-        for name, one in self.models.items():
-            found = one.statistics
-            row: dict[str, Any] = {"model": name, "lines": found.sentences, "steps": found.steps}
-            row |= {"perplexity": one.perplexity, "accuracy": found.accuracy, "entropy": found.entropy}
-            row |= {"support": found.support, "coverage": found.coverage}
-            if found.alignment is not None:
-                row["aer"] = found.alignment.aer
-            if found.selection is not None:
-                row["selection_aer"] = found.selection.aer
+        for name, model in self.models.items():
+            statistics = model.statistics
+            row: dict[str, Any] = {"model": name, "lines": statistics.sentences, "steps": statistics.steps}
+            row |= {
+                "perplexity": model.perplexity,
+                "accuracy": statistics.accuracy,
+                "entropy": statistics.entropy,
+            }
+            row |= {"support": statistics.support, "coverage": statistics.coverage}
+            if statistics.alignment is not None:
+                row["aer"] = statistics.alignment.aer
+            if statistics.selection is not None:
+                row["selection_aer"] = statistics.selection.aer
             rows.append(row)
         return rows
 
@@ -210,16 +214,16 @@ class AttentionAnalysis(Result):
 
     def figures(self) -> dict[str, Figure]:
         """Return all figures by file name: the statistics, and the maps of the selected lines."""
-        found = {"entropy": self.plot("entropy"), "coverage": self.plot("coverage")}
-        for one in self.maps:
-            found |= one.figures()
-        return found
+        named_figures = {"entropy": self.plot("entropy"), "coverage": self.plot("coverage")}
+        for line_maps in self.maps:
+            named_figures |= line_maps.figures()
+        return named_figures
 
     def __repr__(self) -> str:
         """Return the entropy and the accuracy of each model."""
         parts = (
-            f"{name}: entropy {one.entropy:.4f}, accuracy {one.accuracy:.2%}"
-            for name, one in self.statistics.items()
+            f"{name}: entropy {statistics.entropy:.4f}, accuracy {statistics.accuracy:.2%}"
+            for name, statistics in self.statistics.items()
         )
         return f"AttentionAnalysis({'; '.join(parts)})"
 
@@ -253,12 +257,13 @@ def analyze_attention(
     for system in loaded:
         system.translator.require("score", "regard analyze attention")
     models = {
-        one.name: _analyze_model(one, text, gold, gold_path, options, progress=progress) for one in loaded
+        model.name: _analyze_model(model, text, gold, gold_path, options, progress=progress)
+        for model in loaded
     }
     # The line of the largest difference is known only now. Keeping the maps of all lines would need too much
     # memory, so forced decoding of the selected lines runs again.
     if options.lines == "auto":
-        lines: Sequence[int] = _select_line([one.sentences for one in models.values()])
+        lines: Sequence[int] = _select_line([attention.sentences for attention in models.values()])
     else:
         lines = options.lines
     maps = tuple(
@@ -304,13 +309,13 @@ def _analyze_model(
         sentences.append(line.attention_statistics(alignment, options.prior, system.name))
         log_prob += float(line.log_probs.sum())
         steps += len(line.log_probs)
-    kept = [one for one in sentences if one is not None]
-    if not kept:
+    processed = [sentence for sentence in sentences if sentence is not None]
+    if not processed:
         raise DataError(
             f"{text.source_name}: {system.name} had to skip all lines, as they are empty or too long"
         )
     links, sets = (None, None) if gold is None else score_links(sentences, gold)
-    statistics = summarize(kept, links, options.bin_width, sets)
+    statistics = summarize(processed, links, options.bin_width, sets)
     return ModelAttention(
         system.paths, alignment, perplexity_of(log_prob, steps), statistics, tuple(sentences)
     )
@@ -364,11 +369,11 @@ def _select_line(models: Sequence[Sequence[SentenceAttention | None]]) -> list[i
     both models.
     """
     differences: dict[int, float] = {}
-    for number, (one, other) in enumerate(zip(models[0], models[-1], strict=True), 1):
-        if one is not None and other is not None:
+    for number, (first, other) in enumerate(zip(models[0], models[-1], strict=True), 1):
+        if first is not None and other is not None:
             # -1 is below every difference, so a long line is chosen only without an alternative.
-            long = len(one.entropies) > _MAX_FIGURE_TOKENS
-            differences[number] = -1 if long else abs(float(one.entropies.sum() - other.entropies.sum()))
+            long = len(first.entropies) > _MAX_FIGURE_TOKENS
+            differences[number] = -1 if long else abs(float(first.entropies.sum() - other.entropies.sum()))
     return [max(differences, key=differences.__getitem__)] if differences else []
 
 
@@ -379,10 +384,10 @@ def _line_maps(
     maps: dict[str, AttentionMap] = {}
     for system in systems:
         pair = text.sources[number - 1], text.references[number - 1]
-        found = forced_map(system, pair, prior)
-        if found is None:
+        attention_map = forced_map(system, pair, prior)
+        if attention_map is None:
             return LineMaps(number, {}, error=f"it is empty or too long for {system.name}")
-        maps[system.name] = found
+        maps[system.name] = attention_map
     try:
         # Models that split the line into different words have no common columns.
         match_columns(maps)

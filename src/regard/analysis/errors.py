@@ -110,17 +110,17 @@ class SentenceErrors:
     def repeated(self) -> frozenset[int]:
         """Indices of the excess output words: the last occurrences of a repetition, never the first one."""
         output, reference = self.normalized_words
-        found: set[int] = set()
+        positions: set[int] = set()
         for ngram, excess in repeated_ngrams(output, reference).items():
             starts = [i for i in range(len(output)) if output[i : i + len(ngram)] == ngram]
             # The reference justifies the first occurrences, so the excess is counted from the end.
             for start in starts[1:][-excess:]:
-                found.update(range(start, start + len(ngram)))
+                positions.update(range(start, start + len(ngram)))
         for word, excess in immediate_repetitions(output, reference).items():
             # Of two equal words in a row, the second one is the excess.
             seconds = [i for i in range(1, len(output)) if output[i - 1] == output[i] == word]
-            found.update(seconds[-excess:])
-        return frozenset(found)
+            positions.update(seconds[-excess:])
+        return frozenset(positions)
 
     def record(self) -> dict[str, Any]:
         """Return all fields for JSON; an unbounded fertility becomes null."""
@@ -197,15 +197,15 @@ class ErrorAnalysis(Result):
         """Return one row per sentence, in decreasing order of the number of errors."""
         return [
             {
-                "line": one.line,
-                "num_errors": one.num_errors,
-                "dropped": " ".join(one.source[position] for position in one.dropped),
-                "repeated": " ".join(one.output[position] for position in sorted(one.repeated)),
-                "source": " ".join(one.source),
-                "output": " ".join(one.output),
-                "reference": " ".join(one.reference),
+                "line": sentence.line,
+                "num_errors": sentence.num_errors,
+                "dropped": " ".join(sentence.source[position] for position in sentence.dropped),
+                "repeated": " ".join(sentence.output[position] for position in sorted(sentence.repeated)),
+                "source": " ".join(sentence.source),
+                "output": " ".join(sentence.output),
+                "reference": " ".join(sentence.reference),
             }
-            for one in self.sentences
+            for sentence in self.sentences
         ]
 
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> Figure:
@@ -249,9 +249,9 @@ def analyze_errors(
     )
     # Lines that are too long are left out: as empty translations they would count as entirely dropped.
     sentences = [
-        sentence_from_result(one, text.references[one.line.number - 1], system.translator, lowercase)
-        for one in results
-        if not one.error
+        sentence_from_result(result, text.references[result.line.number - 1], system.translator, lowercase)
+        for result in results
+        if not result.error
     ]
     if not sentences:
         raise DataError(f"{text.source_name}: all lines are too long for the model: nothing was translated")
@@ -260,7 +260,9 @@ def analyze_errors(
             "dropped words cannot be found without --aligner: the sentences are ranked by repetitions only",
         )
     else:
-        notes = links.linker.unknown_word_notes([(one.source, one.reference) for one in sentences])
+        notes = links.linker.unknown_word_notes(
+            [(sentence.source, sentence.reference) for sentence in sentences]
+        )
         sentences = _add_links(sentences, links)
     scores = corpus_scores(sentences)
     return ErrorAnalysis(
@@ -282,13 +284,16 @@ def _add_links(sentences: Sequence[SentenceErrors], links: TextLinks) -> list[Se
     """Return the sentences with their word links."""
     assert links.linker is not None
     # The same aligner links both texts, so that its errors affect them alike.
-    produced = links.linker.align([(one.source, one.output) for one in sentences])
+    produced = links.linker.align([(sentence.source, sentence.output) for sentence in sentences])
     if links.references is None:
-        wanted = links.linker.align([(one.source, one.reference) for one in sentences])
+        wanted = links.linker.align([(sentence.source, sentence.reference) for sentence in sentences])
     else:
-        wanted = [links.reference_links(one.line, one.source, one.reference) for one in sentences]
+        wanted = [
+            links.reference_links(sentence.line, sentence.source, sentence.reference)
+            for sentence in sentences
+        ]
     pairs = zip(wanted, produced, strict=True)
-    return [replace(one, links=pair) for one, pair in zip(sentences, pairs, strict=True)]
+    return [replace(sentence, links=pair) for sentence, pair in zip(sentences, pairs, strict=True)]
 
 
 def sort_by_errors(sentences: Sequence[SentenceErrors]) -> list[SentenceErrors]:
@@ -305,9 +310,9 @@ def count_errors(sentences: Sequence[SentenceErrors]) -> dict[str, SentenceCount
     Raises:
         DataError: if there are no sentences.
     """
-    outputs, references = ([one.normalized_words[side] for one in sentences] for side in (0, 1))
+    outputs, references = ([sentence.normalized_words[side] for sentence in sentences] for side in (0, 1))
     counts = {"rep": count_repetitions(outputs, references)}
-    links = [one.links for one in sentences if one.links is not None]
+    links = [sentence.links for sentence in sentences if sentence.links is not None]
     # DROP over only some of the sentences would not describe the corpus.
     if len(links) == len(sentences):
         counts["drop"] = count_drops(*([pair[side] for pair in links] for side in (0, 1)))
@@ -333,15 +338,15 @@ def sentence_from_result(
     text = translator.text
     best = result.translations[0] if result.translations else None
     # The source tokens of a translation include the sink, those of a rejected line do not.
-    own = result.source_tokens[: len(result.source_tokens) - (len(text.sink_tokens) if best else 0)]
+    source_tokens = result.source_tokens[: len(result.source_tokens) - (len(text.sink_tokens) if best else 0)]
     output = () if best is None else tokens_to_words(text.target, _output_tokens(best, translator))
     return SentenceErrors(
         line=result.line.number,
-        source=tokens_to_words(text.source, own),
+        source=tokens_to_words(text.source, source_tokens),
         reference=tokens_to_words(text.target, text.target.tokenize(reference)),
         # A model may generate two spaces in a row, with no word between them.
         output=tuple(word for word in output if word),
-        received=None if best is None else _attention_received(best, own, translator),
+        received=None if best is None else _attention_received(best, source_tokens, translator),
         lowercase=lowercase,
     )
 

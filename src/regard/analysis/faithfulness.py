@@ -80,7 +80,7 @@ class ModelFaithfulness:
             "num_tokens": self.num_tokens,
             "random": asdict(self.random),
             "largest": asdict(self.largest),
-            "maps": {kind: one.record() for kind, one in self.maps.items()},
+            "maps": {kind: faithfulness.record() for kind, faithfulness in self.maps.items()},
         }
 
 
@@ -101,7 +101,7 @@ class FaithfulnessAnalysis(Result):
 
     def to_data(self) -> dict[str, Any]:
         """Return the figures of each model."""
-        models = {name: one.record() for name, one in self.models.items()}
+        models = {name: model.record() for name, model in self.models.items()}
         return {"source": self.source_path, "reference": self.reference_path, "models": models}
 
     def rows(self) -> list[dict[str, Any]]:
@@ -110,13 +110,13 @@ class FaithfulnessAnalysis(Result):
             {
                 "model": name,
                 "map": kind,
-                "most_attributed": found.most_attributed.value,
+                "most_attributed": faithfulness.most_attributed.value,
                 "random": model.random.value,
-                "difference": found.difference.value,
+                "difference": faithfulness.difference.value,
                 "largest": model.largest.value,
             }
             for name, model in self.models.items()
-            for kind, found in model.maps.items()
+            for kind, faithfulness in model.maps.items()
         ]
 
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> Figure:
@@ -127,7 +127,7 @@ class FaithfulnessAnalysis(Result):
         """
         falls = {
             name: {
-                **{kind: found.most_attributed for kind, found in model.maps.items()},
+                **{kind: faithfulness.most_attributed for kind, faithfulness in model.maps.items()},
                 "random": model.random,
             }
             for name, model in self.models.items()
@@ -139,8 +139,8 @@ class FaithfulnessAnalysis(Result):
     def __repr__(self) -> str:
         """Return the difference from a random token for each model and kind of map."""
         parts = (
-            f"{one['model']}, {one['map']}: {one['most_attributed']:.2f}, at random {one['random']:.2f}"
-            for one in self.rows()
+            f"{row['model']}, {row['map']}: {row['most_attributed']:.2f}, at random {row['random']:.2f}"
+            for row in self.rows()
         )
         return f"FaithfulnessAnalysis({'; '.join(parts)})"
 
@@ -166,7 +166,7 @@ def analyze_faithfulness(
     for method in methods:
         if method not in MAP_METHODS:
             raise UsageError(f"map {method!r}: expected one of {', '.join(MAP_METHODS)}")
-    models = {one.name: _analyze_model(one, text, tuple(methods), progress) for one in systems}
+    models = {system.name: _analyze_model(system, text, tuple(methods), progress) for system in systems}
     return FaithfulnessAnalysis(models, text.source_path, text.reference_path)
 
 
@@ -177,32 +177,35 @@ def _analyze_model(
     translator = system.translator
     translator.require("score", "regard analyze faithfulness")
     effects: list[_Effects] = []
-    kept: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     forced = _with_map(translator, "leave_one_out").force_decode(text.pairs)
     name = f"{system.name}: leave_one_out"
     for pair, line in zip(text.pairs, progress(forced, name, len(text)), strict=True):
-        found = None if line is None else _Effects.of(line)
-        if found is not None:
-            effects.append(found)
-            kept.append(pair)
-    if not kept:
+        line_effects = None if line is None else _Effects.of(line)
+        if line_effects is not None:
+            effects.append(line_effects)
+            pairs.append(pair)
+    if not pairs:
         raise DataError(f"{text.source_name}: no line has two source tokens and a target token")
     falls: dict[MapMethod, Float[np.ndarray, "N"]] = {}
     for method in methods:
-        shown = _with_map(translator, method)
-        lines = progress(shown.force_decode(kept), f"{system.name}: {method}", len(kept))
-        weights = (_weights(line, shown, system.name) for line in lines)
+        map_translator = _with_map(translator, method)
+        lines = progress(map_translator.force_decode(pairs), f"{system.name}: {method}", len(pairs))
+        weights = (_weights(line, map_translator, system.name) for line in lines)
         falls[method] = np.array(
-            [one.fall_of_largest(own).sum() for one, own in zip(effects, weights, strict=True)]
+            [
+                sentence_effects.fall_of_largest(line_weights).sum()
+                for sentence_effects, line_weights in zip(effects, weights, strict=True)
+            ]
         )
-    random = np.array([one.falls.mean(axis=1).sum() for one in effects])
-    largest = np.array([one.falls.max(axis=1).sum() for one in effects])
-    counts = np.array([len(one.falls) for one in effects])
+    random = np.array([sentence_effects.falls.mean(axis=1).sum() for sentence_effects in effects])
+    largest = np.array([sentence_effects.falls.max(axis=1).sum() for sentence_effects in effects])
+    counts = np.array([len(sentence_effects.falls) for sentence_effects in effects])
     return ModelFaithfulness(
         system.paths,
         {
-            method: MapFaithfulness(_mean(own, counts), _mean(own - random, counts))
-            for method, own in falls.items()
+            method: MapFaithfulness(_mean(method_falls, counts), _mean(method_falls - random, counts))
+            for method, method_falls in falls.items()
         },
         _mean(random, counts),
         _mean(largest, counts),
@@ -233,8 +236,8 @@ class _Effects:
 
     def fall_of_largest(self, weights: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T"]:
         """Return, for each target token, the fall for the source token with the largest weight."""
-        own = weights[:, self.words]
-        largest = own == own.max(axis=1, keepdims=True)
+        word_weights = weights[:, self.words]
+        largest = word_weights == word_weights.max(axis=1, keepdims=True)
         return (self.falls * largest).sum(axis=1) / largest.sum(axis=1)
 
 

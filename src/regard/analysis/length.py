@@ -82,7 +82,7 @@ class SystemLengths:
         return {
             "paths": list(self.paths),
             "too_long": list(self.too_long),
-            **{metric: one.record() for metric, one in self.scores.items()},
+            **{metric: scores.record() for metric, scores in self.scores.items()},
             "translations": list(self.translations),
         }
 
@@ -125,7 +125,7 @@ class LengthAnalysis(Result):
         """
         if metric not in self.metrics:
             raise UsageError(f"metric={metric!r}: expected one of {', '.join(self.metrics)}")
-        return {name: one.scores[metric] for name, one in self.systems.items()}
+        return {name: system.scores[metric] for name, system in self.systems.items()}
 
     def to_data(self) -> dict[str, Any]:
         """Return the scores and the translations of each system."""
@@ -136,11 +136,12 @@ class LengthAnalysis(Result):
             "tokenize": self.options.tokenize,
             "lowercase": self.options.lowercase,
             "buckets": [
-                {"low": one.low, "high": one.high, "sentences": len(one.sentence_ids)} for one in self.buckets
+                {"low": bucket.low, "high": bucket.high, "sentences": len(bucket.sentence_ids)}
+                for bucket in self.buckets
             ],
             "lengths": list(self.lengths),
             "notes": list(self.notes),
-            "systems": {name: one.record() for name, one in self.systems.items()},
+            "systems": {name: system.record() for name, system in self.systems.items()},
         }
 
     def rows(self) -> list[dict[str, Any]]:
@@ -149,15 +150,15 @@ class LengthAnalysis(Result):
         for name, system in self.systems.items():
             for scores in system.scores.values():
                 labeled = [
-                    (bucket.label, len(bucket.sentence_ids), one)
-                    for bucket, one in zip(self.buckets, scores.buckets, strict=True)
+                    (bucket.label, len(bucket.sentence_ids), score)
+                    for bucket, score in zip(self.buckets, scores.buckets, strict=True)
                 ]
-                for label, count, one in [*labeled, ("all", len(self.lengths), scores.total)]:
+                for label, count, score in [*labeled, ("all", len(self.lengths), scores.total)]:
                     row = {"system": name, "metric": scores.name, "words": label, "sentences": count}
-                    low, high = (None, None) if one is None or one.interval is None else one.interval
-                    difference = None if one is None or one.difference is None else one.difference.value
-                    row |= {"score": None if one is None else one.value, "low": low, "high": high}
-                    row |= {"difference": difference, "p_value": None if one is None else one.p_value}
+                    low, high = (None, None) if score is None or score.interval is None else score.interval
+                    difference = None if score is None or score.difference is None else score.difference.value
+                    row |= {"score": None if score is None else score.value, "low": low, "high": high}
+                    row |= {"difference": difference, "p_value": None if score is None else score.p_value}
                     rows.append(row)
         return rows
 
@@ -174,16 +175,20 @@ class LengthAnalysis(Result):
         labels = [bucket.label for bucket in self.buckets]
         sizes = [len(bucket.sentence_ids) for bucket in self.buckets]
         chosen = self.metrics if metric is None else (metric,)
-        panels = {one: self.scores(one) for one in chosen}
+        panels = {chosen_metric: self.scores(chosen_metric) for chosen_metric in chosen}
         if ax is not None:
             plot_length(ax, panels[chosen[0]], labels, sizes)
-        scores = {name: {one: panels[one][name] for one in chosen} for name in self.systems}
+        scores = {
+            name: {chosen_metric: panels[chosen_metric][name] for chosen_metric in chosen}
+            for name in self.systems
+        }
         return length_chart(scores, labels, sizes)
 
     def __repr__(self) -> str:
         """Return the scores of all sentences."""
         parts = (
-            f"{name}: {', '.join(f'{one.name} {one.total.value:.2f}' for one in system.scores.values())}"
+            f"{name}: "
+            f"{', '.join(f'{scores.name} {scores.total.value:.2f}' for scores in system.scores.values())}"
             for name, system in self.systems.items()
         )
         return f"LengthAnalysis({'; '.join(parts)})"
@@ -221,40 +226,40 @@ def analyze_length(
     tokenizers = loaded[0].translator.text
     links, notes = _links(linker, tokenizers, text, [outputs for outputs, _ in translated])
     counts = [
-        count_system(outputs, text.references, options.tokenize, options.lowercase, own)
-        for (outputs, _), own in zip(translated, links, strict=True)
+        count_system(outputs, text.references, options.tokenize, options.lowercase, system_links)
+        for (outputs, _), system_links in zip(translated, links, strict=True)
     ]
-    found = {
+    results = {
         system.name: SystemLengths(
             system.paths,
             {
                 # Each system but the first is compared with the first on the same resampled sentences.
-                metric: score_by_length(one, buckets, counts[0][metric] if index else None)
-                for metric, one in counts[index].items()
+                metric: score_by_length(metric_counts, buckets, counts[0][metric] if index else None)
+                for metric, metric_counts in counts[index].items()
             },
             *translated[index],
         )
         for index, system in enumerate(loaded)
     }
     return LengthAnalysis(
-        systems=found,
+        systems=results,
         buckets=tuple(buckets),
         lengths=tuple(lengths),
         source_path=text.source_path,
         reference_path=text.reference_path,
         aligner=None if linker is None else linker.path,
         options=options,
-        notes=(*notes, *_length_notes(found)),
+        notes=(*notes, *_length_notes(results)),
     )
 
 
 def _length_notes(systems: Mapping[str, SystemLengths]) -> list[str]:
     """Return a note for each system for which lines are too long."""
     return [
-        f"{name}: {len(one.too_long)} of {len(one.translations)} lines are too long for the model and were "
-        "not translated"
-        for name, one in systems.items()
-        if one.too_long
+        f"{name}: {len(system.too_long)} of {len(system.translations)} lines are too long for the model and "
+        "were not translated"
+        for name, system in systems.items()
+        if system.too_long
     ]
 
 
@@ -270,10 +275,10 @@ def _translate(
         progress(system.translator.translate(enumerate_lines(text.sources)), system.name, len(text))
     )
     # A model may also produce an empty translation, so the error and not the text marks these lines.
-    too_long = tuple(number for number, one in enumerate(results, 1) if one.error is not None)
+    too_long = tuple(number for number, result in enumerate(results, 1) if result.error is not None)
     if len(too_long) == len(results):
         raise DataError(f"all lines are too long for {system.name}: nothing was translated")
-    return tuple(one.text for one in results), too_long
+    return tuple(result.text for result in results), too_long
 
 
 def _links(
@@ -291,8 +296,8 @@ def _links(
     wanted = list(zip(sources, references, strict=True))
     # The links of the references are the same for all systems.
     links = linker.align(wanted)
-    found: list[tuple[list[Links], list[Links]] | None] = []
+    system_links: list[tuple[list[Links], list[Links]] | None] = []
     for lines in outputs:
         words = (line_words(line, tokenizers.target) for line in lines)
-        found.append((links, linker.align(list(zip(sources, words, strict=True)))))
-    return found, linker.unknown_word_notes(wanted)
+        system_links.append((links, linker.align(list(zip(sources, words, strict=True)))))
+    return system_links, linker.unknown_word_notes(wanted)

@@ -171,8 +171,10 @@ def read_gold(given: Path | str | Iterable[GoldLinks | str], text: ParallelText)
     else:
         name = "gold_links"
         gold = [
-            one if isinstance(one, GoldLinks) else parse_gold_links(one, f"{name}:{number}")
-            for number, one in enumerate(given, 1)
+            line_links
+            if isinstance(line_links, GoldLinks)
+            else parse_gold_links(line_links, f"{name}:{number}")
+            for number, line_links in enumerate(given, 1)
         ]
     text.check_lines(len(gold), name, "gold links")
     return gold

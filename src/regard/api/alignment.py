@@ -131,7 +131,7 @@ class AlignmentStatistics(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per pass."""
-        return [dict(one) for one in self.passes]
+        return [dict(row) for row in self.passes]
 
     def __repr__(self) -> str:
         """Return the numbers of pairs and passes."""
@@ -250,9 +250,9 @@ class Aligner:
         """
         method = _method(symmetrize)
         pairs, corpus = self._corpus(sources, targets)
-        found = self.model.align(corpus, method, self.num_threads)
+        link_sets = self.model.align(corpus, method, self.num_threads)
         # Links are a set, so they are sorted. `reshape` gives an empty list of links two columns, too.
-        links = tuple(np.array(sorted(one), dtype=np.int64).reshape(-1, 2) for one in found)
+        links = tuple(np.array(sorted(link_set), dtype=np.int64).reshape(-1, 2) for link_set in link_sets)
         return Alignments(links, tuple(tuple(s) for s, _ in pairs), tuple(tuple(t) for _, t in pairs))
 
     def posteriors(

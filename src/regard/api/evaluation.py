@@ -218,8 +218,8 @@ class Evaluation(Result, Mapping[str, MetricScore]):
 
     def __repr__(self) -> str:
         """Return a summary of the scores."""
-        shown = ", ".join(f"{score.label} {score.score:.2f}" for score in self.scores.values())
-        return f"Evaluation({shown}; {len(self.hypotheses)} sentences)"
+        summary = ", ".join(f"{score.label} {score.score:.2f}" for score in self.scores.values())
+        return f"Evaluation({summary}; {len(self.hypotheses)} sentences)"
 
 
 def evaluate(
@@ -257,26 +257,26 @@ def evaluate(
     first, truths = _text(hypotheses, "hypotheses"), _references(references)
     other = None if baseline is None else _text(baseline, "baseline")
     source = None if sources is None else _text(sources, "sources")
-    for one in (*truths, other, source):
-        if one is not None:
-            check_num_lines(one.name, len(one.lines), first.name, len(first.lines))
+    for text in (*truths, other, source):
+        if text is not None:
+            check_num_lines(text.name, len(text.lines), first.name, len(first.lines))
     systems = [first] if other is None else [first, other]
     data = MetricInput(
         # Both systems are counted in one call, because METEOR takes long to start.
-        [line for one in systems for line in one.lines],
-        [one.lines * len(systems) for one in truths],
+        [line for text in systems for line in text.lines],
+        [truth.lines * len(systems) for truth in truths],
         options.tokenize,
         options.lowercase,
         options.rep_parameters,
         None if links is None else _read_drop_links(links, source, [truths[0], *systems], options),
     )
     named = {"hypotheses": [first], "references": truths, "baseline": [other], "sources": [source]}
-    files = {name: [one.file for one in texts if one and one.file] for name, texts in named.items()}
+    files = {name: [text.file for text in texts if text and text.file] for name, texts in named.items()}
     files |= {} if links is None else links.files()
     return Evaluation(
         {name: _score(name, data, len(systems), options) for name in names},
         tuple(first.lines),
-        tuple(tuple(one.lines) for one in truths),
+        tuple(tuple(truth.lines) for truth in truths),
         None if source is None else tuple(source.lines),
         options,
         {name: paths for name, paths in files.items() if paths},
@@ -326,7 +326,7 @@ def metric_names(given: str | Iterable[str], argument: str = "metrics") -> list[
     """
     listed = given.split(",") if isinstance(given, str) else as_list(given, argument)
     # A repeated name would only compute the same metric again.
-    names = list(dict.fromkeys(name for one in listed if (name := str(one).strip().lower())))
+    names = list(dict.fromkeys(name for metric in listed if (name := str(metric).strip().lower())))
     if not names or not all(METRICS.get(name) for name in names):
         raise UsageError(f"{argument} {given!r}: expected one or more of {', '.join(METRICS.names())}")
     return names
@@ -350,11 +350,11 @@ def _references(given: Iterable[Any] | Path | str) -> list[_Text]:
     """Return one or more sets of references."""
     if isinstance(given, Path | str):
         return [_text(given, "references")]
-    found = as_list(given, "references")
+    references = as_list(given, "references")
     # Within a list, only a `Path` is a file: a string is a reference.
-    if found and all(isinstance(each, list | tuple | Path) for each in found):
-        return [_text(each, f"reference {number}") for number, each in enumerate(found, 1)]
-    return [_text(found, "references")]
+    if references and all(isinstance(each, list | tuple | Path) for each in references):
+        return [_text(each, f"reference {number}") for number, each in enumerate(references, 1)]
+    return [_text(references, "references")]
 
 
 def _read_drop_links(
@@ -362,17 +362,17 @@ def _read_drop_links(
 ) -> tuple[list[Links], list[Links]]:
     """Return the links of the references and of all systems; see `DropLinks.read`."""
     # Links count the words of tokenized text, so they can be checked only if the text is tokenized.
-    known = [one.lines if options.tokenize == "none" else None for one in texts]
+    known = [text.lines if options.tokenize == "none" else None for text in texts]
     return links.read(None if source is None else source.lines, known, len(texts[0].lines))
 
 
 def _tokenized_notes(systems: Sequence[_Text], tokenize: str) -> tuple[str, ...]:
     """Return a note for each system whose text seems to be tokenized although BLEU tokenizes it."""
     return tuple(
-        f"{one.name}: many lines end in ' .', so the text may be tokenized. The tokenizer {tokenize} of BLEU "
-        "expects detokenized text. Use --tokenize none for tokenized text."
-        for one in systems
-        if tokenize != "none" and looks_tokenized(one.lines)
+        f"{system.name}: many lines end in ' .', so the text may be tokenized. The tokenizer {tokenize} of "
+        "BLEU expects detokenized text. Use --tokenize none for tokenized text."
+        for system in systems
+        if tokenize != "none" and looks_tokenized(system.lines)
     )
 
 

@@ -76,14 +76,14 @@ class SourceFertilities(Result, Sequence[np.ndarray]):
     @property
     def mean(self) -> float:
         """Return the mean fertility, which is 0 for a text without words."""
-        return float(sum(one.sum() for one in self.values) / max(1, self.num_words))
+        return float(sum(values.sum() for values in self.values) / max(1, self.num_words))
 
     @property
     def frequencies(self) -> dict[int, int] | None:
         """Return the number of words by fertility, in ascending order. None for predicted fertilities."""
-        if any(one.dtype.kind == "f" for one in self.values):
+        if any(values.dtype.kind == "f" for values in self.values):
             return None
-        return dict(sorted(Counter(value for one in self.values for value in one.tolist()).items()))
+        return dict(sorted(Counter(value for values in self.values for value in values.tolist()).items()))
 
     def lines(self, slack: float = 0.0) -> Iterator[str]:
         """Yield one line per sentence in the format of `regard translate --fertilities`.
@@ -92,31 +92,38 @@ class SourceFertilities(Result, Sequence[np.ndarray]):
             slack: Value added to every fertility, after those below 1 are replaced by 1: a fertility of 0
                 would forbid all attention to the word.
         """
-        for own in self.values:
-            yield " ".join(f"{max(value, 1) + slack:g}" for value in own.tolist())
+        for values in self.values:
+            yield " ".join(f"{max(value, 1) + slack:g}" for value in values.tolist())
 
     def to_data(self) -> dict[str, Any]:
         """Return the numbers of sentences and words, the mean, the frequencies, and all fertilities."""
-        found = self.frequencies
+        frequencies = self.frequencies
         return {
             "num_sentences": len(self),
             "num_words": self.num_words,
             "mean": self.mean,
-            "frequencies": None if found is None else {str(value): count for value, count in found.items()},
-            "fertilities": [own.tolist() for own in self.values],
+            "frequencies": None
+            if frequencies is None
+            else {str(value): count for value, count in frequencies.items()},
+            "fertilities": [values.tolist() for values in self.values],
         }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per word: its maximum (at least 1), mean and count, by descending count."""
-        found: dict[str, list[float]] = {}
-        for words, own in zip(self.words, self.values, strict=True):
-            for word, value in zip(words, own.tolist(), strict=True):
-                found.setdefault(word, []).append(value)
+        values_by_word: dict[str, list[float]] = {}
+        for words, values in zip(self.words, self.values, strict=True):
+            for word, value in zip(words, values.tolist(), strict=True):
+                values_by_word.setdefault(word, []).append(value)
         # Equally frequent words are sorted, so their order does not depend on that of the text.
-        ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+        ordered = sorted(values_by_word.items(), key=lambda item: (-len(item[1]), item[0]))
         return [
-            {"word": word, "maximum": max(1, *own), "mean": sum(own) / len(own), "count": len(own)}
-            for word, own in ordered
+            {
+                "word": word,
+                "maximum": max(1, *word_values),
+                "mean": sum(word_values) / len(word_values),
+                "count": len(word_values),
+            }
+            for word, word_values in ordered
         ]
 
     def __repr__(self) -> str:
@@ -182,7 +189,7 @@ def fertilities(
             empty, or a link points beyond its sentence.
         CheckpointError: if the weights of the predictor are missing or damaged.
     """
-    if sum(one is not None for one in (targets, links, predictor)) != 1:
+    if sum(argument is not None for argument in (targets, links, predictor)) != 1:
         raise UsageError("fertilities: give exactly one of targets, links and predictor")
     if targets is None and (options or kind != DEFAULT_ALIGNER):
         raise UsageError(f"{min(options, default='kind')} has no effect without targets, which are aligned")
@@ -192,11 +199,11 @@ def fertilities(
 
         words = [tokenize[0](line) for line in read_texts(sources, "sources")]
         expected = FertilityPredictor.load(predictor).expected_fertilities(words)
-        return _result(words, [np.array(own, dtype=np.float64) for own in expected])
+        return _result(words, [np.array(values, dtype=np.float64) for values in expected])
     if links is not None:
         return _count_links(sources, links)
-    (found,) = _count_aligned([(sources, targets)], tokenize, kind, **options)
-    return found
+    (result,) = _count_aligned([(sources, targets)], tokenize, kind, **options)
+    return result
 
 
 def train_fertility_predictor(
@@ -233,10 +240,12 @@ def train_fertility_predictor(
 
     tokenize, texts = _tokenizers(model, links), [train, validation]
     if links:
-        counted = [_count_links(*one) for one in texts]
+        counted = [_count_links(*text) for text in texts]
     else:
         counted = _count_aligned(texts, tokenize, seed=seed, num_threads=num_threads or 0)
-    first, second = (TaggedSentences(one.words, [own.tolist() for own in one.values]) for one in counted)
+    first, second = (
+        TaggedSentences(counts.words, [values.tolist() for values in counts.values]) for counts in counted
+    )
     result = train_predictor(directory, first, second, seed=seed)
     done = result.signal is None
     return PredictorTraining(result, FertilityPredictor.load(directory).score(second) if done else None)
@@ -265,13 +274,13 @@ def _result(words: Sequence[Sequence[str]], values: Sequence[np.ndarray]) -> Sou
 def _count_links(sources: TextSource, links: LinkSource) -> SourceFertilities:
     """Return the number of links of each source word."""
     words = [split_whitespace(line) for line in read_texts(sources, "sources")]
-    found, name = read_links(links, "links", parse_links)
-    check_num_lines(name, len(found), source_name(sources, "sources"), len(words))
+    link_sets, name = read_links(links, "links", parse_links)
+    check_num_lines(name, len(link_sets), source_name(sources, "sources"), len(words))
     lengths = {"source": list(map(len, words)), "target": None}
     values = []
-    for row, own in enumerate(found):
-        check_row(own, lengths, row, name)
-        positions = np.array([source for source, _ in own], dtype=np.int64)
+    for row, link_set in enumerate(link_sets):
+        check_row(link_set, lengths, row, name)
+        positions = np.array([source for source, _ in link_set], dtype=np.int64)
         # Without `minlength`, words without links at the end of a sentence would be missing.
         values.append(np.bincount(positions, minlength=len(words[row])))
     return _result(words, values)
@@ -294,7 +303,7 @@ def _count_aligned(
         sides = read_parallel(*text, ("sources", "targets"))
         names = source_name(text[0], "sources"), source_name(text[1], "targets")
         words = [[split(line) for line in side] for split, side in zip(tokenize, sides, strict=True)]
-        pairs = zip(*([fold_words(one, lowercase) for one in side] for side in words), strict=True)
+        pairs = zip(*([fold_words(sentence, lowercase) for sentence in side] for side in words), strict=True)
         # Further texts use the vocabulary of the first one, on which the aligner is trained.
         known = (corpora[0].source.words, corpora[0].target.words) if corpora else None
         corpora.append(Corpus.from_tokens(pairs, known, names, allow_empty=bool(corpora)))

@@ -62,26 +62,30 @@ class Continuations(Result):
             "prompt": self.prompt,
             "continuations": [
                 {
-                    "text": one.text,
-                    "tokens": list(one.tokens),
-                    "score": finite(one.score),
-                    "log_probability": finite(one.log_probability),
-                    "token_log_probs": [finite(value) for value in one.token_log_probs],
+                    "text": continuation.text,
+                    "tokens": list(continuation.tokens),
+                    "score": finite(continuation.score),
+                    "log_probability": finite(continuation.log_probability),
+                    "token_log_probs": [finite(value) for value in continuation.token_log_probs],
                 }
-                for one in self.continuations
+                for continuation in self.continuations
             ],
         }
 
     def rows(self) -> Sequence[Mapping[str, Any]]:
         """Return one row per continuation."""
         return [
-            {"text": one.text, "score": one.score, "log_probability": one.log_probability}
-            for one in self.continuations
+            {
+                "text": continuation.text,
+                "score": continuation.score,
+                "log_probability": continuation.log_probability,
+            }
+            for continuation in self.continuations
         ]
 
     def __repr__(self) -> str:
         """Return the prompt with each continuation."""
-        return "\n".join(f"{self.prompt}{one.text}" for one in self.continuations)
+        return "\n".join(f"{self.prompt}{continuation.text}" for continuation in self.continuations)
 
 
 def generate_text(
@@ -115,8 +119,8 @@ def generate_text(
     sampling = None
     # An empty dict asks for samples with the default settings.
     if sample is not False:
-        given = dict(sample) if isinstance(sample, Mapping) else {}
-        sampling = from_dict(SamplingConfig, given, origin="sample")
+        settings = dict(sample) if isinstance(sample, Mapping) else {}
+        sampling = from_dict(SamplingConfig, settings, origin="sample")
         if config.beam_size > 1:
             raise UsageError("beam_size: a setting of beam search, which cannot be combined with sampling")
     loaded = model if isinstance(model, Model) else None
@@ -141,18 +145,18 @@ def _load(directory: Path, device: str, precision: str) -> BaseTranslator:
 def _continue(
     translator: Translator, config: ContinuationConfig, sampling: SamplingConfig | None
 ) -> Continuations:
-    found = continue_text(translator.model, translator.text, translator.search, config, sampling)
+    continuations = continue_text(translator.model, translator.text, translator.search, config, sampling)
     vocabulary = translator.text.target.vocabulary
     return Continuations(
         config.prompt,
         tuple(
             Continuation(
                 text,
-                tuple(vocabulary.to_tokens(one.tokens)),
-                one.score,
-                one.log_probability,
-                one.token_log_probs,
+                tuple(vocabulary.to_tokens(hypothesis.tokens)),
+                hypothesis.score,
+                hypothesis.log_probability,
+                hypothesis.token_log_probs,
             )
-            for text, one in found
+            for text, hypothesis in continuations
         ),
     )

@@ -335,7 +335,7 @@ def _warnings(
         for name, lines in survey.examples.items()
     }
     longest = max(survey.source.max_words, survey.target.max_words)
-    found = [
+    checks = [
         (
             num_train < _FEW_PAIRS,
             f"{num_train:,} training pairs are little text: expect poor translations of other sentences",
@@ -370,4 +370,4 @@ def _warnings(
             "neither side has letters: are these the right files?",
         ),
     ]
-    return tuple(text for applies, text in found if applies)
+    return tuple(text for applies, text in checks if applies)

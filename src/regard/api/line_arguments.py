@@ -75,10 +75,10 @@ def _broadcast(value: Any, shared: bool, count: int, name: str) -> list[Any]:
     """
     if shared:
         return [value] * count
-    found = as_list(value, name)
-    if len(found) != count:
-        raise UsageError(f"{name}: {len(found)} for {count} sentences; expected one per sentence")
-    return found
+    values = as_list(value, name)
+    if len(values) != count:
+        raise UsageError(f"{name}: {len(values)} for {count} sentences; expected one per sentence")
+    return values
 
 
 def _terms(terms: Any) -> tuple[str, ...]:

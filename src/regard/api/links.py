@@ -41,8 +41,8 @@ class DropLinks:
 
     def files(self) -> dict[str, list[str]]:
         """Return the files among the links, by the name of the links."""
-        parts = {f"{one.name}_links": getattr(self, one.name) for one in dataclasses.fields(self)}
-        return {name: [str(one)] for name, one in parts.items() if isinstance(one, Path | str)}
+        parts = {f"{field.name}_links": getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: [str(links)] for name, links in parts.items() if isinstance(links, Path | str)}
 
     def read(
         self, sources: Sequence[str] | None, texts: Sequence[Sequence[str] | None], num_sentences: int
@@ -60,21 +60,23 @@ class DropLinks:
                 sentence.
         """
         names = ("reference", "hypothesis", "baseline")
-        given = [(name, one) for name in names if (one := getattr(self, name)) is not None]
+        link_sources = [
+            (name, link_source) for name in names if (link_source := getattr(self, name)) is not None
+        ]
         parts: list[list[Links]] = []
-        for (side, one), text in zip(given, texts, strict=True):
-            links, name = read_links(one, f"links.{side}", parse_links)
+        for (side, link_source), text in zip(link_sources, texts, strict=True):
+            links, name = read_links(link_source, f"links.{side}", parse_links)
             if len(links) != num_sentences:
                 raise DataError(
                     f"{name} has {len(links)} lines but there are {num_sentences} sentences: one line each"
                 )
             lengths = {"source": _count_words(sources), "target": _count_words(text)}
-            for row, own in enumerate(links):
-                check_row(own, lengths, row, name)
+            for row, link_set in enumerate(links):
+                check_row(link_set, lengths, row, name)
             parts.append(links)
         reference, *systems = parts
         # DROP of each system is computed against the same links of the reference.
-        return reference * len(systems), [own for part in systems for own in part]
+        return reference * len(systems), [link_set for part in systems for link_set in part]
 
 
 @dataclass(frozen=True)
@@ -136,21 +138,21 @@ def evaluate_links(
             sentence.
     """
     truth, gold_name = read_links(gold, "gold", parse_gold_links)
-    found, name = read_links(links, "links", parse_links)
+    predicted, name = read_links(links, "links", parse_links)
     texts = {"source": sources, "target": targets}
-    read = {side: None if one is None else read_texts(one, f"{side}s") for side, one in texts.items()}
+    read = {side: None if text is None else read_texts(text, f"{side}s") for side, text in texts.items()}
     lengths = {side: _count_words(lines) for side, lines in read.items()}
     # Different lengths are reported first: the links of unrelated texts would give misleading errors.
-    check_num_lines(name, len(found), gold_name, len(truth))
-    for side, own in lengths.items():
-        if own is not None:
-            check_num_lines(source_name(texts[side], f"{side}s"), len(own), gold_name, len(truth))
-    for row, (true, own) in enumerate(zip(truth, found, strict=True)):
+    check_num_lines(name, len(predicted), gold_name, len(truth))
+    for side, side_lengths in lengths.items():
+        if side_lengths is not None:
+            check_num_lines(source_name(texts[side], f"{side}s"), len(side_lengths), gold_name, len(truth))
+    for row, (true, link_set) in enumerate(zip(truth, predicted, strict=True)):
         # Sure links are possible links as well, so this check covers both.
         check_row(true.possible, lengths, row, gold_name)
-        check_row(own, lengths, row, name)
-    score = alignment_score(found, truth)
-    error = bootstrap(count_links(found, truth), aer_from_counts, num_bootstrap_samples, seed)
+        check_row(link_set, lengths, row, name)
+    score = alignment_score(predicted, truth)
+    error = bootstrap(count_links(predicted, truth), aer_from_counts, num_bootstrap_samples, seed)
     return LinkEvaluation(
         len(truth), score.precision, score.recall, score.aer, float(error.low), float(error.high)
     )
@@ -170,15 +172,15 @@ def read_links(given: Any, name: str, parse: Callable[[str, str], _Parsed]) -> t
     name = source_name(given, name)
     if isinstance(given, Path | str):
         given = read_lines(given)
-    found = []
-    for number, one in enumerate(as_list(given, name), 1):
-        if isinstance(one, str):
-            one = parse(one, f"{name}:{number}")
+    links = []
+    for number, row in enumerate(as_list(given, name), 1):
+        if isinstance(row, str):
+            row = parse(row, f"{name}:{number}")
         # The rows of an array have NumPy integers; these sets are equal to those of a file.
-        elif not isinstance(one, GoldLinks):
-            one = frozenset((int(i), int(j)) for i, j in one)
-        found.append(one)
-    return found, name
+        elif not isinstance(row, GoldLinks):
+            row = frozenset((int(i), int(j)) for i, j in row)
+        links.append(row)
+    return links, name
 
 
 def _count_words(lines: Sequence[str] | None) -> list[int] | None:
@@ -198,5 +200,7 @@ def check_row(links: Links, lengths: Mapping[str, list[int] | None], row: int, n
     Raises:
         DataError: if a link points beyond its sentence.
     """
-    words = {side: None if own is None else own[row] for side, own in lengths.items()}
+    words = {
+        side: None if side_lengths is None else side_lengths[row] for side, side_lengths in lengths.items()
+    }
     check_links(links, words, f"{name}:{row + 1}")

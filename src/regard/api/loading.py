@@ -111,7 +111,7 @@ def load_models(
     # An ensemble averages distributions, so a token must have the same number in all models.
     for other in loaded[1:]:
         _check_same_text(loaded[0], other)
-    model = loaded[0].model if len(loaded) == 1 else Ensemble([one.model for one in loaded])
+    model = loaded[0].model if len(loaded) == 1 else Ensemble([member.model for member in loaded])
     return model, loaded[0].text, loaded[0].config.generation
 
 

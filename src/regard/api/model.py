@@ -198,12 +198,12 @@ class Model:
         lines = input_lines(self.translator, texts, single, fertilities, prefix, terms)
         if output_attentions == "all":
             self.translator.require("self_attention", "output_attentions='all'")
-        found = self._translate_lines(
+        translations = self._translate_lines(
             lines, self._with_settings(search, sample, mbr, check), output_attentions == "all"
         )
-        if single and found[0].error:
-            raise DataError(f"the text cannot be translated: {found[0].error}")
-        return found[0] if single else Translations(tuple(found))
+        if single and translations[0].error:
+            raise DataError(f"the text cannot be translated: {translations[0].error}")
+        return translations[0] if single else Translations(tuple(translations))
 
     def _translate_lines(
         self, lines: Sequence[Line], translator: BaseTranslator, self_attention: bool
@@ -213,10 +213,10 @@ class Model:
             # Blocks are sorted by length inside `translate_block`, which limits padding and memory.
             return [
                 searched_translation(
-                    translator.text, found, translator.self_attention if self_attention else None
+                    translator.text, result, translator.self_attention if self_attention else None
                 )
                 for block in read_blocks(lines, translator.search.buffer_lines)
-                for found in translator.translate_block(block)
+                for result in translator.translate_block(block)
             ]
 
     @overload
@@ -263,13 +263,13 @@ class Model:
         pairs = [self._scored_pair(*pair) for pair in zip(sources, targets, strict=True)]
         translator = self.translator.with_search(search)
         with self.lock:
-            found = tuple(
-                scored_translation(self.text, pair, one, translator.search.alignment)
-                for pair, one in zip(pairs, translator.score(pairs), strict=True)
+            scores = tuple(
+                scored_translation(self.text, pair, line_score, translator.search.alignment)
+                for pair, line_score in zip(pairs, translator.score(pairs), strict=True)
             )
-        if single and found[0].error:
-            raise DataError(f"the translation cannot be scored: {found[0].error}")
-        return found[0] if single else Scores(found)
+        if single and scores[0].error:
+            raise DataError(f"the translation cannot be scored: {scores[0].error}")
+        return scores[0] if single else Scores(scores)
 
     def _scored_pair(self, source: str, target: Any) -> tuple[str, str] | PretokenizedPair:
         """Return a pair to score, with the tokens of a translation if one is given."""
@@ -285,8 +285,8 @@ class Model:
         ids = target.source_word_ids
         tokens = tuple(token for token, word in zip(target.source_tokens, ids, strict=True) if word >= 0)
         # A source that differs from that of the translation is tokenized again.
-        own = tokens if source == target.source else None
-        return PretokenizedPair(source, target.text, own, target.tokens)
+        source_tokens = tokens if source == target.source else None
+        return PretokenizedPair(source, target.text, source_tokens, target.tokens)
 
     def _with_settings(
         self,
@@ -299,11 +299,11 @@ class Model:
         sampling = mbr_config = None
         # An empty dict asks for samples with the default settings.
         if sample is not False:
-            given = dict(sample) if isinstance(sample, Mapping) else {}
-            sampling = from_dict(SamplingConfig, given, origin="sample")
+            settings = dict(sample) if isinstance(sample, Mapping) else {}
+            sampling = from_dict(SamplingConfig, settings, origin="sample")
         if mbr is not None:
-            given = dict(mbr) if isinstance(mbr, Mapping) else {"utility": mbr}
-            mbr_config = from_dict(MbrConfig, given, origin="mbr")
+            settings = dict(mbr) if isinstance(mbr, Mapping) else {"utility": mbr}
+            mbr_config = from_dict(MbrConfig, settings, origin="mbr")
         if check is None:
             return self.translator.with_search(options, sampling, mbr_config)
         judge, config = _repair_arguments(check)

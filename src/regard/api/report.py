@@ -143,15 +143,15 @@ def report(
             for system in load_systems(named, settings, len(whole), whole.source_name)
         }
         # Files of translations come last from `load_systems`; the page keeps the order of the user.
-        found = [_with_training_size(systems[name]) for name in named]
+        results = [_with_training_size(systems[name]) for name in named]
         if gold is not None:
-            _check_gold(found, gold, options.gold_links)
+            _check_gold(results, gold, options.gold_links)
         if aligner is not None:
-            found = _add_links(found, aligner, options.lowercase, num_threads)
-        page = _page(found, whole, pairs, gold, options)
+            results = _add_links(results, aligner, options.lowercase, num_threads)
+        page = _page(results, whole, pairs, gold, options)
         page = replace(page, notes=[*page.notes, *few_pairs])
         if find_errors is not None:
-            page = replace(page, check=find_errors(found, [source for source, _ in pairs]))
+            page = replace(page, check=find_errors(results, [source for source, _ in pairs]))
         file.write(render(page).encode())
     return path
 
@@ -164,7 +164,7 @@ def _default_check() -> SystemsCheck | None:
 
 def _check_output(path: Path, named: Mapping[str, Model | list[Path]], text: ParallelText) -> None:
     """Check that the page does not overwrite a model, a file of translations or the text."""
-    systems = [one if isinstance(one, list) else one.directories for one in named.values()]
+    systems = [model if isinstance(model, list) else model.directories for model in named.values()]
     texts = filter(None, (text.source_path, text.reference_path))
     check_outputs([*itertools.chain(*systems), *texts], [path])
 
@@ -231,10 +231,10 @@ def _check_gold(systems: Sequence[SystemResults], gold: Sequence[GoldLinks], giv
     # Links that are given as a list have no file name.
     name = given if isinstance(given, Path | str) else "gold_links"
     for system in systems:
-        for one, links, attention in zip(system.sentences, gold, system.attention, strict=False):
+        for result, links, attention in zip(system.sentences, gold, system.attention, strict=False):
             if attention is not None:
-                words = {"source": len(one.sentence.source), "reference": len(one.sentence.reference)}
-                where = f"{name}:{one.sentence.line}"
+                words = {"source": len(result.sentence.source), "reference": len(result.sentence.reference)}
+                where = f"{name}:{result.sentence.line}"
                 check_links(links.possible, words, where, f" with the tokenization of {system.name}")
 
 
@@ -248,7 +248,7 @@ def _add_links(
     model = aligner.model if isinstance(aligner, Aligner) else aligner
     linker = Linker.load(model, lowercase, num_threads)
     # All systems share the text, so one warning about its unknown words is enough.
-    words = [(one.sentence.source, one.sentence.reference) for one in systems[0].sentences]
+    words = [(result.sentence.source, result.sentence.reference) for result in systems[0].sentences]
     for note in linker.unknown_word_notes(words):
         _log.warning("%s", note)
     return [add_word_links(system, linker.align) for system in systems]

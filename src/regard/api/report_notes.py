@@ -45,7 +45,7 @@ def page_notes(systems: Sequence[SystemResults], text: ParallelText, tokenize: s
             "BLEU expects detokenized text. Use --tokenize none for tokenized text."
         )
     for system in systems:
-        num_too_long = sum(one.error is not None for one in system.sentences)
+        num_too_long = sum(result.error is not None for result in system.sentences)
         if num_too_long:
             notes.append(
                 f"{system.name}: {num_too_long} lines are too long for the model and were not translated."
@@ -82,21 +82,25 @@ def differing_options(directories: Sequence[Path]) -> dict[str, list[str]]:
     Returns:
         For each option its value in each model, `-` where it has none; for `attention`, its kind.
     """
-    contents = [to_dict(load_config(one)) for one in directories]
-    found = [dict(_flat(one)) for one in contents]
-    names = dict.fromkeys(name for one in found for name in one)
-    values = {name: [str(one.get(name, "-")) for one in found] for name in names}
-    values = {name: own for name, own in values.items() if len(set(own)) > 1}
+    contents = [to_dict(load_config(directory)) for directory in directories]
+    flat_configs = [dict(_flat(config)) for config in contents]
+    names = dict.fromkeys(name for flat_config in flat_configs for name in flat_config)
+    values = {name: [str(flat_config.get(name, "-")) for flat_config in flat_configs] for name in names}
+    values = {name: model_values for name, model_values in values.items() if len(set(model_values)) > 1}
     attention = [name for name in values if _belongs(name, _ATTENTION)]
-    options = {name: own for name, own in values.items() if not _belongs(name, _ATTENTION + _NOT_COMPARED)}
+    options = {
+        name: model_values
+        for name, model_values in values.items()
+        if not _belongs(name, _ATTENTION + _NOT_COMPARED)
+    }
     if attention:
-        options["attention"] = [one["model"].get("attention", {}).get("kind", "-") for one in contents]
+        options["attention"] = [config["model"].get("attention", {}).get("kind", "-") for config in contents]
     return options
 
 
 def _belongs(name: str, options: Sequence[str]) -> bool:
     """Return whether a dotted name is one of some options, or within one."""
-    return any(name == one or name.startswith(f"{one}.") for one in options)
+    return any(name == option or name.startswith(f"{option}.") for option in options)
 
 
 def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -110,17 +114,17 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def _difference_notes(systems: Sequence[SystemResults]) -> list[str]:
     """Return a caveat if models of the same kind differ in more than one option."""
-    directories = [Path(one.card.paths[0]) for one in systems if one.card is not None]
-    directories = [one for one in directories if (one / CONFIG_FILE).is_file()]
+    directories = [Path(system.card.paths[0]) for system in systems if system.card is not None]
+    directories = [directory for directory in directories if (directory / CONFIG_FILE).is_file()]
     options = differing_options(directories)
     if len(options) < 2 or "model.kind" in options:
         return []
-    shown = [
+    differences = [
         f"{name} ({', '.join(value[:_MAX_VALUE] for value in values)})" for name, values in options.items()
     ]
-    if len(shown) > _MAX_SHOWN:
-        shown = [*shown[:_MAX_SHOWN], f"{len(shown) - _MAX_SHOWN} more options"]
+    if len(differences) > _MAX_SHOWN:
+        differences = [*differences[:_MAX_SHOWN], f"{len(differences) - _MAX_SHOWN} more options"]
     return [
-        f"The configurations differ in {', '.join(shown[:-1])} and {shown[-1]}: a difference of "
+        f"The configurations differ in {', '.join(differences[:-1])} and {differences[-1]}: a difference of "
         "the scores may have more than one cause."
     ]

@@ -239,7 +239,7 @@ def _training(plan: RunPlan) -> str:
             "max_grad_norm = 1.0 }"
         )
         schedule = 'lr_scheduler = { kind = "inverse_sqrt", warmup_steps = 4000 }'
-    every = f"every_steps = {LONG_EPOCH // 2}, " if steps > LONG_EPOCH else ""
+    interval = f"every_steps = {LONG_EPOCH // 2}, " if steps > LONG_EPOCH else ""
     return f"""\
 batch_size = {plan.batch_size}
 batch_unit = "{unit}"  # about {steps:,} steps per epoch
@@ -247,5 +247,5 @@ batch_unit = "{unit}"  # about {steps:,} steps per epoch
 {schedule}
 label_smoothing = 0.1
 precision = "float32"  # "bfloat16" is faster on recent GPUs and CPUs
-validation = {{ {every}metric = "perplexity", early_stopping_patience = 6 }}
+validation = {{ {interval}metric = "perplexity", early_stopping_patience = 6 }}
 max_epochs = {plan.max_epochs}  # training usually stops earlier, when validation no longer improves"""

@@ -27,14 +27,14 @@ def name_models(models: Any, names: Sequence[str] | None = None) -> dict[str, Mo
     Raises:
         UsageError: if there is no model, or the names do not match the models.
     """
-    given = [models] if isinstance(models, Model | Path | str) else as_list(models, "models")
-    check_any(given)
-    loaded = [one if isinstance(one, Model) else as_paths([one]) for one in given]
-    paths = [one.directories if isinstance(one, Model) else one for one in loaded]
-    defaults = ["+".join(path.resolve().name for path in own) for own in paths]
+    sources = [models] if isinstance(models, Model | Path | str) else as_list(models, "models")
+    check_any(sources)
+    loaded = [source if isinstance(source, Model) else as_paths([source]) for source in sources]
+    paths = [model.directories if isinstance(model, Model) else model for model in loaded]
+    defaults = ["+".join(path.resolve().name for path in model_paths) for model_paths in paths]
     # Two models may be in directories of the same name, such as a/model and b/model.
     if len(set(defaults)) < len(defaults):
-        defaults = ["+".join(map(str, own)) for own in paths]
+        defaults = ["+".join(map(str, model_paths)) for model_paths in paths]
     return dict(zip(check_names(names, defaults), loaded, strict=True))
 
 
@@ -46,7 +46,7 @@ def lock_models(models: Iterable[Model | list[Path]]) -> Iterator[None]:
     other.
     """
     with ExitStack() as locks:
-        for model in sorted((one for one in models if isinstance(one, Model)), key=id):
+        for model in sorted((candidate for candidate in models if isinstance(candidate, Model)), key=id):
             locks.enter_context(model.lock)
         yield
 
@@ -75,21 +75,21 @@ def load_systems(
     loading = {name: search.pop(name) for name in ("device", "precision", "num_threads") if name in search}
     # Files are read before models, which take longer, so that a wrong file is reported at once.
     files: dict[str, FileTranslator] = {}
-    for name, given in systems.items():
-        if not isinstance(given, Model) and len(given) == 1 and not given[0].is_dir():
-            files[name] = FileTranslator.read(given[0], num_lines, Path(source))
+    for name, system in systems.items():
+        if not isinstance(system, Model) and len(system) == 1 and not system[0].is_dir():
+            files[name] = FileTranslator.read(system[0], num_lines, Path(source))
     tokenizers: TextProcessor | None = None
-    for name, given in systems.items():
+    for name, system in systems.items():
         if name in files:
             continue
-        if isinstance(given, Model):
+        if isinstance(system, Model):
             # `num_threads` also applies to the aligner of a report, so it is allowed with a loaded model.
             wrong = loading.keys() - {"num_threads"}
             if wrong:
-                raise UsageError(f"{min(wrong)}: {given!r} is loaded already; give it to regard.load()")
-            paths, translator = given.directories, given.translator
+                raise UsageError(f"{min(wrong)}: {system!r} is loaded already; give it to regard.load()")
+            paths, translator = system.directories, system.translator
         else:
-            paths, translator = given, load_translator(given, **loading)
+            paths, translator = system, load_translator(system, **loading)
         # An analysis uses one translation per line, although the model may be set to return more.
         translator = translator.with_search({"num_return": 1, **search})
         # The words of a file have no fertilities.

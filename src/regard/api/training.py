@@ -117,9 +117,9 @@ def tune(
     """
     text = parallel_text(sources, references)
     single = isinstance(model, Model | Path | str)
-    given = {"the model": model if isinstance(model, Model) else as_paths([model] if single else model)}
-    with lock_models(given.values()):
-        (system,) = load_systems(given, settings, len(text), text.source_name)
+    models = {"the model": model if isinstance(model, Model) else as_paths([model] if single else model)}
+    with lock_models(models.values()):
+        (system,) = load_systems(models, settings, len(text), text.source_name)
         result = tune_penalties(
             system.translator, text.sources, text.references, options or PenaltyTuningOptions(), on_progress
         )
@@ -130,8 +130,8 @@ def tune(
 
 def _directory(config: RunConfig | Mapping[str, Any], given: Path | str | None) -> Path:
     """Return the model directory."""
-    own = config.output_dir if isinstance(config, RunConfig) else config.get("output_dir")
-    chosen = own if given is None else given
+    configured = config.output_dir if isinstance(config, RunConfig) else config.get("output_dir")
+    chosen = configured if given is None else given
     if chosen is None:
         raise UsageError("regard.train() needs a model directory: regard.train(config, 'runs/first')")
     return Path(chosen)

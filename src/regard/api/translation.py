@@ -187,8 +187,10 @@ class Translation(Result):
         Raises:
             DataError: if the words differ, or the names are equal.
         """
-        found = map_difference(self.word_attention_map, other.word_attention_map, names)
-        return _figure(difference_heatmap(found.weights, found.columns, found.target, names), ax)
+        difference = map_difference(self.word_attention_map, other.word_attention_map, names)
+        return _figure(
+            difference_heatmap(difference.weights, difference.columns, difference.target, names), ax
+        )
 
     def plot(
         self,
@@ -296,7 +298,7 @@ class Translation(Result):
             "missing_terms": list(self.missing_terms),
             "repair": None if self.repair is None else self.repair.to_data(),
             **self._target_data(attention),
-            "alternatives": [one._target_data(attention) for one in self.alternatives],
+            "alternatives": [alternative._target_data(attention) for alternative in self.alternatives],
         }
 
     def _target_data(self, attention: AttentionDetail) -> dict[str, Any]:
@@ -347,9 +349,9 @@ class Translation(Result):
 
     def _repr_html_(self) -> str:
         """Return the texts, the score and the attention map for notebooks."""
-        found = html_table([self.row()])
+        table = html_table([self.row()])
         # A map without weights or rows cannot be plotted, and a notebook must still show the texts.
-        return found + self.plot(words=True).svg if self.attends and self.tokens else found
+        return table + self.plot(words=True).svg if self.attends and self.tokens else table
 
     def __repr__(self) -> str:
         """Return the text and its score."""

@@ -65,11 +65,11 @@ class Translations(Result, Sequence[Translation]):
 
     def to_data(self) -> dict[str, Any]:
         """Return the fields of each translation; see `Translation.to_data`."""
-        return {"sentences": [one.to_data() for one in self.sentences]}
+        return {"sentences": [translation.to_data() for translation in self.sentences]}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per text: source, translation, score, log-probability and error."""
-        return [one.row() for one in self.sentences]
+        return [translation.row() for translation in self.sentences]
 
     def __repr__(self) -> str:
         """Return the number of texts and the first translation."""
@@ -90,12 +90,12 @@ class Scores(Translations):
     @cached_property
     def totals(self) -> ScoreTotals:
         """Return the sums over all pairs."""
-        found = ScoreTotals()
-        for one in self.sentences:
+        sums = ScoreTotals()
+        for translation in self.sentences:
             # None marks a pair that was skipped, as an array without tokens could not.
-            logs = None if one.error is not None else one.token_log_probs.tolist()
-            found = found.add(logs, one.retokenized)
-        return found
+            logs = None if translation.error is not None else translation.token_log_probs.tolist()
+            sums = sums.add(logs, translation.retokenized)
+        return sums
 
     @property
     def perplexity(self) -> float:
@@ -127,19 +127,19 @@ def searched_translation(
     # From here on the source includes the sink, which has a column in the attention of each hypothesis.
     facts["source_tokens"] = found.source_tokens
     facts["source_word_ids"] = found.translations[0].source_words
-    made: list[Translation] = []
-    for one in found.translations:
-        encoder, decoder = ((), ()) if self_attention is None else self_attention(found, one)
-        made.append(
+    translations: list[Translation] = []
+    for candidate in found.translations:
+        encoder, decoder = ((), ()) if self_attention is None else self_attention(found, candidate)
+        translations.append(
             Translation(
                 **facts,
-                **_target_facts(text, one.text, one.tokens, one.hypothesis),
-                alignment_config=one.alignment,
+                **_target_facts(text, candidate.text, candidate.tokens, candidate.hypothesis),
+                alignment_config=candidate.alignment,
                 encoder_attention=encoder,
                 decoder_attention=decoder,
             )
         )
-    return replace(made[0], alternatives=tuple(made[1:]))
+    return replace(translations[0], alternatives=tuple(translations[1:]))
 
 
 def scored_translation(

@@ -147,11 +147,11 @@ class EosConstraint(BatchedState):
         The end symbol is required if one mechanism requires it. It is allowed if it is required or if all
         mechanisms allow it.
         """
-        given = [constraint for constraint in constraints if constraint is not None]
-        if not given:
+        active = [constraint for constraint in constraints if constraint is not None]
+        if not active:
             return None
-        required = torch.stack([constraint.required for constraint in given]).any(0)
-        return cls(required, torch.stack([constraint.allowed for constraint in given]).all(0) | required)
+        required = torch.stack([constraint.required for constraint in active]).any(0)
+        return cls(required, torch.stack([constraint.allowed for constraint in active]).all(0) | required)
 
 
 @dataclass(frozen=True)

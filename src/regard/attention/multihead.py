@@ -163,10 +163,12 @@ class MultiHeadAttention(Attention):
     def eos_constraint(self, memory: Memory, state: State) -> EosConstraint | None:
         """Require the end if one head requires it; otherwise allow it if all heads allow it."""
         assert isinstance(state, MultiHeadState)
-        found = self.mechanism.eos_constraint(_mechanism_memory(memory), state.heads.folded)
-        if found is None:
+        constraint = self.mechanism.eos_constraint(_mechanism_memory(memory), state.heads.folded)
+        if constraint is None:
             return None
-        required, allowed = (_unfold_heads(x, self.num_heads) for x in (found.required, found.allowed))
+        required, allowed = (
+            _unfold_heads(x, self.num_heads) for x in (constraint.required, constraint.allowed)
+        )
         return EosConstraint(required.any(1), allowed.all(1) | required.any(1))
 
     def fast_context(
@@ -174,10 +176,10 @@ class MultiHeadAttention(Attention):
     ) -> Float[Tensor, "B T D"] | None:
         """Compute the contexts without weights, if possible; see `Attention.fast_context`."""
         assert isinstance(state, MultiHeadState)
-        found = self.mechanism.fast_context(
+        contexts = self.mechanism.fast_context(
             self._split_heads(self.query_proj(queries))[0], _mechanism_memory(memory), state.heads.folded
         )
-        return None if found is None else self._join_heads(found)
+        return None if contexts is None else self._join_heads(contexts)
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""

@@ -88,6 +88,6 @@ register_normalizer("oscarmax")(oscarmax)
 
 def get_normalizer(name: str) -> NormalizerFunction:
     """Return the normalizer with a registered name."""
-    found = NORMALIZERS.get(name)
-    assert found is not None, name  # the config has checked the name
-    return found
+    normalizer = NORMALIZERS.get(name)
+    assert normalizer is not None, name  # the config has checked the name
+    return normalizer

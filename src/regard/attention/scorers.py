@@ -239,7 +239,7 @@ def build_scorer(
     Raises:
         ConfigError: if there is no such scorer, or it does not support these widths.
     """
-    found = SCORE_FUNCTIONS.get(name or DEFAULT_SCORE_FUNCTION)
-    if found is None:
+    scorer_type = SCORE_FUNCTIONS.get(name or DEFAULT_SCORE_FUNCTION)
+    if scorer_type is None:
         raise ConfigError(f"score_function {name!r}: expected one of {', '.join(SCORE_FUNCTIONS.names())}")
-    return found.build(query_size, memory_size, hidden_size)
+    return scorer_type.build(query_size, memory_size, hidden_size)

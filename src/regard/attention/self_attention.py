@@ -94,14 +94,14 @@ class KVCache(BatchedState):
             held = torch.zeros(store.used, dtype=torch.bool, device=slots.device)
             held[slots] = True
             used_slots, slots = held.nonzero().squeeze(1), (held.cumsum(0) - 1)[slots]
-            kept = store.entries.index_select(0, used_slots)
+            copied = store.entries.index_select(0, used_slots)
             if recorded:
-                store, first = KVStore(torch.cat([kept, entries]), len(kept) + len(entries)), len(kept)
+                store, first = KVStore(torch.cat([copied, entries]), len(copied) + len(entries)), len(copied)
             else:
                 # Doubling the room makes the cost of copying linear in the number of steps.
-                room = max(2 * len(kept), len(kept) + _MIN_SPARE_STEPS * len(entries))
-                store = KVStore(kept.new_empty(room, kept.shape[1]), 0)
-                store.append(kept)
+                room = max(2 * len(copied), len(copied) + _MIN_SPARE_STEPS * len(entries))
+                store = KVStore(copied.new_empty(room, copied.shape[1]), 0)
+                store.append(copied)
                 first = store.append(entries)
         else:
             first = store.append(entries)
@@ -214,15 +214,15 @@ class SelfAttention(nn.Module):
             scores = scores.to(accumulation_dtype(scores.dtype))
             scores = scores if bias is None else scores + bias
             weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1)
-            found = weights.to(values.dtype) @ values
+            contexts = weights.to(values.dtype) @ values
         elif bias is not None:
             added = bias.masked_fill(~allowed, -torch.inf).to(queries.dtype)
-            found = fused_attention(queries, keys, values, added)
+            contexts = fused_attention(queries, keys, values, added)
         else:
-            found = fused_attention(
+            contexts = fused_attention(
                 queries, keys, values, None if mask is None else allowed, causal=mask is None
             )
-        return self.out_proj(found.transpose(1, 2).flatten(2)), weights
+        return self.out_proj(contexts.transpose(1, 2).flatten(2)), weights
 
     def _localness_bias(
         self, queries: Float[Tensor, "B H T E"], lengths: Tensor, num_positions: int
@@ -246,11 +246,11 @@ class SelfAttention(nn.Module):
         cache = cache.append(entries)
         # The kernel reads keys and values from their slots, without a copy per hypothesis.
         if self.localness is None:
-            found = slot_attention(query, cache.store.entries, cache.slots, self.num_heads)
-            return self.out_proj(found), cache
+            context = slot_attention(query, cache.store.entries, cache.slots, self.num_heads)
+            return self.out_proj(context), cache
         keys, values = cache.keys_and_values(self.num_heads)
         queries = query.view(len(x), self.num_heads, 1, -1)
         length = torch.full((1, 1), cache.length, device=x.device)
         bias = self._localness_bias(queries, length, cache.length).to(query.dtype)
-        found = fused_attention(queries, keys, values, bias)
-        return self.out_proj(found.flatten(1)), cache
+        context = fused_attention(queries, keys, values, bias)
+        return self.out_proj(context.flatten(1)), cache

@@ -254,8 +254,8 @@ def _check(text: AlignmentText, aligner: AlignerOptions) -> None:
 def _setting(text: str) -> tuple[str, Any]:
     from regard.text.reading import InvalidJsonError, parse_json
 
-    key, found, value = text.partition("=")
-    if not found or not key:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
         raise UsageError(f"--set {text!r}: expected key=value")
     try:
         return key, parse_json(value, object)
@@ -321,8 +321,8 @@ def _reporting(enabled: bool, directions: int) -> "Iterator[Callable[[str, Itera
                 iteration.num_iterations <= MAX_REPORTED_PASSES
                 or iteration.iteration == iteration.num_iterations
             ):
-                shown = ", ".join(f"{key} {value:.4g}" for key, value in iteration.values().items())
-                console.print(f"{name} {iteration.iteration}/{iteration.num_iterations}: {shown}")
+                statistics = ", ".join(f"{key} {value:.4g}" for key, value in iteration.values().items())
+                console.print(f"{name} {iteration.iteration}/{iteration.num_iterations}: {statistics}")
 
         yield report
 

@@ -46,8 +46,8 @@ def show_errors(file: Output, analysis: ErrorAnalysis, num_sentences: int = 0) -
     console = Console(highlight=False, markup=False) if file.is_terminal else None
     sentences = analysis.sentences[: num_sentences or None]
     scores = {"REP": analysis.rep, "DROP": analysis.drop}
-    shown = ", ".join(f"{name} {score:.2f}" for name, score in scores.items() if score is not None)
-    total = f"{shown}; {len(sentences)} of {len(analysis.sentences)} sentences shown"
+    summary = ", ".join(f"{name} {score:.2f}" for name, score in scores.items() if score is not None)
+    total = f"{summary}; {len(sentences)} of {len(analysis.sentences)} sentences shown"
     last = [Text(_LEGEND, "dim"), Text(total)]
     width = console.width if console else _LINE_WIDTH
     for block in (*(format_errors(sentence, width) for sentence in sentences), last):
@@ -113,10 +113,10 @@ def _words(words: Sequence[str], marked: frozenset[int], style: Style) -> list[C
 
 def _attention(received: ReceivedAttention, place: int) -> Text:
     """Return the attention and fertility of a word, such as `2.03/2+`."""
-    shown = f"{received.attention[place]:.2f}"
+    label = f"{received.attention[place]:.2f}"
     if received.fertility is not None:
-        shown += f"/{received.fertility[place]:.3g}"
-    return Text(f"{shown}+", _EXCESSIVE) if place in received.excessive else Text(shown, _QUIET)
+        label += f"/{received.fertility[place]:.3g}"
+    return Text(f"{label}+", _EXCESSIVE) if place in received.excessive else Text(label, _QUIET)
 
 
 def _rows(columns: Sequence[Column], labels: Sequence[str], gap: int, width: int | None) -> Iterator[Text]:
@@ -171,20 +171,20 @@ def show_attention(file: Output, analysis: AttentionAnalysis) -> None:
 def _summary(analysis: AttentionAnalysis) -> list[list[str]]:
     """Return the table of all statistics; its first row is the header."""
     statistics = analysis.statistics.values()
-    scored = any(one.alignment is not None for one in statistics)
-    selects = any(one.selection is not None for one in statistics)
+    scored = any(stats.alignment is not None for stats in statistics)
+    selects = any(stats.selection is not None for stats in statistics)
     sets = ["AER % (set)", "precision % (set)", "recall % (set)"] if selects else []
     head = ["model", "lines", "steps", "perplexity", "accuracy %", "entropy", "support", "coverage %"]
     rows = [[*head, *(["AER %", "1 - AER"] if scored else []), *sets]]
     for name, model in analysis.models.items():
-        one = model.statistics
-        row = [name, str(one.sentences), str(one.steps)]
-        row += ["" if model.perplexity is None else f"{model.perplexity:.3f}", f"{100 * one.accuracy:.2f}"]
-        row += [f"{one.entropy:.4f}", f"{one.support:.2f}", f"{100 * one.coverage:.2f}"]
-        if one.alignment is not None:
-            row += [f"{100 * one.alignment.aer:.2f}", f"{1 - one.alignment.aer:.3f}"]
-        if one.selection is not None:
-            chosen = one.selection
+        stats = model.statistics
+        row = [name, str(stats.sentences), str(stats.steps)]
+        row += ["" if model.perplexity is None else f"{model.perplexity:.3f}", f"{100 * stats.accuracy:.2f}"]
+        row += [f"{stats.entropy:.4f}", f"{stats.support:.2f}", f"{100 * stats.coverage:.2f}"]
+        if stats.alignment is not None:
+            row += [f"{100 * stats.alignment.aer:.2f}", f"{1 - stats.alignment.aer:.3f}"]
+        if stats.selection is not None:
+            chosen = stats.selection
             row += [f"{100 * value:.2f}" for value in (chosen.aer, chosen.precision, chosen.recall)]
         else:
             # Empty cells keep the columns of models with and without selections aligned.
@@ -197,12 +197,12 @@ def _entropy_bins(models: Mapping[str, AttentionStatistics]) -> list[list[str]]:
     """Return the table of time steps by entropy; its first row is the header."""
     rows = [["entropy", *(f"{name} {what}" for name in models for what in ("steps %", "accuracy %"))]]
     # The number of bins differs between models: it depends on the largest entropy of each.
-    edges = max((one.entropies.edges for one in models.values()), key=len)
+    edges = max((stats.entropies.edges for stats in models.values()), key=len)
     for b, (low, high) in enumerate(pairwise(edges)):
         row = [f"{low:g} to {high:g}"]
-        for one in models.values():
-            here = b < len(one.entropies.counts) and one.entropies.counts[b] > 0
-            shares = (one.entropies.shares[b], one.entropies.accuracy[b]) if here else ()
+        for stats in models.values():
+            here = b < len(stats.entropies.counts) and stats.entropies.counts[b] > 0
+            shares = (stats.entropies.shares[b], stats.entropies.accuracy[b]) if here else ()
             row += [f"{100 * share:.2f}" for share in shares] or ["0.00", ""]
         rows.append(row)
     return rows
@@ -212,10 +212,13 @@ def _coverage_bins(models: Mapping[str, AttentionStatistics]) -> list[list[str]]
     """Return the table of sentences by coverage; its first row is the header."""
     rows = [["coverage %", *(f"{name} sentences %" for name in models)]]
     # Coverage is in [0, 1], so all models have the same bins; empty rows are omitted.
-    bins = [one.coverages for one in models.values()]
+    bins = [stats.coverages for stats in models.values()]
     for b, (low, high) in enumerate(pairwise(bins[0].edges)):
-        row = [f"{100 * low:g} to {100 * high:g}", *(f"{100 * one.shares[b]:.2f}" for one in bins)]
-        if any(one.counts[b] for one in bins):
+        row = [
+            f"{100 * low:g} to {100 * high:g}",
+            *(f"{100 * histogram.shares[b]:.2f}" for histogram in bins),
+        ]
+        if any(histogram.counts[b] for histogram in bins):
             rows.append(row)
     return rows
 
@@ -227,9 +230,12 @@ def show_faithfulness(file: Output, analysis: FaithfulnessAnalysis) -> None:
     """Write a table with one row per model and kind of map; falls are in percentage points."""
     rows = [["model", "map", "tokens", "most attributed", "random", "difference", "95 %", "largest"]]
     for name, model in analysis.models.items():
-        for kind, found in model.maps.items():
-            difference = found.difference
-            cells = [f"{one.value:.2f}" for one in (found.most_attributed, model.random, difference)]
+        for kind, faithfulness in model.maps.items():
+            difference = faithfulness.difference
+            cells = [
+                f"{estimate.value:.2f}"
+                for estimate in (faithfulness.most_attributed, model.random, difference)
+            ]
             cells += [f"{difference.low:.2f} to {difference.high:.2f}", f"{model.largest.value:.2f}"]
             rows.append([name, kind, str(model.num_tokens), *cells])
     write_table(file, rows)
@@ -250,14 +256,14 @@ def _length_rows(analysis: LengthAnalysis, systems: Mapping[str, LengthScores]) 
     """Return the table of one metric; its first row is the header."""
     first = next(iter(systems))
     head = ["words", "sentences"]
-    for name, one in systems.items():
-        head += [f"{name} {one.name}", "95 %"] + ([] if name == first else [f"- {first}", "p"])
+    for name, system in systems.items():
+        head += [f"{name} {system.name}", "95 %"] + ([] if name == first else [f"- {first}", "p"])
     rows = [head]
     labels = [*((bucket.label, len(bucket.sentence_ids)) for bucket in analysis.buckets)]
-    scores = [(*one.buckets, one.total) for one in systems.values()]
+    scores = [(*system.buckets, system.total) for system in systems.values()]
     for b, (label, size) in enumerate([*labels, ("all", len(analysis.lengths))]):
-        cells = [_score_cells(own[b], is_baseline=i == 0) for i, own in enumerate(scores)]
-        rows.append([label, str(size), *(cell for own in cells for cell in own)])
+        cells = [_score_cells(system_scores[b], is_baseline=i == 0) for i, system_scores in enumerate(scores)]
+        rows.append([label, str(size), *(cell for system_cells in cells for cell in system_cells)])
     return rows
 
 

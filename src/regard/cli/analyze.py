@@ -177,9 +177,9 @@ def attention_command(
         show_attention(file, result)
         write_json(files.json_file, result.to_dict())
     if options.figures_dir is not None:
-        for one in result.maps:
-            if one.error is not None:
-                print_message(f"line {one.line} is not plotted: {one.error}")
+        for line_map in result.maps:
+            if line_map.error is not None:
+                print_message(f"line {line_map.line} is not plotted: {line_map.error}")
         write_images(options.figures_dir, render_figures(result.figures()))
 
 

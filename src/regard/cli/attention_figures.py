@@ -68,18 +68,23 @@ def plot_translations(inputs: FigureInput) -> PlottedFigure:
     from regard.plot.attention import combined_figure
     from regard.plot.heatmap import HeatMap, attention_heatmap
 
-    found = _translation_maps(inputs)
+    translations = _translation_maps(inputs)
     reference = () if inputs.reference is None else tuple(split_whitespace(inputs.read_line()[1] or ""))
     maps: dict[str, HeatMap] = {}
     rows = [["system", "translation", "repeated words"]]
-    for name, one in found.items():
-        repeated = SentenceErrors(inputs.line, one.source, reference, one.target).repeated
-        maps[name] = attention_heatmap(one.weights, one.source, one.target, marked=repeated)
-        words = " ".join(one.target[position] for position in sorted(repeated))
-        rows.append([name, " ".join(one.target), words])
-    texts = "; ".join(f"{name}: {' '.join(one.target)}" for name, one in found.items())
+    for name, translation in translations.items():
+        repeated = SentenceErrors(inputs.line, translation.source, reference, translation.target).repeated
+        maps[name] = attention_heatmap(
+            translation.weights, translation.source, translation.target, marked=repeated
+        )
+        words = " ".join(translation.target[position] for position in sorted(repeated))
+        rows.append([name, " ".join(translation.target), words])
+    texts = "; ".join(f"{name}: {' '.join(translation.target)}" for name, translation in translations.items())
     figure = combined_figure(maps, "Attention of each system during translation", f"{texts}.")
-    values = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
+    values = {
+        "line": inputs.line,
+        "systems": {name: translation.record() for name, translation in translations.items()},
+    }
     return PlottedFigure({f"translations-{inputs.line}": figure}, rows, values)
 
 
@@ -98,18 +103,28 @@ def plot_histories(inputs: FigureInput) -> PlottedFigure:
     from regard.plot.figure import Figure
     from regard.plot.word_attention import history_figure
 
-    found = _translation_maps(inputs)
+    translations = _translation_maps(inputs)
     rows = [["system", "word", "attends to", "weight"]]
     images: dict[str, Figure] = {}
-    for name, one in found.items():
-        end = "" if len(found) == 1 else f"-{name}"
-        images[f"history-{inputs.line}{end}"] = history_figure(one.weights, one.source, one.target, name)
-        for word, row in zip(one.target, one.weights, strict=True):
+    for name, translation in translations.items():
+        end = "" if len(translations) == 1 else f"-{name}"
+        images[f"history-{inputs.line}{end}"] = history_figure(
+            translation.weights, translation.source, translation.target, name
+        )
+        for word, row in zip(translation.target, translation.weights, strict=True):
             best = int(row.argmax())
             rows.append(
-                [name, word, one.source[best] if row[best] > 0 else "", format_value(float(row[best]))]
+                [
+                    name,
+                    word,
+                    translation.source[best] if row[best] > 0 else "",
+                    format_value(float(row[best])),
+                ]
             )
-    values = {"line": inputs.line, "systems": {name: one.record() for name, one in found.items()}}
+    values = {
+        "line": inputs.line,
+        "systems": {name: translation.record() for name, translation in translations.items()},
+    }
     return PlottedFigure(images, rows, values)
 
 
@@ -136,20 +151,20 @@ def plot_differences(inputs: FigureInput) -> PlottedFigure:
     source, reference = inputs.read_line()
     if reference is None:
         raise UsageError("figure difference uses forced decoding of reference translations: give --reference")
-    found = {
+    maps = {
         name: _forced_map(inputs, name, path, (source, reference))
         for name, path in inputs.named_files().items()
     }
-    (first, base), *others = found.items()
-    images = maps_and_differences(inputs.line, found)
+    (first, base), *others = maps.items()
+    images = maps_and_differences(inputs.line, maps)
     rows = [["system", "differs from", "sum of differences", "largest"]]
-    for name, one in others:
-        difference = map_difference(one, base, (name, first)).weights
+    for name, word_map in others:
+        difference = map_difference(word_map, base, (name, first)).weights
         total, largest = float(np.abs(difference).sum()), float(np.abs(difference).max(initial=0.0))
         rows.append([name, first, format_value(total), format_value(largest)])
     systems = {
-        name: {"source": one.columns, "target": one.target, "weights": one.weights.tolist()}
-        for name, one in found.items()
+        name: {"source": word_map.columns, "target": word_map.target, "weights": word_map.weights.tolist()}
+        for name, word_map in maps.items()
     }
     return PlottedFigure(images, rows, {"line": inputs.line, "systems": systems})
 
@@ -249,7 +264,7 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
             # A null in the file becomes NaN in the array.
             if not all(np.isfinite(layer).all() for layer in layers):
                 raise ValueError
-            own = from_dict(
+            alignment = from_dict(
                 AlignmentConfig,
                 entry.extra_field("alignment_config") or {},
                 origin=f"{path}: alignment_config",
@@ -265,12 +280,12 @@ def _map_from_file(inputs: FigureInput, path: Path) -> _Map:
                 f"{path}: the file was not written by `{_ATTENTION}`: the attention has shape "
                 f"{layers[0].shape}"
             )
-        if inputs.map not in (None, own.map):
+        if inputs.map not in (None, alignment.map):
             raise UsageError(
-                f"--map {inputs.map}: {path} was written with --map {own.map}; translate the text again"
+                f"--map {inputs.map}: {path} was written with --map {alignment.map}; translate the text again"
             )
         # The file has the settings of the run that wrote it; the flags of this command replace them.
-        config = search_settings(GenerationConfig(alignment=own), inputs.link_settings).alignment
+        config = search_settings(GenerationConfig(alignment=alignment), inputs.link_settings).alignment
         return _Map(source, target, attention_map(layers, config, str(path)))
     raise DataError(f"{path}: there is no line {inputs.line} in the file")
 
@@ -306,7 +321,7 @@ def _forced_map(inputs: FigureInput, name: str, directory: Path, pair: tuple[str
 
     translator = load_translator([directory], inputs.device, options=inputs.link_settings)
     translator.require("score", "figure difference")
-    found = forced_map(System(name, (str(directory),), translator), pair, inputs.prior)
-    if found is None:
+    word_map = forced_map(System(name, (str(directory),), translator), pair, inputs.prior)
+    if word_map is None:
         raise DataError(f"{inputs.source}:{inputs.line}: the line is empty or too long for {name}")
-    return found
+    return word_map

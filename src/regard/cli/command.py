@@ -76,12 +76,12 @@ def expand_groups(command: Callable[..., R]) -> Callable[..., R]:
 
     @functools.wraps(command)
     def call(**values: Any) -> R:
-        made = {
+        option_groups = {
             # `pop` leaves the parameters without a group, which are passed on unchanged.
             name: group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
             for name, group in groups.items()
         }
-        return command(**values, **made)
+        return command(**values, **option_groups)
 
     # A required flag may follow one with a default only if both are keyword-only.
     keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
@@ -186,14 +186,16 @@ def _describe(path: str, note: str, default: object) -> str:
     module, _, name = home.rpartition(".")
     tables = options.reference(getattr(import_module(module), name), "settings")
     (table,) = options.select_tables(tables, f"settings.{key}")
-    (found,) = table.options
-    bounds = found.types[""].partition(", ")[2]
+    (option,) = table.options
+    bounds = option.types[""].partition(", ")[2]
     if default is None:
         # A model has its own settings of the search.
-        default = "that of the model" if name == "GenerationConfig" else (found.defaults[""] or "").strip('"')
+        default = (
+            "that of the model" if name == "GenerationConfig" else (option.defaults[""] or "").strip('"')
+        )
     parts = [
         # The default stands after the note, so it is removed from the description.
-        found.help[""].partition(" Default:")[0],
+        option.help[""].partition(" Default:")[0],
         note,
         bounds and f"Range: {bounds}.",
         "" if default in ("", "[]") else f"Default: {default}.",

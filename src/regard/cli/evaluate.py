@@ -331,17 +331,21 @@ def _show(result: "Evaluation") -> None:
 def _rows(result: "Evaluation") -> list[dict[str, str]]:
     """Return one row of cells per score. All rows have the same columns."""
     rows = []
-    for one in result.values():
-        row = {"metric": one.label, "score": f"{one.score:.2f}", "95 %": _interval(one.low, one.high)}
-        if one.comparison is not None:
-            difference = one.comparison.difference
+    for metric in result.values():
+        row = {
+            "metric": metric.label,
+            "score": f"{metric.score:.2f}",
+            "95 %": _interval(metric.low, metric.high),
+        }
+        if metric.comparison is not None:
+            difference = metric.comparison.difference
             row |= {
-                "baseline": f"{one.comparison.baseline.value:.2f}",
+                "baseline": f"{metric.comparison.baseline.value:.2f}",
                 "diff.": f"{difference.value:+.2f}",
                 "95 % of diff.": _interval(difference.low, difference.high),
-                "p": f"{one.comparison.p_value:.3f}",
+                "p": f"{metric.comparison.p_value:.3f}",
             }
-        rows.append(row | {"signature": one.signature})
+        rows.append(row | {"signature": metric.signature})
     if (links := result.word_links) is not None:
         shares = {"precision %": links.precision, "recall %": links.recall, "AER %": links.aer}
         rows += [

@@ -164,7 +164,7 @@ def fertility(
         write_json(output.json_file, trained.to_dict())
         return
     aligner: dict[str, Any] = {"seed": runtime.seed, "num_threads": runtime.num_threads or 0}
-    found = fertilities(
+    result = fertilities(
         text.source,
         text.target,
         links=text.links,
@@ -172,11 +172,11 @@ def fertility(
         model=text.model,
         **({} if text.target is None else aligner),
     )
-    output.write(found)
-    if (counts := found.frequencies) is not None:
-        shares = (f"{value}: {100 * count / found.num_words:.1f} %" for value, count in counts.items())
+    output.write(result)
+    if (counts := result.frequencies) is not None:
+        shares = (f"{value}: {100 * count / result.num_words:.1f} %" for value, count in counts.items())
         print_message("fertilities " + ", ".join(shares))
-    write_json(output.json_file, found.to_dict())
+    write_json(output.json_file, result.to_dict())
 
 
 def _check(text: FertilityText, output: FertilityOutput, tagger: PredictorOptions) -> None:

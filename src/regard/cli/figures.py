@@ -95,13 +95,13 @@ class FigureInput(LinkOptions):
 
         if self.source is None:
             raise UsageError("model directories need a source text: give --source")
-        found: list[str] = []
+        chosen_lines: list[str] = []
         for path in (self.source, *(() if self.reference is None else (self.reference,))):
             lines = list(read_lines(path))
             if self.line > len(lines):
                 raise UsageError(f"--line {self.line}: {path} has only {len(lines)} lines")
-            found.append(lines[self.line - 1])
-        return found[0], found[1] if self.reference is not None else None
+            chosen_lines.append(lines[self.line - 1])
+        return chosen_lines[0], chosen_lines[1] if self.reference is not None else None
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,10 @@ def generate_command(
 
     # Flags that are not given keep the defaults, and without any of them the text is searched for.
     sample = given(sampling) or False
-    found = generate_text(model_dir, sample=sample, device=device, precision=precision, **given(search))
+    result = generate_text(model_dir, sample=sample, device=device, precision=precision, **given(search))
     with open_output(None) as file:
-        file.write("\n---\n".join(f"{found.prompt}{one.text}" for one in found.continuations) + "\n")
-    write_json(json_file, found.to_dict())
+        file.write(
+            "\n---\n".join(f"{result.prompt}{continuation.text}" for continuation in result.continuations)
+            + "\n"
+        )
+    write_json(json_file, result.to_dict())

@@ -377,13 +377,13 @@ def column_numbers(text: str) -> tuple[int, ...]:
     """
     fields = text.split(",")
     # A field that is not a number is left out, so the comparison of the lengths finds it.
-    found = tuple(int(field) for field in fields if field.isdecimal())
-    if len(found) < max(2, len(fields)) or min(found) < 1 or len(set(found)) < len(found):
+    numbers = tuple(int(field) for field in fields if field.isdecimal())
+    if len(numbers) < max(2, len(fields)) or min(numbers) < 1 or len(set(numbers)) < len(numbers):
         raise UsageError(
             f"--columns {text!r}: expected at least two different column numbers, counted from 1 and "
             "separated by commas"
         )
-    return found
+    return numbers
 
 
 def split_names(names: str | None) -> list[str] | None:

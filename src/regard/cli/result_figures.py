@@ -42,10 +42,10 @@ class _Histogram(BaseModel):
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
-        rising = all(one < other for one, other in zip(self.edges, self.edges[1:], strict=False))
+        rising = all(edge < other for edge, other in zip(self.edges, self.edges[1:], strict=False))
         correct = self.counts if self.num_correct is None else self.num_correct
         # The lengths may differ here; they are compared below.
-        fewer = all(own <= of for own, of in zip(correct, self.counts, strict=False))
+        fewer = all(correct_count <= of for correct_count, of in zip(correct, self.counts, strict=False))
         if (
             len(self.counts) != len(self.edges) - 1
             or len(correct) != len(self.counts)
@@ -126,8 +126,8 @@ class LengthResults(BaseModel):
     @model_validator(mode="after")
     def _fit(self) -> Self:
         for name, system in self.systems.items():
-            found = [own for _, own in system if own is not None]
-            if not found or any(len(own.buckets) != len(self.buckets) for own in found):
+            scores = [score for _, score in system if score is not None]
+            if not scores or any(len(score.buckets) != len(self.buckets) for score in scores):
                 raise ValueError(f"{name} does not have one score per length bucket")
         return self
 
@@ -168,10 +168,10 @@ def plot_statistics(inputs: FigureInput) -> PlottedFigure:
     records: dict[str, Any] = {}
     models: dict[str, AttentionStatistics] = {}
     for path in inputs.files:
-        found = read_results(path, command, AttentionResults).models
-        _check_new_names(found, models, path, "models")
-        for name, own in found.items():
-            record = own.model_dump(exclude={"lines"}, exclude_none=True)
+        new_models = read_results(path, command, AttentionResults).models
+        _check_new_names(new_models, models, path, "models")
+        for name, model in new_models.items():
+            record = model.model_dump(exclude={"lines"}, exclude_none=True)
             try:
                 models[name] = AttentionStatistics.from_record(record)
             except DataError as error:
@@ -180,7 +180,10 @@ def plot_statistics(inputs: FigureInput) -> PlottedFigure:
     keys = ("accuracy", "entropy", "support", "coverage")
     rows = [
         ["model", *keys],
-        *([name, *(format_value(getattr(one, key)) for key in keys)] for name, one in models.items()),
+        *(
+            [name, *(format_value(getattr(statistics, key)) for key in keys)]
+            for name, statistics in models.items()
+        ),
     ]
     plotted = {"entropy": entropy_chart(models), "coverage": coverage_chart(models)}
     return PlottedFigure(plotted, rows, {"models": records})
@@ -203,22 +206,24 @@ def plot_scores_by_length(inputs: FigureInput) -> PlottedFigure:
         raise UsageError(f"figure length needs files written by `{_BY_LENGTH}` (--input)")
     systems, labels, counts = _read_lengths(inputs.files)
     common = [
-        metric for metric in next(iter(systems.values())) if all(metric in one for one in systems.values())
+        metric
+        for metric in next(iter(systems.values()))
+        if all(metric in system_scores for system_scores in systems.values())
     ]
     if not common:
         raise DataError("the files have no metric in common, so the systems cannot be compared")
     systems = {name: {metric: scores[metric] for metric in common} for name, scores in systems.items()}
     rows = [["system", "metric", *labels, "all"]]
     for name, scores in systems.items():
-        for one in scores.values():
-            cells = ["" if bucket is None else f"{bucket.value:.2f}" for bucket in one.buckets]
-            total = one.total.value
-            rows.append([name, one.name, *cells, "" if math.isnan(total) else f"{total:.2f}"])
+        for length_scores in scores.values():
+            cells = ["" if bucket is None else f"{bucket.value:.2f}" for bucket in length_scores.buckets]
+            total = length_scores.total.value
+            rows.append([name, length_scores.name, *cells, "" if math.isnan(total) else f"{total:.2f}"])
     values = {
         "lengths": labels,
         "sentences": counts,
         "systems": {
-            name: {metric: one.record()["buckets"] for metric, one in scores.items()}
+            name: {metric: length_scores.record()["buckets"] for metric, length_scores in scores.items()}
             for name, scores in systems.items()
         },
     }
@@ -235,19 +240,19 @@ def _read_lengths(files: list[Path]) -> "_Lengths":
     systems: dict[str, dict[str, LengthScores]] = {}
     groups: tuple[list[str], list[int] | None] | None = None
     for path in files:
-        found = read_results(path, _BY_LENGTH, LengthResults, PaperTableResults)
-        own, labels, counts = (
-            _from_paper_table(found) if isinstance(found, PaperTableResults) else _from_analysis(found)
+        results = read_results(path, _BY_LENGTH, LengthResults, PaperTableResults)
+        new_systems, labels, counts = (
+            _from_paper_table(results) if isinstance(results, PaperTableResults) else _from_analysis(results)
         )
-        if not own:
+        if not new_systems:
             raise DataError(f"{path}: the file was not written by `{_BY_LENGTH}`")
         if groups is not None and groups[0] != labels:
             raise DataError(
                 f"{path}: its length buckets are {', '.join(labels)}, but those of the other files are "
                 f"{', '.join(groups[0])}: all files must have the same buckets"
             )
-        _check_new_names(own, systems, path, "systems")
-        systems |= own
+        _check_new_names(new_systems, systems, path, "systems")
+        systems |= new_systems
         # The axis shows the numbers of sentences only if they are the same in all files.
         groups = (labels, counts if groups is None or groups[1] == counts else None)
     assert groups is not None
@@ -276,12 +281,12 @@ def _from_analysis(found: LengthResults) -> "_Lengths":
         name: {
             metric: LengthScores(
                 _LABELS[metric],
-                own.signature,
-                tuple(None if each is None else _score(each) for each in own.buckets),
-                _score(own.all),
+                scores.signature,
+                tuple(None if each is None else _score(each) for each in scores.buckets),
+                _score(scores.all),
             )
-            for metric, own in system
-            if own is not None
+            for metric, scores in system
+            if scores is not None
         }
         for name, system in found.systems.items()
     }
@@ -343,10 +348,10 @@ def plot_training_curves(inputs: FigureInput) -> PlottedFigure:
     runs: dict[str, dict[str, Points]] = {}
     for name, directory in FigureInput(files=directories, names=inputs.names).named_files().items():
         curves = read_curves(directory)
-        found = {} if curves is None else _curves_by_kind(curves)
-        if not found:
+        run_curves = {} if curves is None else _curves_by_kind(curves)
+        if not run_curves:
             raise DataError(f"{directory / METRICS_FILE}: no record of training")
-        runs[name] = found
+        runs[name] = run_curves
     rows = [["run", "curve", "points", "last step", "last", "best"]]
     for run, curves in runs.items():
         for kind, points in curves.items():
@@ -376,5 +381,5 @@ def _curves_by_kind(curves: "Curves") -> "dict[str, Points]":
         name: tuple((step, math.log(max(value, 1.0))) for step, value in points)
         for name, points in (("training", curves.train), ("validation", curves.valid))
     }
-    found = logs | {name: points for name, points in curves.scores if name in CURVES}
-    return {name: points for name, points in found.items() if points}
+    points_by_kind = logs | {name: points for name, points in curves.scores if name in CURVES}
+    return {name: points for name, points in points_by_kind.items() if points}

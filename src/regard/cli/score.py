@@ -112,9 +112,9 @@ def score(
         translator = translator.pretokenized()
     pairs = read_pairs(CorpusConfig(source=str(source), target=str(target)))
     totals, sentences = _score(translator, pairs, options)
-    shown = f"perplexity {totals.perplexity:.4f}" if totals.num_tokens else "no perplexity"
+    perplexity = f"perplexity {totals.perplexity:.4f}" if totals.num_tokens else "no perplexity"
     num_scored = totals.num_sentences - totals.num_skipped
-    print_message(f"{num_scored} sentences, {totals.num_tokens} tokens, {shown}")
+    print_message(f"{num_scored} sentences, {totals.num_tokens} tokens, {perplexity}")
     retokenized = totals.num_retokenized
     if retokenized:
         print_message(
@@ -157,12 +157,12 @@ def _score(
 
 
 def _format_score(result: "LineScore", by_token: bool) -> str:
-    found = result.hypothesis
-    if found is None:
+    hypothesis = result.hypothesis
+    if hypothesis is None:
         return "" if by_token else "nan"
     if not by_token:
-        return f"{found.score:.4f}"
-    named = zip((*result.tokens, "</s>"), found.token_log_probs, strict=True)
+        return f"{hypothesis.score:.4f}"
+    named = zip((*result.tokens, "</s>"), hypothesis.token_log_probs, strict=True)
     return " ".join(f"{name}|{value:.4f}" for name, value in named)
 
 
@@ -203,21 +203,21 @@ def read_tokens(
                 "translation"
             )
         try:
-            kept = parse_json(line, Line)
+            record = parse_json(line, Line)
         except InvalidJsonError as error:
             raise DataError(
                 f"{path}:{number}: the line was not written by `regard translate --tokens-output`: {error}"
             ) from None
-        if kept.text != target:
+        if record.text != target:
             raise DataError(
-                f"{path}:{number}: the tokens belong to {kept.text[:60]!r}, but the translation is "
+                f"{path}:{number}: the tokens belong to {record.text[:60]!r}, but the translation is "
                 f"{target[:60]!r}: give the output file of the same run of `regard translate`"
             )
-        read = kept.source_tokens
+        read = record.source_tokens
         # The source tokens in the file include the sink, which is added again when the pair is scored.
         if text.sink_tokens and tuple(read[-len(text.sink_tokens) :]) == text.sink_tokens:
             read = read[: -len(text.sink_tokens)]
-        yield PretokenizedPair(source, target, tuple(read), tuple(kept.tokens))
+        yield PretokenizedPair(source, target, tuple(read), tuple(record.tokens))
     if next(lines, None) is not None:
         raise DataError(
             f"{path} has more lines than the text, which has {number}: it must have one line per translation"

@@ -248,14 +248,14 @@ def parse_word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, flo
     """
     from regard.data.fertility import parse_bounds
 
-    found: dict[str, tuple[float, float]] = {}
+    fertilities: dict[str, tuple[float, float]] = {}
     for option in options:
         # Split at the last "=", because the word itself may contain one.
         word, equals, bounds = option.rpartition("=")
         if not equals or not word:
             raise UsageError(f"--word-fertility {option!r}: expected WORD=MAX or WORD=MIN:MAX")
-        found[word] = parse_bounds(bounds, f"--word-fertility {option!r}")
-    return found
+        fertilities[word] = parse_bounds(bounds, f"--word-fertility {option!r}")
+    return fertilities
 
 
 def report_missing_words(

@@ -115,8 +115,8 @@ class CandidateOptions(SamplingOptions):
         from regard.config import from_dict
         from regard.generation.repair_candidates import RepairConfig
 
-        found: dict[str, Any] = {name: getattr(self, f"check_{name}") for name in _SETTINGS}
-        require_flag("--check", self.check, {f"check_{name}": value for name, value in found.items()})
+        flags: dict[str, Any] = {name: getattr(self, f"check_{name}") for name in _SETTINGS}
+        require_flag("--check", self.check, {f"check_{name}": value for name, value in flags.items()})
         by_coverage = self.mbr == "coverage"
         if self.check and (self.sample or self.mbr is not None):
             raise UsageError("--check repairs translations of beam search: leave out --sample and --mbr")
@@ -127,8 +127,8 @@ class CandidateOptions(SamplingOptions):
                 "`regard check --save-checker DIR` trains one"
             )
         require_flag("--check or --mbr coverage", self.check or by_coverage, {"checker": self.checker})
-        given = {name: value for name, value in found.items() if value is not None}
-        return from_dict(RepairConfig, given, origin="--check options")
+        settings = {name: value for name, value in flags.items() if value is not None}
+        return from_dict(RepairConfig, settings, origin="--check options")
 
     def checked(
         self,

@@ -100,16 +100,16 @@ def tune_command(
 def _numbers(option: str, text: str) -> list[float]:
     """Return the different values of a list such as `0,0.2`."""
     try:
-        found = [float(field) for field in text.split(",")]
+        penalties = [float(field) for field in text.split(",")]
         # `float` accepts NaN and infinity, which this condition rejects.
-        if not all(0 <= value < float("inf") for value in found):
+        if not all(0 <= value < float("inf") for value in penalties):
             raise ValueError
     except ValueError:
         raise UsageError(
             f"{option} {text!r}: expected numbers of 0 or more, separated by commas, for example "
             f"{_DEFAULT_PENALTIES}"
         ) from None
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(penalties))
 
 
 @contextmanager
@@ -147,5 +147,5 @@ def _show(result: "PenaltyTuningResult") -> None:
             row = trials[start : start + len(betas)]
             table.add_row(f"{row[0].length_penalty:g}", *(f"{trial.bleu:.2f}" for trial in row))
         console.print(table)
-    found = f"--length-penalty {best.length_penalty:g} --coverage-penalty {best.coverage_penalty:g}"
-    print(f"best: {found} (BLEU {best.bleu:.2f})")
+    flags = f"--length-penalty {best.length_penalty:g} --coverage-penalty {best.coverage_penalty:g}"
+    print(f"best: {flags} (BLEU {best.bleu:.2f})")

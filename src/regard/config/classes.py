@@ -75,13 +75,13 @@ def configclass(cls: type[C]) -> type[C]:
                 f"{cls.__qualname__}.{name}: an option needs an annotation of its type, such as `{name}: int`"
             )
     settings = ConfigDict(extra="forbid", strict=True)
-    made: Any = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)
-    for name, field in made.__pydantic_fields__.items():
+    decorated: Any = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)
+    for name, field in decorated.__pydantic_fields__.items():
         # None means an absent key, and a factory makes the default when it is needed.
         constant = not field.is_required() and field.default_factory is None and field.default is not None
         if constant and not _has_own_schema([field.annotation, *field.metadata]):
             _check_default(f"{cls.__qualname__}.{name}", field)
-    return made
+    return decorated
 
 
 def _check_default(name: str, field: FieldInfo) -> None:
@@ -335,22 +335,26 @@ def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[str]:
     for problem in error.errors():
         path = [str(part) for part in problem["loc"]]
         known, names = _resolve_path(cls, path[:-1])
-        shown = ".".join([*names, *path[-1:]])
+        dotted_key = ".".join([*names, *path[-1:]])
         if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
             # The key may belong to another kind of the union. Suggesting it again would not help.
             others = [key for key in known if key != path[-1]]
             near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.0)
             nearest = f"; the nearest known key is {'.'.join([*names, near[0]])!r}" if near else ""
-            yield f"unknown key {shown!r}{nearest}"
+            yield f"unknown key {dotted_key!r}{nearest}"
         elif problem["type"] in ("missing", "missing_argument"):
-            yield f"key {shown!r} is required"
+            yield f"key {dotted_key!r} is required"
         else:
             message = problem["msg"].removeprefix("Value error, ")
             message = f"{message[:1].lower()}{message[1:]}"
             # A check of several keys names them in its own message. The tags that pydantic adds to a path for
             # members of a union are not keys.
-            shown = ".".join(_resolve_path(cls, path)[1])
-            yield f"{shown}: {message}; got {_truncated_repr(problem.get('input'))}" if shown else message
+            dotted_key = ".".join(_resolve_path(cls, path)[1])
+            yield (
+                f"{dotted_key}: {message}; got {_truncated_repr(problem.get('input'))}"
+                if dotted_key
+                else message
+            )
 
 
 def _truncated_repr(value: Any) -> str:
@@ -366,15 +370,15 @@ def _resolve_path(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]
     """Return the field names that are valid at the path of a pydantic error, and the path without tags."""
     classes, names = [cls], []
     for part in path:
-        found = [
+        members = [
             member
             for current in classes
             for field, hint in typing.get_type_hints(current, include_extras=True).items()
             if field == part
             for member in config_classes(hint)
         ]
-        if found:
-            classes, names = found, [*names, part]
+        if members:
+            classes, names = members, [*names, part]
             continue
         # A part that is not a field may be the tag of a member of a union: the default of its field `kind`.
         tagged = [

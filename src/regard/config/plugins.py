@@ -83,7 +83,7 @@ def load_installed() -> None:
 @cache
 def _import_installed() -> frozenset[str]:
     """Import the plugins of installed packages, and return the names of those that did not fail."""
-    found: set[str] = set()
+    packages: set[str] = set()
     for point in entry_points(group=ENTRY_POINT_GROUP):
         package = point.module.partition(".")[0]
         try:
@@ -92,8 +92,8 @@ def _import_installed() -> frozenset[str]:
         except PluginError as error:
             logger.warning("%s", error)
         else:
-            found.add(package)
-    return frozenset(found)
+            packages.add(package)
+    return frozenset(packages)
 
 
 def loaded() -> tuple[str, ...]:
@@ -134,10 +134,10 @@ def _importing(name: str) -> Iterator[None]:
 
 def _import_module(name: str) -> None:
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        found = None
-    if found is None:
+        spec = None
+    if spec is None:
         raise PluginError(f"plugin {name!r} is not installed: install it, or give the path of its .py file")
     _run(lambda: importlib.import_module(name), f"plugin {name!r}")
 

@@ -80,12 +80,12 @@ class OptionTable:
     def matching(self, text: str) -> "OptionTable":
         """Return this table with only the options whose path or description contains a text, in any case."""
         text = text.lower()
-        found = [
+        options = [
             option
             for option in self.options
             if text in f"{self.path}.{option.name} {' '.join(option.help.values())}".lower()
         ]
-        return dataclasses.replace(self, options=found)
+        return dataclasses.replace(self, options=options)
 
 
 def reference(cls: type[Any], name: str = "") -> list[OptionTable]:
@@ -111,14 +111,16 @@ def select_tables(tables: Iterable[OptionTable], path: str) -> list[OptionTable]
         plain = table.path.replace("[]", "")
         return plain == path or plain.startswith(f"{path}.")
 
-    found = [table for table in tables if below(table)]
+    selected = [table for table in tables if below(table)]
     # A table that refers to another one is printed in full when it is asked for.
-    first = next((table for table in found if table.path.replace("[]", "") == path), None)
+    first = next((table for table in selected if table.path.replace("[]", "") == path), None)
     if first is not None and first.same_as is not None:
         origin = next(table for table in tables if table.path == first.same_as)
-        found = [dataclasses.replace(first, same_as=None, labels=origin.labels, options=list(origin.options))]
-    if found:
-        return found
+        selected = [
+            dataclasses.replace(first, same_as=None, labels=origin.labels, options=list(origin.options))
+        ]
+    if selected:
+        return selected
     parent, _, last = path.rpartition(".")
     for table in tables:
         options = [option for option in table.options if option.name == last]
@@ -157,11 +159,11 @@ def _tables(
             if entry.name != "kind" or _kind(cls) is None:
                 uses.setdefault(entry.name, []).append(_Use(label, entry, hints[entry.name]))
     below: list[tuple[list[tuple[str, type[Any]]], OptionTable]] = []
-    for name, found in uses.items():
-        scalars = [use for use in found if not list(config_classes(use.hint))]
+    for name, field_uses in uses.items():
+        scalars = [use for use in field_uses if not list(config_classes(use.hint))]
         if scalars:
             table.options.append(_option(name, scalars))
-        tables = [use for use in found if list(config_classes(use.hint))]
+        tables = [use for use in field_uses if list(config_classes(use.hint))]
         if tables:
             inner = _inner_table(f"{path}.{name}" if path else name, tables)
             having = tuple(dict.fromkeys(use.label for use in tables))
@@ -197,7 +199,9 @@ def _inner_table(path: str, uses: "list[_Use]") -> OptionTable:
     is_list = any(typing.get_origin(use.hint) in (tuple, list) for use in uses)
     return OptionTable(
         f"{path}[]" if is_list else path,
-        kinds_only_for={kind: tuple(found) for kind, found in allowed.items() if found != labels},
+        kinds_only_for={
+            kind: tuple(kind_labels) for kind, kind_labels in allowed.items() if kind_labels != labels
+        },
         default_kinds=defaults,
         help={use.label: _description(use.entry) for use in uses},
         optional=any(type(None) in typing.get_args(use.hint) for use in uses),
@@ -274,9 +278,9 @@ def _field(cls: type[Any], name: str) -> Any:
 def _default_kind(hint: Any) -> str:
     """Return the default kind of a union of classes; empty if the hint is not such a union."""
     if typing.get_origin(hint) is typing.Annotated:
-        found = [one.default for one in hint.__metadata__ if isinstance(one, ConfigUnion)]
-        if found:
-            return found[0]
+        defaults = [union.default for union in hint.__metadata__ if isinstance(union, ConfigUnion)]
+        if defaults:
+            return defaults[0]
     return next((kind for inner in typing.get_args(hint) if (kind := _default_kind(inner))), "")
 
 
@@ -315,13 +319,13 @@ def _default(entry: Any) -> str | None:
 def _range(constraints: Iterable[Any]) -> str:
     """Return the range of a number, as `, from 1 to 256`; empty if it has none."""
     templates = {"ge": "from {:,}", "gt": "above {:,}", "le": "to {:,}", "lt": "below {:,}"}
-    found = [
+    parts = [
         template.format(value)
         for name, template in templates.items()
-        for one in constraints
-        if (value := getattr(one, name, None)) is not None
+        for constraint in constraints
+        if (value := getattr(constraint, name, None)) is not None
     ]
-    return ", " + " ".join(found) if found else ""
+    return ", " + " ".join(parts) if parts else ""
 
 
 def _type_name(hint: Any) -> str:
@@ -334,7 +338,9 @@ def _type_name(hint: Any) -> str:
         return f"list of {_type_name(typing.get_args(hint)[0])}"
     if origin is typing.Annotated:
         inner, *metadata = typing.get_args(hint)
-        names = [name for one in metadata if isinstance(one, NamedRegistry) for name in one.names()]
+        names = [
+            name for registry in metadata if isinstance(registry, NamedRegistry) for name in registry.names()
+        ]
         return " | ".join(json.dumps(name) for name in names) or _type_name(inner)
     return getattr(hint, "__name__", str(hint))
 

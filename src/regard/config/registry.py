@@ -324,13 +324,13 @@ def plugins_of(config: Any) -> set[str]:
         return {name for item in config for name in plugins_of(item)}
     if not is_configclass(type(config)):
         return set()
-    found = {_CONFIG_PLUGINS.get(type(config))}
+    plugin_names = {_CONFIG_PLUGINS.get(type(config))}
     for name, hint in typing.get_type_hints(type(config), include_extras=True).items():
         value = getattr(config, name, None)
-        found |= plugins_of(value)
+        plugin_names |= plugins_of(value)
         if isinstance(value, str):
-            found |= {registry.plugin_of(value) for registry in _named_registries(hint)}
-    return {name for name in found if name is not None}
+            plugin_names |= {registry.plugin_of(value) for registry in _named_registries(hint)}
+    return {name for name in plugin_names if name is not None}
 
 
 def _named_registries(hint: Any) -> Iterator[NamedRegistry[Any]]:

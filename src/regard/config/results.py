@@ -94,9 +94,9 @@ class Result(ABC):
 def finite(value: Any) -> Any:
     """Return a value for JSON, also nested lists and dictionaries, with None instead of NaN and infinity."""
     if isinstance(value, Mapping):
-        return {key: finite(one) for key, one in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
+        return [finite(item) for item in value]
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
     return value

@@ -146,9 +146,9 @@ def count_kept_tokens(
     """Return the number of occurrences of each source and target token in the kept pairs of a split."""
     counts = tuple(np.zeros(len(side.tokens), dtype=np.int64) for side in segments)
     for pair in _pairs(directory, split, segments):
-        kept = _decide(*pair, max_length)
+        kept_rows = _decide(*pair, max_length)
         for rows, side, count in zip(pair, segments, counts, strict=True):
-            units = rows.units[np.repeat(kept.keep, rows.sizes)]
+            units = rows.units[np.repeat(kept_rows.keep, rows.sizes)]
             count += np.bincount(side.expand(units), minlength=len(count))
     return counts[0], counts[1]
 
@@ -187,18 +187,18 @@ def write_split(
             # The first offset; the ends of all rows follow.
             files[2 * side + 1].write(np.zeros(1, dtype="<i8").tobytes())
         for pair in _pairs(directory, split, segments):
-            kept = _decide(*pair, max_length)
-            decisions.append(kept)
+            kept_rows = _decide(*pair, max_length)
+            decisions.append(kept_rows)
             for side, rows in enumerate(pair):
                 # Dropped rows are removed as units, before they are expanded to tokens.
-                numbers = segments[side].expand(rows.units[np.repeat(kept.keep, rows.sizes)])
+                numbers = segments[side].expand(rows.units[np.repeat(kept_rows.keep, rows.sizes)])
                 unknown_counts[side].add(numbers)
-                tokens, sizes = _final(ids[side][numbers], rows.tokens[kept.keep], end=side == 1)
+                tokens, sizes = _final(ids[side][numbers], rows.tokens[kept_rows.keep], end=side == 1)
                 files[2 * side].write(tokens.astype("<i4").tobytes())
                 files[2 * side + 1].write((totals[side] + np.cumsum(sizes)).astype("<i8").tobytes())
                 totals[side] += len(tokens)
-            files[4].write((num_rows + np.flatnonzero(kept.keep)).astype("<i8").tobytes())
-            num_rows += len(kept.keep)
+            files[4].write((num_rows + np.flatnonzero(kept_rows.keep)).astype("<i8").tobytes())
+            num_rows += len(kept_rows.keep)
     finally:
         for file in files:
             file.close()

@@ -110,7 +110,9 @@ class Batch:
     def to(self, device: torch.device | str) -> "Batch":
         """Return a copy on another device."""
         target = None if self.target is None else self.target.to(device)
-        bounds = (None if one is None else one.to(device) for one in (self.upper_bounds, self.lower_bounds))
+        bounds = (
+            None if bound is None else bound.to(device) for bound in (self.upper_bounds, self.lower_bounds)
+        )
         scored = None if self.scored is None else self.scored.to(device)
         return Batch(self.source.to(device), target, self.rows.to(device), *bounds, scored=scored)
 
@@ -121,7 +123,9 @@ class Batch:
             owners: The row of the source sentence of each pair.
             targets: The N target sentences.
         """
-        bounds = (None if one is None else one[owners] for one in (self.upper_bounds, self.lower_bounds))
+        bounds = (
+            None if bound is None else bound[owners] for bound in (self.upper_bounds, self.lower_bounds)
+        )
         source = PaddedSequences(self.source.tokens[owners], self.source.lengths[owners])
         return Batch(source, targets, self.rows[owners], *bounds)
 
@@ -134,14 +138,14 @@ class Batch:
         """
         targets = [batch.target for batch in batches if batch.target is not None]
         width = max(target.tokens.shape[1] for target in targets)
-        padded = [F.pad(one.tokens, (0, width - one.tokens.shape[1]), value=PAD) for one in targets]
+        padded = [F.pad(rows.tokens, (0, width - rows.tokens.shape[1]), value=PAD) for rows in targets]
         sources = [batch.source for batch in batches]
         bounds = (
-            None if None in own else torch.cat([one for one in own if one is not None])
-            for own in ([one.upper_bounds for one in batches], [one.lower_bounds for one in batches])
+            None if None in tensors else torch.cat([tensor for tensor in tensors if tensor is not None])
+            for tensors in ([part.upper_bounds for part in batches], [part.lower_bounds for part in batches])
         )
         return Batch(
-            PaddedSequences(torch.cat([one.tokens for one in sources]), _joined_lengths(sources)),
+            PaddedSequences(torch.cat([source.tokens for source in sources]), _joined_lengths(sources)),
             PaddedSequences(torch.cat(padded), _joined_lengths(targets)),
             torch.cat([batch.rows for batch in batches]),
             *bounds,
@@ -149,7 +153,7 @@ class Batch:
 
 
 def _joined_lengths(sequences: Sequence[PaddedSequences]) -> Int[Tensor, "B"]:
-    return torch.cat([one.lengths for one in sequences])
+    return torch.cat([sequence.lengths for sequence in sequences])
 
 
 def collate(
@@ -169,7 +173,7 @@ def collate(
         lower_bounds: Minimum total attention of each source token, per sentence.
     """
     target = None if targets is None else PaddedSequences.pad(targets)
-    bounds = (None if one is None else _pad_numbers(one) for one in (upper_bounds, lower_bounds))
+    bounds = (None if bound is None else _pad_numbers(bound) for bound in (upper_bounds, lower_bounds))
     return Batch(
         PaddedSequences.pad(sources), target, torch.from_numpy(np.array(rows, dtype=np.int64)), *bounds
     )
@@ -235,11 +239,11 @@ def make_batches(
     order = random.permutation(len(source))
     # The longer side determines the memory of a batch.
     lengths = np.maximum(source, target)
-    made: list[np.ndarray] = []
+    batches: list[np.ndarray] = []
     for pool in _pools(order, lengths, config):
         pool = pool[np.lexsort((source[pool], target[pool]))]  # by target length, then by source length
-        made += _split_pool(pool, source, target, config)
-    return [made[i] for i in random.permutation(len(made))]
+        batches += _split_pool(pool, source, target, config)
+    return [batches[i] for i in random.permutation(len(batches))]
 
 
 def _pools(order: np.ndarray, lengths: np.ndarray, config: BatchConfig) -> list[np.ndarray]:

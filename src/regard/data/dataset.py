@@ -147,8 +147,8 @@ class DatasetSplit:
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
         """Return the rows of each batch of an epoch, with weighted corpora; see `make_batches`."""
         rows = self.epoch_rows(seed, epoch)
-        made = make_batches(self.source_lengths[rows], self.target_lengths[rows], config, seed, epoch)
-        return [rows[batch] for batch in made]
+        positions = make_batches(self.source_lengths[rows], self.target_lengths[rows], config, seed, epoch)
+        return [rows[batch] for batch in positions]
 
     def location(self, row: int) -> str:
         """Return the file and line number of a row, for messages."""
@@ -334,9 +334,9 @@ def open_data(config: DataConfig, output_dir: Path | str | None = None) -> Prepa
     if prepared.manifest["wanted"] != describe_settings(config):
         raise _replacement_error(prepared.directory)
     corpora = prepared.manifest["splits"]["train"]["corpora"]
-    for corpus, own in zip(corpora, config.train, strict=True):
+    for corpus, corpus_config in zip(corpora, config.train, strict=True):
         # The manifest may have another weight, because weights are not part of `wanted`.
-        corpus["weight"] = own.sampling_weight
+        corpus["weight"] = corpus_config.sampling_weight
     return prepared
 
 

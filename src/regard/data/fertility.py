@@ -200,7 +200,7 @@ class Budget:
         if self.table is not None:
             return [self.table[np.asarray(ids, dtype=np.int64)] for ids in sentences]
         assert self.predictor is not None and isinstance(self.config, PredictedFertilityConfig)
-        return [found + self.config.slack for found in self.predictor.predict(sentences)]
+        return [values + self.config.slack for values in self.predictor.predict(sentences)]
 
     @classmethod
     def constant(cls, config: ConstantFertilityConfig, vocab_size: int) -> "Budget":
@@ -227,21 +227,23 @@ class Budget:
         sink_bounds = np.full(num_sinks, math.inf, dtype=np.float32)
         chosen: Sequence[Fertilities | None] = [None] * len(sentences) if user_bounds is None else user_bounds
         specified = [
-            None if own is None else np.array(own, dtype=np.float32).reshape(-1, 2) for own in chosen
+            None if pairs is None else np.array(pairs, dtype=np.float32).reshape(-1, 2) for pairs in chosen
         ]
         # The predictor is called once, and only for sentences without complete user-specified bounds.
-        open_rows = [row for row, own in enumerate(specified) if own is None or np.isnan(own[:, 1]).any()]
+        open_rows = [
+            row for row, pairs in enumerate(specified) if pairs is None or np.isnan(pairs[:, 1]).any()
+        ]
         fertilities = dict(
             zip(open_rows, self.fertilities([sentences[row] for row in open_rows]), strict=True)
         )
         upper: list[np.ndarray] = []
         lower: list[np.ndarray] = []
-        for row, own in enumerate(specified):
-            if own is None:
+        for row, pairs in enumerate(specified):
+            if pairs is None:
                 maximum = fertilities[row]
                 minimum = np.zeros_like(maximum)
             else:
-                minimum, maximum = own[:, 0], own[:, 1]
+                minimum, maximum = pairs[:, 0], pairs[:, 1]
                 # A user-specified minimum takes precedence over the fertility of the budget.
                 if row in fertilities:
                     maximum = np.where(np.isnan(maximum), np.maximum(fertilities[row], minimum), maximum)

@@ -166,12 +166,12 @@ class WordTokens:
 
     def _segment(self, unit: str) -> list[str]:
         """Return the tokens of a unit, as preprocessing splits it."""
-        found = self._segments.get(unit)
-        if found is None:
+        tokens = self._segments.get(unit)
+        if tokens is None:
             side = self.side
-            found = [part for token in side.tokenizer.segment(unit) for part in side.split_unknown(token)]
-            self._segments[unit] = found
-        return found
+            tokens = [part for token in side.tokenizer.segment(unit) for part in side.split_unknown(token)]
+            self._segments[unit] = tokens
+        return tokens
 
 
 def _words_of_units(words: Sequence[str], units: Sequence[str]) -> list[int] | None:
@@ -203,12 +203,12 @@ class _WordPlaces:
     def __call__(self, row: int, line: int, shift: int) -> tuple[TokenPositions, TokenPositions]:
         """Return the token positions of each word of a row; words without known tokens have none."""
         pair = next((pair for number, pair in self._pairs if number == line), ("", ""))
-        found = [side(text) for side, text in zip(self._sides, pair, strict=True)]
+        positions = [side(text) for side, text in zip(self._sides, pair, strict=True)]
         lengths = int(self.split.source_lengths[row]) - shift, int(self.split.target_lengths[row]) - 1
-        for places, length in zip(found, lengths, strict=True):
+        for places, length in zip(positions, lengths, strict=True):
             if places is not None and sum(map(len, places)) != length:
                 raise DataError(f"{self.split.location(row)}: the text has changed since it was prepared")
-        source, target = found
+        source, target = positions
         if source is None or target is None:
             self._unplaced.append(row)
             source, target = ([[] for _ in split_whitespace(text)] for text in pair)

@@ -252,8 +252,8 @@ def tokenizer_files(directory: Path) -> list[Path]:
         raise DataError(
             f"{directory}: no such directory; Hugging Face tokenizers are only loaded from local directories"
         )
-    found = (path for path in directory.iterdir() if path.is_file() and path.suffix in _TEXTS)
-    return sorted(path for path in found if not path.name.endswith(_NO_TEXTS))
+    paths = (path for path in directory.iterdir() if path.is_file() and path.suffix in _TEXTS)
+    return sorted(path for path in paths if not path.name.endswith(_NO_TEXTS))
 
 
 def pack_tokenizer(directory: Path) -> bytes:

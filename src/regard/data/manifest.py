@@ -97,7 +97,7 @@ def describe_inputs(config: DataConfig, previous: dict[str, Any] | None = None) 
             )
         # A file that changed just now may change again with the same time stamp: do not store the time.
         settled = time.time_ns() - state.st_mtime_ns > TIMESTAMP_MARGIN_NS
-        found = {
+        entry = {
             # Absolute, so that the same file is recognized from another working directory.
             "path": readable(os.path.abspath(path)),
             "size": state.st_size,
@@ -105,8 +105,8 @@ def describe_inputs(config: DataConfig, previous: dict[str, Any] | None = None) 
         }
         old = (previous or {}).get(role, {})
         # Computing checksums of large corpora is slow, so that known ones are reused.
-        same = settled and all(old.get(key) == value for key, value in found.items())
-        inputs[role] = {**found, "sha256": old["sha256"] if same else file_digest(Path(path))}
+        same = settled and all(old.get(key) == value for key, value in entry.items())
+        inputs[role] = {**entry, "sha256": old["sha256"] if same else file_digest(Path(path))}
     return inputs
 
 

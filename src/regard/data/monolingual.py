@@ -186,9 +186,9 @@ class MaskedDataset:
         special = set(tokenizer.all_special_ids)
         self.random_ids = np.array([number for number in range(len(tokenizer)) if number not in special])
         # Lengths without special tokens, on which the number of masked tokens depends.
-        own = np.diff(lines.ends, prepend=0)
-        self._lengths = own + len(self.prefix_ids) + len(self.suffix_ids)
-        self._num_masked = np.array([num_masked(int(length)) for length in own])
+        lengths = np.diff(lines.ends, prepend=0)
+        self._lengths = lengths + len(self.prefix_ids) + len(self.suffix_ids)
+        self._num_masked = np.array([num_masked(int(length)) for length in lengths])
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
@@ -221,7 +221,7 @@ class MaskedDataset:
 def _special_ids(tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the ids of the special tokens that the tokenizer adds before and after a line."""
     # Compare the tokens of a short text with and without special tokens.
-    bare, whole = (tokenizer("a", add_special_tokens=one)["input_ids"] for one in (False, True))
+    bare, whole = (tokenizer("a", add_special_tokens=special)["input_ids"] for special in (False, True))
     # The tokens of the text alone occur within the full sequence; the rest is around them.
     first = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
     return np.array(whole[:first], dtype=np.int64), np.array(whole[first + len(bare) :], dtype=np.int64)

@@ -137,7 +137,7 @@ class _Preprocessor:
         for split, corpora in self.corpora.items():
             max_length = self._max_length(split)
             unknown = (_unknown(segments[0], sides[0]), _unknown(segments[1], sides[1]))
-            kept = write_split(
+            kept_rows = write_split(
                 self.scratch,
                 split,
                 segments,
@@ -147,11 +147,11 @@ class _Preprocessor:
                 unknown,
             )
             splits[split] = {
-                "corpora": _report(split, corpora, pairs[split], kept, max_length),
+                "corpora": _report(split, corpora, pairs[split], kept_rows, max_length),
                 "unknown": {name: side.summary() for name, side in zip(SIDES, unknown, strict=True)},
             }
             if split != "train":
-                self._write_raw(split, kept)
+                self._write_raw(split, kept_rows)
         return splits
 
     def _max_length(self, split: str) -> int:
@@ -240,8 +240,8 @@ class _Preprocessor:
             )
         else:
             source, target = (
-                build(tokenizer.pretrained_tokens, own, max_size=size, required_tokens=tokens)
-                for tokenizer, own, size, tokens in zip(tokenizers, counts, sizes, required, strict=True)
+                build(tokenizer.pretrained_tokens, freqs, max_size=size, required_tokens=tokens)
+                for tokenizer, freqs, size, tokens in zip(tokenizers, counts, sizes, required, strict=True)
             )
         text_formats = self._text_formats()
         text = TextProcessor(

@@ -62,11 +62,11 @@ class UnitNumbering:
             if line == _LONG:
                 sizes.append(TOO_LONG)
                 continue
-            found = [self.numbers[unit] for unit in line.split(_BETWEEN)] if line else []
-            if found:  # an empty sentence gets no prefix, so that the pair is dropped
+            numbers = [self.numbers[unit] for unit in line.split(_BETWEEN)] if line else []
+            if numbers:  # an empty sentence gets no prefix, so that the pair is dropped
                 flat += first
-                flat += found
-            sizes.append(len(found) + (len(first) if found else 0))
+                flat += numbers
+            sizes.append(len(numbers) + (len(first) if numbers else 0))
         units.write(np.array(flat, dtype="<i4").tobytes())
         lengths.write(np.array(sizes, dtype="<i4").tobytes())
 

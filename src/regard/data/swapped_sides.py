@@ -50,11 +50,11 @@ def is_swapped(prepared: PreparedData, name: str) -> bool:
     lines = prepared.split(name).raw_lines()
     counts = prepared.split("train").token_counts()
     sides = prepared.text.source, prepared.text.target
-    for own, other in ((0, 1), (1, 0)):
-        chosen = lines[own][:: max(1, len(lines[own]) // MAX_LINES)]
+    for side_index, other in ((0, 1), (1, 0)):
+        chosen = lines[side_index][:: max(1, len(lines[side_index]) // MAX_LINES)]
         if any(sides[other].format_error(line) is not None for line in chosen):
             return False  # the text does not have the format of the other tokenizer, such as inflection
-        costs = [_negative_log_likelihood(chosen, sides[side], counts[side]) for side in (own, other)]
+        costs = [_negative_log_likelihood(chosen, sides[side], counts[side]) for side in (side_index, other)]
         # Both criteria must hold on both sides: a relative and an absolute difference.
         if costs[1] > min(MAX_COST_RATIO * costs[0], costs[0] - MIN_COST_DIFFERENCE):
             return False

@@ -198,9 +198,9 @@ class TextProcessor:
             name: Name of the other model, for the message.
         """
         for side in ("target", "source"):
-            own, its = getattr(self, side).vocabulary, getattr(other, side).vocabulary
-            if own != its:
-                counts = f"{len(own)} tokens, not {len(its)}"
+            vocabulary, its = getattr(self, side).vocabulary, getattr(other, side).vocabulary
+            if vocabulary != its:
+                counts = f"{len(vocabulary)} tokens, not {len(its)}"
                 return f"its {side} vocabulary ({counts}) differs from that of {name}"
         return None
 
@@ -210,16 +210,19 @@ class TextProcessor:
         Models with equal vocabularies may have learned other merges, and then split words into other tokens.
         For the arguments, see `vocabulary_difference`.
         """
-        if (found := self.vocabulary_difference(other, name)) is not None:
-            return found
+        if (reason := self.vocabulary_difference(other, name)) is not None:
+            return reason
         for side in ("target", "source"):
-            own, its = getattr(self, side), getattr(other, side)
-            if (own.tokenizer.config, own.tokenizer.learned) != (its.tokenizer.config, its.tokenizer.learned):
+            text_side, its = getattr(self, side), getattr(other, side)
+            if (text_side.tokenizer.config, text_side.tokenizer.learned) != (
+                its.tokenizer.config,
+                its.tokenizer.learned,
+            ):
                 return f"its {side} tokenizer differs from that of {name}"
-            if own.source_prefixes != its.source_prefixes:
+            if text_side.source_prefixes != its.source_prefixes:
                 return f"its source prefixes (source_prefix of the corpora) differ from those of {name}"
             # The language, from the names of the training files, does not change the training text.
-            formats = [dataclasses.replace(text.text_format, language=None) for text in (own, its)]
+            formats = [dataclasses.replace(text.text_format, language=None) for text in (text_side, its)]
             if formats[0] != formats[1]:
                 return f"the format of its {side} training text differs from that of {name}"
         if self.budget != other.budget:

@@ -134,15 +134,15 @@ def force_decode_lines(
     """
     device = next(model.parameters()).device
     for block in pair_blocks(text, pairs, config, model):
-        found: list[ForcedResult | None] = [None] * len(block)
+        results: list[ForcedResult | None] = [None] * len(block)
         for rows, batch in pair_batches(text, block, config):
             chosen = [block[row] for row in rows]
             decoded = _force_decode_batch(
                 model, text, chosen, batch.to(device), alignment or AlignmentConfig()
             )
             for row, line in zip(rows, decoded, strict=True):
-                found[row] = line
-        for pair, line in zip(block, found, strict=True):
+                results[row] = line
+        for pair, line in zip(block, results, strict=True):
             if pair.error:
                 _log.warning("line %d is skipped: %s", pair.number, pair.error)
             yield line
@@ -156,7 +156,7 @@ def _force_decode_batch(
     alignment: AlignmentConfig,
 ) -> Iterator[ForcedResult]:
     assert batch.target is not None
-    found = [] if alignment.map == "attention" else attribute_pairs(model, batch, alignment)
+    attributions = [] if alignment.map == "attention" else attribute_pairs(model, batch, alignment)
     with eval_mode(model):
         outcome = model(batch)
         log_probs = outcome.log_likelihood.double().cpu().numpy()
@@ -169,8 +169,8 @@ def _force_decode_batch(
         # Copies of the slices let the memory of the padded batch be freed.
         steps, positions = len(pair.target) + 1, len(pair.source) + len(text.sink_tokens)
         prior, posterior = (
-            (found[row].weights,)
-            if found
+            (attributions[row].weights,)
+            if attributions
             else tuple(layer[row, :steps, :, :positions].copy() for layer in layers)
             for layers in (weights, posteriors)
         )
@@ -184,7 +184,7 @@ def _force_decode_batch(
             log_probs=log_probs[row, :steps].copy(),
             weights=prior,
             posteriors=posterior,
-            contributions=found[row].contributions if found else None,
+            contributions=attributions[row].contributions if attributions else None,
         )
 
 

@@ -54,8 +54,8 @@ class Attribution:
 def attribute_pairs(model: TranslationModel, batch: Batch, config: AlignmentConfig) -> list[Attribution]:
     """Return the attribution of each sentence pair. The arguments are those of `attribute`."""
     assert batch.target is not None
-    found = attribute(model, batch, config)
-    weights, values = to_map(found).float().cpu().numpy(), found.cpu().numpy()
+    contributions = attribute(model, batch, config)
+    weights, values = to_map(contributions).float().cpu().numpy(), contributions.cpu().numpy()
     lengths = zip(batch.target.lengths.tolist(), batch.source.lengths.tolist(), strict=True)
     return [
         Attribution(values[row, :steps, :positions].copy(), weights[row, :steps, None, :positions].copy())
@@ -135,9 +135,9 @@ def _integrate(
     assert batch.target is not None
     places, factors = (torch.tensor(x, device=batch.source.tokens.device) for x in zip(*nodes, strict=True))
     shape = len(batch), batch.target.tokens.shape[1], batch.source.tokens.shape[1]
-    found = torch.zeros(shape, dtype=torch.float64, device=places.device)
+    totals = torch.zeros(shape, dtype=torch.float64, device=places.device)
     steps, rows = batch.target.mask.T.nonzero(as_tuple=True)  # sorted by step, so that padding is short
-    steps, rows = (one.repeat_interleave(len(nodes)) for one in (steps, rows))
+    steps, rows = (indices.repeat_interleave(len(nodes)) for indices in (steps, rows))
     node = torch.arange(len(nodes), device=places.device).repeat(len(steps) // len(nodes))
     size = max(1, _MAX_TOKENS // max(shape[1:]))
     # A few steps at a time: the prefixes of a part are padded to its longest one.
@@ -150,8 +150,8 @@ def _integrate(
         target = replace(target, tokens=target.tokens.masked_fill(~target.mask, PAD))
         gradients = _scale_gradients(model, replace(prefixes, target=target), places[node[part]])
         weighted = gradients * factors[node[part], None].double()
-        found.index_put_((rows[part], steps[part]), weighted, accumulate=True)
-    return found
+        totals.index_put_((rows[part], steps[part]), weighted, accumulate=True)
+    return totals
 
 
 def _scale_gradients(
@@ -160,14 +160,14 @@ def _scale_gradients(
     """Return the gradient of the log-probability of each last token with respect to the scales."""
     assert batch.target is not None
     words = batch.source.word_mask
-    dtype = next(one.dtype for one in model.parameters() if one.is_floating_point())
+    dtype = next(parameter.dtype for parameter in model.parameters() if parameter.is_floating_point())
     scale = torch.where(words, places.unsqueeze(1), 1.0).to(dtype).requires_grad_()
     source = replace(batch.source, embedding_scale=scale)
     with torch.enable_grad():
         positions = torch.arange(batch.target.tokens.shape[1], device=words.device)
         scored = positions == batch.target.lengths.unsqueeze(1) - 1
-        given = replace(batch, source=source, scored=scored)
-        last = model(given, output_attentions="nothing").log_likelihood[scored].sum()
+        scaled_batch = replace(batch, source=source, scored=scored)
+        last = model(scaled_batch, output_attentions="nothing").log_likelihood[scored].sum()
     if not last.requires_grad:  # a model without attention to the source
         return torch.zeros(words.shape, dtype=torch.float64, device=words.device)
     (gradients,) = torch.autograd.grad(last, scale)
@@ -182,9 +182,9 @@ def _leave_one_out(model: TranslationModel, batch: Batch) -> Float[Tensor, "B T 
     assert batch.target is not None
     whole = _probabilities(model, batch)
     words = batch.source.word_mask
-    found = torch.zeros(*whole.shape, words.shape[1], dtype=torch.float64, device=whole.device)
+    drops = torch.zeros(*whole.shape, words.shape[1], dtype=torch.float64, device=whole.device)
     single = words.sum(dim=1) == 1
-    found[single] = whole[single].unsqueeze(2) * words[single].unsqueeze(1)
+    drops[single] = whole[single].unsqueeze(2) * words[single].unsqueeze(1)
     owners, places = (words & ~single.unsqueeze(1)).nonzero(as_tuple=True)
     size = max(1, _MAX_TOKENS // max(whole.shape[1], words.shape[1]))
     # `split` would yield an empty part if there is nothing to remove.
@@ -197,16 +197,16 @@ def _leave_one_out(model: TranslationModel, batch: Batch) -> Float[Tensor, "B T 
                 "map leave_one_out: without one of its tokens, the fertilities of a source sentence do not "
                 "suffice for the translation: use another map, or a model with data.fertility.sink"
             ) from error
-        found[owners[rows], :, places[rows]] = whole[owners[rows]] - without
-    return found
+        drops[owners[rows], :, places[rows]] = whole[owners[rows]] - without
+    return drops
 
 
 def _probabilities(model: TranslationModel, batch: Batch) -> Float[Tensor, "B T"]:
     """Return the probability of each target token, 0 at padding."""
     assert batch.target is not None
     with torch.inference_mode():
-        found = model(batch, output_attentions="nothing").log_likelihood.double().exp()
-        return found.masked_fill(~batch.target.mask, 0.0)
+        probabilities = model(batch, output_attentions="nothing").log_likelihood.double().exp()
+        return probabilities.masked_fill(~batch.target.mask, 0.0)
 
 
 def _select(batch: Batch, rows: Int[Tensor, "N"]) -> Batch:
@@ -218,9 +218,10 @@ def _select(batch: Batch, rows: Int[Tensor, "N"]) -> Batch:
 def _without(batch: Batch, places: Int[Tensor, "B"]) -> Batch:
     """Return the batch without one token of each source."""
     positions = torch.arange(batch.source.tokens.shape[1] - 1, device=places.device).expand(len(places), -1)
-    kept = positions + (positions >= places.unsqueeze(1))
+    indices = positions + (positions >= places.unsqueeze(1))
     upper, lower = (
-        None if one is None else one.gather(1, kept) for one in (batch.upper_bounds, batch.lower_bounds)
+        None if bounds is None else bounds.gather(1, indices)
+        for bounds in (batch.upper_bounds, batch.lower_bounds)
     )
-    source = PaddedSequences(batch.source.tokens.gather(1, kept), batch.source.lengths - 1)
+    source = PaddedSequences(batch.source.tokens.gather(1, indices), batch.source.lengths - 1)
     return replace(batch, source=source, upper_bounds=upper, lower_bounds=lower)

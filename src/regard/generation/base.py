@@ -117,7 +117,7 @@ class BaseTranslator(ABC):
             what: The request, by the name that the user gave it.
             remedy: What to do instead.
         """
-        supported = [one.replace("_", "-") for one in sorted(self.capabilities)]
+        supported = [capability.replace("_", "-") for capability in sorted(self.capabilities)]
         supported += sorted(self.search_options or ())
         return UsageError(
             f"{what}: not supported by {self.name} ({self.describe().kind}), which supports "
@@ -177,16 +177,16 @@ class BaseTranslator(ABC):
                 )
         if fertilities:
             self.require("fertility", "fertilities (--word-fertility)")
-        given = {name: value for name, value in options.items() if value is not None}
-        for name in given:
+        settings = {name: value for name, value in options.items() if value is not None}
+        for name in settings:
             if self.search_options is not None and name not in self.search_options:
                 raise self.unsupported(f"{name} (--{name.replace('_', '-')})")
-        wanted = [given.get("num_return"), None if mbr is None else mbr.num_candidates]
-        if "beam_size" not in given or sampling is not None:
+        wanted = [settings.get("num_return"), None if mbr is None else mbr.num_candidates]
+        if "beam_size" not in settings or sampling is not None:
             # A beam of N holds at most N translations.
-            counts = (one for one in wanted if isinstance(one, int))
-            given["beam_size"] = max(self.search.beam_size, *counts, 1)
-        changed = dataclasses.replace(self, search=search_settings(self.search, given), **extensions)
+            counts = (count for count in wanted if isinstance(count, int))
+            settings["beam_size"] = max(self.search.beam_size, *counts, 1)
+        changed = dataclasses.replace(self, search=search_settings(self.search, settings), **extensions)
         chosen = changed.search.alignment.map
         if chosen != "attention":
             changed.require(
@@ -278,8 +278,8 @@ class BaseTranslator(ABC):
         These are the log-probabilities of `score` without attention and penalties. A pair that cannot be
         scored gives NaN.
         """
-        for found in self.score(pairs):
-            yield math.nan if found.hypothesis is None else found.hypothesis.log_probability
+        for line_score in self.score(pairs):
+            yield math.nan if line_score.hypothesis is None else line_score.hypothesis.log_probability
 
     def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
         """Return attention and predictions under forced decoding; see `force_decode_lines` (`score`)."""

@@ -230,9 +230,9 @@ class _BeamSearch:
         beam = _Beam(live, 1, torch.full_like(live, BOS), scores, memories, state, None, history, progress)
         for step in range(self.constraints.max_length + 1):
             prediction = self.model.step(beam.tokens, beam.memories, beam.state)
-            found = self._extend(beam, prediction, step)
-            self._finish(beam, found, step)
-            advanced = self._advance(beam, prediction, found, step)
+            extensions = self._extend(beam, prediction, step)
+            self._finish(beam, extensions, step)
+            advanced = self._advance(beam, prediction, extensions, step)
             if advanced is None:
                 break
             beam = advanced
@@ -254,15 +254,15 @@ class _BeamSearch:
         progress = beam.progress
         required_tokens = None if progress is None else progress.next_tokens(beam.tokens, owners)
         size = self.config.beam_size
-        found = self.constraints.candidates(
+        candidates = self.constraints.candidates(
             prediction.log_probs, size, step, owners, beam.history, prediction.eos_constraint, required_tokens
         )
-        choices = found.values.shape[1]
-        totals = (beam.scores.view(-1, 1) + found.score_increments).view(
+        choices = candidates.values.shape[1]
+        totals = (beam.scores.view(-1, 1) + candidates.score_increments).view(
             len(live), -1
         )  # (n, width * choices)
         if progress is not None:
-            progress = progress.extend(beam.tokens, found.tokens, owners)
+            progress = progress.extend(beam.tokens, candidates.tokens, owners)
             totals = progress.mask_incomplete(totals, choices, self.pools[0].empty(live))
         totals, order = self._sort_extensions(totals, penalties[0], step + 1)
         if progress is not None:
@@ -271,7 +271,7 @@ class _BeamSearch:
         totals, order = totals[:, : 2 * size], order[:, : 2 * size]
         ended = order % choices == 0  # the first column of the candidates is the end symbol
         rows = order // choices + torch.arange(len(live), device=live.device).unsqueeze(1) * width
-        return _Extensions(totals, order, rows, ended, found, penalties, attended, progress)
+        return _Extensions(totals, order, rows, ended, candidates, penalties, attended, progress)
 
     def _finish(self, beam: _Beam, found: _Extensions, step: int) -> None:
         """Add the extensions that end to the pools."""
@@ -342,8 +342,8 @@ class _BeamSearch:
         if added is None or self.config.coverage_penalty.rescore_only:
             return totals.sort(dim=1, descending=True, stable=True)
         # All extensions of a row share its coverage penalty.
-        own = added.view(len(totals), -1)
-        extra = own.repeat_interleave(totals.shape[1] // own.shape[1], dim=1)
+        penalties = added.view(len(totals), -1)
+        extra = penalties.repeat_interleave(totals.shape[1] // penalties.shape[1], dim=1)
         order = (self.scorers[0](totals, length) + extra).argsort(dim=1, descending=True, stable=True)
         return totals.gather(1, order), order
 
@@ -361,36 +361,36 @@ class _BeamSearch:
         # With alpha >= 0 the penalized score is highest at the maximum length, where the divisor is largest.
         if self.config.scheme.stopping == "exact" and scorer.alpha >= 0:
             ends = 1 - self.constraints.is_truncated(self.constraints.max_length)[live].long()
-            found = scorer(scores.amax(dim=1), self.constraints.max_lengths[live] + ends)
+            best = scorer(scores.amax(dim=1), self.constraints.max_lengths[live] + ends)
         elif added is None:
-            found = scorer(scores.amax(dim=1), length)
+            best = scorer(scores.amax(dim=1), length)
         else:
-            found = (scorer(scores, length) + added[rows]).amax(dim=1)
+            best = (scorer(scores, length) + added[rows]).amax(dim=1)
         if self.config.scheme.stopping == "first_n":
-            found = found.masked_fill(pool.worst_score(live) > _NEG_INF, _NEG_INF)
+            best = best.masked_fill(pool.worst_score(live) > _NEG_INF, _NEG_INF)
         # Hypotheses that the next step truncates still have to enter the pool, so the sentence is not done.
         truncated = self.constraints.is_truncated(length)[live] & (scores > _NEG_INF).any(dim=1)
-        return found.masked_fill(truncated, float("inf"))
+        return best.masked_fill(truncated, float("inf"))
 
     def _hypotheses(self, pool: FinishedHypotheses) -> list[list[Hypothesis]]:
         """Return the hypotheses in the pool, with tokens and attention from the trace."""
         scores = pool.scores[:, : self.config.num_return].cpu()
-        found = scores > _NEG_INF
-        sentence, _ = found.nonzero(as_tuple=True)
+        filled = scores > _NEG_INF
+        sentence, _ = filled.nonzero(as_tuple=True)
         # Only NaN scores leave a sentence without any hypothesis, because all comparisons with NaN are false.
-        if len(sentence) == 0 or not found[:, 0].all():
-            number = int((~found[:, 0]).nonzero()[0, 0]) + 1
+        if len(sentence) == 0 or not filled[:, 0].all():
+            number = int((~filled[:, 0]).nonzero()[0, 0]) + 1
             raise RegardError(
                 f"the model's log-probabilities are NaN (sentence {number} of a batch): its weights are "
                 "damaged or training diverged; train again with a lower learning rate"
             )
         paths = self.trace.backtrace(
-            pool.steps[:, : self.config.num_return].cpu()[found].numpy(),
-            pool.rows[:, : self.config.num_return].cpu()[found].numpy(),
-            pool.eos_log_probs[:, : self.config.num_return].cpu()[found].numpy(),
+            pool.steps[:, : self.config.num_return].cpu()[filled].numpy(),
+            pool.rows[:, : self.config.num_return].cpu()[filled].numpy(),
+            pool.eos_log_probs[:, : self.config.num_return].cpu()[filled].numpy(),
             self.source.lengths.cpu()[sentence].numpy(),
         )
         results: list[list[Hypothesis]] = [[] for _ in range(len(self.source))]
-        for number, score, path in zip(sentence.tolist(), scores[found].tolist(), paths, strict=True):
+        for number, score, path in zip(sentence.tolist(), scores[filled].tolist(), paths, strict=True):
             results[number].append(path.to_hypothesis(score))
         return results

@@ -153,12 +153,12 @@ def pair_blocks(
     bounded = text.budget is not None and not text.sink_tokens and has_bounded_attention(model)
     actions = isinstance(text.target.tokenizer, ActionsTokenizer)
     for block in read_blocks(enumerate(pairs, 1), config.buffer_lines):
-        found = [_tokenize_pair(number, pair, text, limits) for number, pair in block]
+        token_pairs = [_tokenize_pair(number, pair, text, limits) for number, pair in block]
         if (most := model.constraints.max_pair_length) is not None:
-            found = [_check_pair_length(pair, most - len(text.sink_tokens)) for pair in found]
+            token_pairs = [_check_pair_length(pair, most - len(text.sink_tokens)) for pair in token_pairs]
         if bounded:
-            found = _check_fertilities(found, text)
-        plain = next((pair for pair in found if not pair.error and STEP not in pair.target), None)
+            token_pairs = _check_fertilities(token_pairs, text)
+        plain = next((pair for pair in token_pairs if not pair.error and STEP not in pair.target), None)
         if actions and plain is not None:
             actions = False  # warn only once
             _log.warning(
@@ -168,7 +168,7 @@ def pair_blocks(
                 STEP,
                 "".join(plain.target),
             )
-        yield found
+        yield token_pairs
 
 
 def pair_batches(
@@ -207,7 +207,7 @@ def _check_fertilities(pairs: Sequence[TokenPair], text: TextProcessor) -> list[
     readable = [pair for pair in pairs if not pair.error]
     upper_bounds, _ = text.budget.bounds([text.source.vocabulary.to_ids(pair.source) for pair in readable])
     upper_of = {pair.number: upper for pair, upper in zip(readable, upper_bounds, strict=True)}
-    found: list[TokenPair] = []
+    checked: list[TokenPair] = []
     for pair in pairs:
         upper = upper_of.get(pair.number, np.full(1, math.inf))
         total = float(upper.sum())
@@ -221,15 +221,15 @@ def _check_fertilities(pairs: Sequence[TokenPair], text: TextProcessor) -> list[
                 "limit"
             )
             pair = TokenPair(pair.number, (), (), error)
-        found.append(pair)
-    return found
+        checked.append(pair)
+    return checked
 
 
 def _tokenize_pair(
     number: int, pair: tuple[str, str] | PretokenizedPair, text: TextProcessor, limits: LengthLimits
 ) -> TokenPair:
     """Tokenize a pair, or state why it cannot be processed."""
-    kept = pair if isinstance(pair, PretokenizedPair) else None
+    pretokenized = pair if isinstance(pair, PretokenizedPair) else None
     source, target = (pair.text, pair.translation) if isinstance(pair, PretokenizedPair) else pair
     sides = (text.source, source), (text.target, target)
     # Lines with far too many characters are rejected before the costly tokenization.
@@ -238,9 +238,9 @@ def _tokenize_pair(
     if error is None:
         source_tokens, target_tokens = text.source.tokenize(source), text.target.tokenize(target)
         tokenized = [*source_tokens], [*target_tokens]
-        if kept is not None:
-            source_tokens = [*(source_tokens if kept.source is None else kept.source)]
-            target_tokens = [*kept.target]
+        if pretokenized is not None:
+            source_tokens = [*(source_tokens if pretokenized.source is None else pretokenized.source)]
+            target_tokens = [*pretokenized.target]
         error = length_error(source, len(source_tokens), limits.source) or length_error(
             target, len(target_tokens), limits.target
         )

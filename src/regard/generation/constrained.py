@@ -98,8 +98,8 @@ def contains_term(tokens: Sequence[int], term: Sequence[int], boundaries: WordBo
     edges = torch.ones(len(ids) + 1, dtype=torch.bool, device=ids.device)
     edges[1:-1] = boundaries.is_boundary(ids[:-1], ids[1:])
     size = len(term)
-    found = (ids.unfold(0, size, 1) == ids.new_tensor(term)).all(dim=1)
-    return bool((found & edges[: len(ids) - size + 1] & edges[size:]).any())
+    matches = (ids.unfold(0, size, 1) == ids.new_tensor(term)).all(dim=1)
+    return bool((matches & edges[: len(ids) - size + 1] & edges[size:]).any())
 
 
 class TermConstraints:
@@ -123,21 +123,25 @@ class TermConstraints:
         """Compute the transitions of every term."""
         self.boundaries = boundaries
         spaced = int(boundaries.space != PAD)
-        self.num_tokens = [sum(len(term) + spaced for term in own) for own in terms]
-        alphabets = [sorted({token for term in own for token in term}) for own in terms]
-        shape = (len(terms), max(map(len, terms)), max(len(term) for own in terms for term in own) + 1)
+        self.num_tokens = [sum(len(term) + spaced for term in sentence_terms) for sentence_terms in terms]
+        alphabets = [sorted({token for term in sentence_terms for token in term}) for sentence_terms in terms]
+        shape = (
+            len(terms),
+            max(map(len, terms)),
+            max(len(term) for sentence_terms in terms for term in sentence_terms) + 1,
+        )
         alphabet_size = max(map(len, alphabets))
         lengths = torch.zeros(shape[:2], dtype=torch.long)
         tokens = torch.full(shape, PAD)
         alphabet = torch.full((len(terms), alphabet_size), -1)
         transitions = torch.zeros((*shape, alphabet_size + 1), dtype=torch.long)
-        for sentence, own in enumerate(terms):
+        for sentence, sentence_terms in enumerate(terms):
             alphabet[sentence, : len(alphabets[sentence])] = torch.tensor(alphabets[sentence])
-            for place, term in enumerate(own):
+            for place, term in enumerate(sentence_terms):
                 lengths[sentence, place] = len(term)
                 tokens[sentence, place, : len(term)] = torch.tensor(term)
-                found = torch.tensor(_transitions(term, alphabets[sentence], boundaries))
-                transitions[sentence, place, : len(term) + 1, : found.shape[1]] = found
+                table = torch.tensor(_transitions(term, alphabets[sentence], boundaries))
+                transitions[sentence, place, : len(term) + 1, : table.shape[1]] = table
         device = boundaries.joins_next.device
         self.lengths, self.tokens = lengths.to(device), tokens.to(device)
         self.alphabet, self.transitions = alphabet.to(device), transitions.to(device)
@@ -187,11 +191,13 @@ class TermState(BatchedState):
             sentences: Sentence index of each row.
         """
         boundaries = self.terms.boundaries
-        found = self.terms.tokens[sentences].gather(2, self.prefix_lengths.unsqueeze(2)).squeeze(2)
+        tokens = self.terms.tokens[sentences].gather(2, self.prefix_lengths.unsqueeze(2)).squeeze(2)
         # A term that cannot begin directly after the last token needs a space first.
-        needs_space = (self.prefix_lengths == 0) & ~boundaries.is_boundary(last.unsqueeze(1), found)
-        found = found.masked_fill(needs_space, boundaries.space)
-        return found.masked_fill(self.completed | (self.prefix_lengths == self.terms.lengths[sentences]), PAD)
+        needs_space = (self.prefix_lengths == 0) & ~boundaries.is_boundary(last.unsqueeze(1), tokens)
+        tokens = tokens.masked_fill(needs_space, boundaries.space)
+        return tokens.masked_fill(
+            self.completed | (self.prefix_lengths == self.terms.lengths[sentences]), PAD
+        )
 
     def extend(
         self, last: Int[Tensor, "R"], tokens: Int[Tensor, "R C"], sentences: Int[Tensor, "R"]
@@ -231,14 +237,14 @@ class TermState(BatchedState):
         """
         ends = totals[:, ::choices]
         complete = self.completed.all(dim=1).view(totals.shape)[:, ::choices]
-        kept = totals.clone()
-        kept[:, ::choices] = ends.masked_fill(~complete, _NEG_INF)
+        masked = totals.clone()
+        masked[:, ::choices] = ends.masked_fill(~complete, _NEG_INF)
         # If no extension is possible, the rows with the largest bank may end without all terms.
-        stuck = empty & ~(kept > _NEG_INF).any(dim=1)
+        stuck = empty & ~(masked > _NEG_INF).any(dim=1)
         bank = self.bank.view(totals.shape)[:, ::choices].masked_fill(~(ends > _NEG_INF), -1)
         last = stuck.unsqueeze(1) & (bank == bank.amax(dim=1, keepdim=True))
-        kept[:, ::choices] = ends.masked_fill(~(complete | last), _NEG_INF)
-        return kept
+        masked[:, ::choices] = ends.masked_fill(~(complete | last), _NEG_INF)
+        return masked
 
     def allocate_beam(
         self, totals: Float[Tensor, "n c"], order: Int[Tensor, "n c"]
@@ -255,8 +261,8 @@ class TermState(BatchedState):
         rank = before.gather(2, bank.unsqueeze(2)).squeeze(2)  # rank within its bank, from 1
         # Sort by rank within the bank, then by bank, fullest first; impossible extensions come last.
         place = (rank * banks - bank).masked_fill(~(totals > _NEG_INF), totals.shape[1] * (banks + 1))
-        found = place.argsort(dim=1, stable=True)
-        return totals.gather(1, found), order.gather(1, found)
+        indices = place.argsort(dim=1, stable=True)
+        return totals.gather(1, indices), order.gather(1, indices)
 
 
 def _transitions(term: Sequence[int], alphabet: Sequence[int], boundaries: WordBoundaries) -> list[list[int]]:
@@ -303,12 +309,12 @@ class RequiredTerms:
             terms: Terms of a line.
             max_tokens: Maximum number of tokens in a translation.
         """
-        found: list[list[int]] = []
+        feasible: list[list[int]] = []
         for tokens in self._encode(terms).values():
             if 0 < len(tokens) <= max_tokens and UNK not in tokens:
-                found.append(tokens)
+                feasible.append(tokens)
                 max_tokens -= len(tokens)
-        return found
+        return feasible
 
     def missing_terms(self, terms: Sequence[str], translations: Sequence[Sequence[int]]) -> tuple[str, ...]:
         """Return messages about the terms that at least one of several translations does not contain.
@@ -317,13 +323,13 @@ class RequiredTerms:
             terms: Terms of a line.
             translations: Token ids of each translation.
         """
-        found: list[str] = []
+        missing: list[str] = []
         for term, tokens in self._encode(terms).items():
             if UNK in tokens:
-                found.append(f"{term!r}: it contains tokens outside the target vocabulary")
-            elif not all(contains_term(one, tokens, self.boundaries) for one in translations):
-                found.append(repr(term))
-        return tuple(found)
+                missing.append(f"{term!r}: it contains tokens outside the target vocabulary")
+            elif not all(contains_term(translation, tokens, self.boundaries) for translation in translations):
+                missing.append(repr(term))
+        return tuple(missing)
 
     def contained_terms(self, terms: Sequence[str], translation: Sequence[int]) -> tuple[str, ...] | None:
         """Return the terms that a translation contains, or None if no possible term is missing.
@@ -333,10 +339,10 @@ class RequiredTerms:
             translation: Its token ids.
         """
         written = {term: tokens for term, tokens in self._encode(terms).items() if UNK not in tokens}
-        found = [
+        contained = [
             term for term, tokens in written.items() if contains_term(translation, tokens, self.boundaries)
         ]
-        return None if len(found) == len(written) else tuple(found)
+        return None if len(contained) == len(written) else tuple(contained)
 
     def _encode(self, terms: Sequence[str]) -> dict[str, list[int]]:
         """Return the token ids of each term."""

@@ -92,15 +92,15 @@ def continue_text(
         suppress_unk=False,
     )
     if sampling is None:
-        (found,) = beam_search(continuing, batch.source, settings)
+        (hypotheses,) = beam_search(continuing, batch.source, settings)
     else:
-        (found,) = sample(continuing, batch, settings, sampling)
+        (hypotheses,) = sample(continuing, batch, settings, sampling)
     start = tokenizer.decode_ids(ids)
     continued: list[tuple[str, Hypothesis]] = []
-    for one in found:
-        new = [tokenizer.library_ids[token] for token in one.tokens]
+    for hypothesis in hypotheses:
+        new = [tokenizer.library_ids[token] for token in hypothesis.tokens]
         # Some tokenizers write a space before a word only within a text.
         whole = tokenizer.decode_ids([*ids, *new])
-        kept = whole.removeprefix(start) if whole.startswith(start) else tokenizer.decode_ids(new)
-        continued.append((kept, one))
+        continuation = whole.removeprefix(start) if whole.startswith(start) else tokenizer.decode_ids(new)
+        continued.append((continuation, hypothesis))
     return continued

@@ -33,7 +33,7 @@ class CoverageJudgment:
     def to_data(self) -> dict[str, Any]:
         """Return the probabilities as JSON values, with the four digits that are meaningful."""
         values = ("omission", "addition", "repetition", "errors")
-        words = [round(one, 4) for one in self.omitted]
+        words = [round(probability, 4) for probability in self.omitted]
         return {name: round(getattr(self, name), 4) for name in values} | {
             "source_words": list(self.source_words),
             "omitted": words,

@@ -77,8 +77,8 @@ class Ensemble(TranslationModel):
     @property
     def max_length(self) -> int | None:
         """Return the smallest maximum length of the models, or None if none has a limit."""
-        found = [model.max_length for model in self._members()]
-        return min((one for one in found if one is not None), default=None)
+        limits = [model.max_length for model in self._members()]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def scales_embeddings(self) -> bool:
@@ -108,8 +108,8 @@ class Ensemble(TranslationModel):
         predictions: list[Prediction] = []
         # The memories of all models are concatenated; each model receives its own part.
         start = 0
-        for model, own, count in zip(self._members(), state.states, state.num_memories, strict=True):
-            predictions.append(model.step(tokens, memories[start : start + count], own))
+        for model, member_state, count in zip(self._members(), state.states, state.num_memories, strict=True):
+            predictions.append(model.step(tokens, memories[start : start + count], member_state))
             start += count
         log_probs = _log_mean([prediction.log_probs for prediction in predictions])
         attention_steps = _combine_attention_steps([prediction.attention_steps for prediction in predictions])
@@ -131,7 +131,8 @@ class Ensemble(TranslationModel):
         assert isinstance(pending, _PendingState)
         pairs = zip(self._members(), pending.predictions, strict=True)
         return _EnsembleState(
-            tuple(model.update(own, rows, tokens) for model, own in pairs), pending.num_memories
+            tuple(model.update(member_prediction, rows, tokens) for model, member_prediction in pairs),
+            pending.num_memories,
         )
 
     def forward(
@@ -145,13 +146,15 @@ class Ensemble(TranslationModel):
             model(batch, output_attentions=output_attentions) for model in self.models
         ]
         first = outcomes[0]
-        found = _log_mean([outcome.log_likelihood for outcome in outcomes]).unsqueeze(2)
-        zeros = torch.zeros_like(found)
+        log_likelihoods = _log_mean([outcome.log_likelihood for outcome in outcomes]).unsqueeze(2)
+        zeros = torch.zeros_like(log_likelihoods)
         weights = _combine_layers([outcome.cross_attentions for outcome in outcomes])
         # Subtracting log n from the sum of n ones may leave rounding errors at padding.
-        found = found.masked_fill(~first.mask.unsqueeze(2), 0.0)
+        log_likelihoods = log_likelihoods.masked_fill(~first.mask.unsqueeze(2), 0.0)
         posteriors = _combine_layers([outcome.posteriors for outcome in outcomes])
-        return ForwardOutput(found, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights, posteriors)
+        return ForwardOutput(
+            log_likelihoods, zeros, zeros, zeros, zeros.squeeze(2), first.mask, weights, posteriors
+        )
 
 
 def _log_mean(log_probs: list[Tensor]) -> Tensor:
@@ -172,10 +175,12 @@ def _combine_attention_steps(
     attention_steps: Sequence[tuple[AttentionStep, ...]],
 ) -> tuple[AttentionStep, ...]:
     """Return one `AttentionStep` per combined layer. Only its weights are meaningful for an ensemble."""
-    every = [step for own in attention_steps for step in own]
-    weights = _combine_layers([tuple(step.weights for step in own) for own in attention_steps])
+    steps = [step for member_steps in attention_steps for step in member_steps]
+    weights = _combine_layers(
+        [tuple(step.weights for step in member_steps) for member_steps in attention_steps]
+    )
     return tuple(
         dataclasses.replace(step, weights=layer)
         # Only the weights are used, so the other fields can come from any step.
-        for step, layer in zip(every[: len(weights)], weights, strict=True)
+        for step, layer in zip(steps[: len(weights)], weights, strict=True)
     )

@@ -46,7 +46,7 @@ def force_decode(
     scorer = scorer or HypothesisScorer()
     with eval_mode(model):
         outcome = model(batch)
-        found = outcome.log_likelihood.double().cpu().tolist()
+        log_likelihoods = outcome.log_likelihood.double().cpu().tolist()
         weights = [layer.float().cpu().numpy() for layer in outcome.cross_attentions]
         layers = outcome.posteriors if _has_posterior(model) else ()
         token_posteriors = [layer.float().cpu().numpy() for layer in layers]
@@ -56,16 +56,16 @@ def force_decode(
     for row, (steps, positions) in enumerate(lengths):
         # The last step is that of the end symbol, which is no token of a hypothesis.
         tokens = tuple(batch.target.tokens[row, : steps - 1].tolist())
-        log_probs = tuple(found[row][:steps])
+        log_probs = tuple(log_likelihoods[row][:steps])
         attention, posteriors = (
             # A view would keep the padded array of the whole batch in memory.
             tuple(layer[row, :steps, :, :positions].copy() for layer in layers)
             for layers in (weights, token_posteriors)
         )
-        made = HypothesisPath(tokens, log_probs, attention).to_hypothesis(
+        hypothesis = HypothesisPath(tokens, log_probs, attention).to_hypothesis(
             scorer.score_tokens(log_probs) + added[row]
         )
-        results.append(replace(made, posteriors=posteriors))
+        results.append(replace(hypothesis, posteriors=posteriors))
     return results
 
 
@@ -82,11 +82,11 @@ def compute_posteriors(
         batch: The sentences, on the model's device.
         hypotheses: Hypotheses of each sentence.
     """
-    made = [list(own) for own in hypotheses]
-    for place, rows, chosen in _pairs_by_rank(batch, made) if _has_posterior(model) else ():
+    results = [list(nbest) for nbest in hypotheses]
+    for place, rows, chosen in _pairs_by_rank(batch, results) if _has_posterior(model) else ():
         for row, forced in zip(rows, force_decode(model, chosen), strict=True):
-            made[row][place] = replace(made[row][place], posteriors=forced.posteriors)
-    return made
+            results[row][place] = replace(results[row][place], posteriors=forced.posteriors)
+    return results
 
 
 def attribute_hypotheses(
@@ -103,11 +103,13 @@ def attribute_hypotheses(
         hypotheses: Hypotheses of each sentence.
         config: The kind of the map. The hypotheses are unchanged if it is `attention`.
     """
-    made = [list(own) for own in hypotheses]
-    for place, rows, chosen in () if config.map == "attention" else _pairs_by_rank(batch, made):
-        for row, found in zip(rows, attribute_pairs(model, chosen, config), strict=True):
-            made[row][place] = replace(made[row][place], attention=(found.weights,), posteriors=())
-    return made
+    results = [list(nbest) for nbest in hypotheses]
+    for place, rows, chosen in () if config.map == "attention" else _pairs_by_rank(batch, results):
+        for row, attribution in zip(rows, attribute_pairs(model, chosen, config), strict=True):
+            results[row][place] = replace(
+                results[row][place], attention=(attribution.weights,), posteriors=()
+            )
+    return results
 
 
 def _pairs_by_rank(
@@ -116,7 +118,7 @@ def _pairs_by_rank(
     """Yield batches of sentences and hypotheses of the same rank, with the rank and the sentences' rows."""
     device = batch.source.tokens.device
     for place in range(max(map(len, hypotheses), default=0)):
-        rows = [row for row, own in enumerate(hypotheses) if place < len(own)]
+        rows = [row for row, nbest in enumerate(hypotheses) if place < len(nbest)]
         target = PaddedSequences.pad([[*hypotheses[row][place].tokens, EOS] for row in rows]).to(device)
         yield place, rows, batch.with_targets(torch.tensor(rows, device=device), target)
 
@@ -132,16 +134,16 @@ def predict_tokens(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
         raise ValueError("forced decoding needs a batch with targets")
     rows = torch.arange(len(batch), device=batch.source.tokens.device)
     before = torch.full_like(rows, BOS)
-    found: list[Tensor] = []
+    predictions: list[Tensor] = []
     with eval_mode(model):
         memories, state = model.begin(batch.source, batch.upper_bounds, batch.lower_bounds)
         # Step by step, because `forward` returns only the probabilities of the reference tokens.
         for token in batch.target.tokens.unbind(1):
             prediction = model.step(before, memories, state)
-            found.append(prediction.log_probs.argmax(dim=-1))
+            predictions.append(prediction.log_probs.argmax(dim=-1))
             state = model.update(prediction, rows, token)
             before = token
-    return torch.stack(found, dim=1)
+    return torch.stack(predictions, dim=1)
 
 
 def _has_posterior(model: TranslationModel) -> bool:
@@ -207,15 +209,15 @@ def score_lines(
     scorer = HypothesisScorer.from_config(search, len(model.constraints.prefix))
     device = next(model.parameters()).device
     for block in pair_blocks(text, pairs, search, model):
-        found: list[Hypothesis | None] = [None] * len(block)
+        hypotheses: list[Hypothesis | None] = [None] * len(block)
         for rows, batch in pair_batches(text, block, search):
             batch = batch.to(device)
-            forced = [[one] for one in force_decode(model, batch, scorer)]
-            for row, (one,) in zip(
+            forced = [[decoded] for decoded in force_decode(model, batch, scorer)]
+            for row, (attributed,) in zip(
                 rows, attribute_hypotheses(model, batch, forced, search.alignment), strict=True
             ):
-                found[row] = one
-        for pair, hypothesis in zip(block, found, strict=True):
+                hypotheses[row] = attributed
+        for pair, hypothesis in zip(block, hypotheses, strict=True):
             if pair.error:
                 _log.warning("line %d has no score: %s", pair.number, pair.error)
             links = frozenset() if hypothesis is None else _links(pair, hypothesis, text, search.alignment)

@@ -93,8 +93,8 @@ class FinishedHypotheses:
 
     def end_positions(self) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"]]:
         """Return the time steps and rows in which the stored hypotheses ended."""
-        found = self.scores > _NEG_INF
-        return self.steps[found], self.rows[found]
+        filled = self.scores > _NEG_INF
+        return self.steps[filled], self.rows[filled]
 
     def add(
         self,
@@ -118,13 +118,13 @@ class FinishedHypotheses:
         merged = torch.cat([self.scores[sentences], scores], dim=1)
         best, places = merged.sort(dim=1, descending=True, stable=True)
         self.scores[sentences] = best[:, :size]
-        for kept, new in (
+        for stored, new in (
             (self.eos_log_probs, eos_log_probs[rows]),
             (self.steps, torch.full_like(rows, step)),
             (self.rows, rows),
         ):
-            both = torch.cat([kept[sentences], new.to(kept.dtype)], dim=1)
-            kept[sentences] = both.gather(1, places[:, :size])
+            both = torch.cat([stored[sentences], new.to(stored.dtype)], dim=1)
+            stored[sentences] = both.gather(1, places[:, :size])
 
 
 @dataclass(frozen=True)
@@ -227,21 +227,21 @@ class SearchTrace:
         # row of each hypothesis at each step
         pointers = np.zeros((last_step + 1, len(steps)), dtype=np.int64)
         chosen_tokens = np.zeros((last_step, len(steps)), dtype=np.int64)
-        found = np.zeros((last_step, len(steps)), dtype=np.float64)
+        log_probs = np.zeros((last_step, len(steps)), dtype=np.float64)
         row = np.where(steps == last_step, rows, 0)
         pointers[last_step] = row
         for t in range(last_step - 1, -1, -1):
             # Hypotheses that end later are followed to their parent; others wait at their last row.
             active = steps > t
             child = np.where(active, row, 0)
-            chosen_tokens[t], found[t] = tokens[t][child], logs[t][child]
+            chosen_tokens[t], log_probs[t] = tokens[t][child], logs[t][child]
             row = np.where(active, parents[t][child], np.where(steps == t, rows, 0))
             pointers[t] = row
         attention = self._gather(pointers)
         return [
             HypothesisPath(
                 tuple(chosen_tokens[:t, i].tolist()),
-                (*found[:t, i].tolist(), float(last[i])),
+                (*log_probs[:t, i].tolist(), float(last[i])),
                 tuple(layer[: t + 1, i, :, :length].copy() for layer in attention),
             )
             for i, (t, length) in enumerate(zip(steps.tolist(), lengths.tolist(), strict=True))

@@ -91,8 +91,8 @@ class TextHypothesis:
     @cached_property
     def links(self) -> Links:
         """Return for each target word the source word with the highest attention, both counted from 0."""
-        found, words = self.hypothesis, WordIndices(self.source_words, self.target_words)
-        return attention_links(found.attention, found.posterior_attention, self.alignment, words)
+        hypothesis, words = self.hypothesis, WordIndices(self.source_words, self.target_words)
+        return attention_links(hypothesis.attention, hypothesis.posterior_attention, self.alignment, words)
 
 
 @dataclass(frozen=True)
@@ -169,14 +169,14 @@ def enumerate_lines(
         "fertilities": (fertilities, fertilities_name),
         "terms": (terms, terms_name),
     }
-    parallel = {key: (iter(given), where) for key, (given, where) in files.items() if given is not None}
+    parallel = {key: (iter(entries), where) for key, (entries, where) in files.items() if entries is not None}
     # An empty text, too, is compared with its parallel files below.
     number = 0
     for number, text in enumerate(lines, 1):
-        given = {key: _next_line(*one, number) for key, one in parallel.items()}
-        bounds = parse_fertilities(given.get("fertilities", ""), f"{fertilities_name}, line {number}")
-        listed = split_terms(given.get("terms", ""))
-        yield Line(number, text, given.get("prefix", ""), bounds, listed, fertilities_name)
+        fields = {key: _next_line(*parallel_file, number) for key, parallel_file in parallel.items()}
+        bounds = parse_fertilities(fields.get("fertilities", ""), f"{fertilities_name}, line {number}")
+        listed = split_terms(fields.get("terms", ""))
+        yield Line(number, text, fields.get("prefix", ""), bounds, listed, fertilities_name)
     for rest, where in parallel.values():
         if next(rest, None) is not None:
             raise DataError(f"{where} has more lines than the text to translate, which has {number}")
@@ -189,13 +189,13 @@ def split_terms(line: str) -> tuple[str, ...]:
 
 def _next_line(given: Iterator[str], where: str, number: int) -> str:
     """Return the next line of a file that is parallel to the text."""
-    found = next(given, None)
-    if found is None:
+    line = next(given, None)
+    if line is None:
         raise DataError(
             f"{where} ends after line {number - 1}, but the text to translate has a line {number}: both must "
             "have the same number of lines"
         )
-    return found
+    return line
 
 
 def log_warnings(result: LineResult) -> None:
@@ -242,7 +242,7 @@ def user_fertilities(
         DataError: if the number of bounds does not match the sentence.
     """
     words = side.word_ids(tokens) if bounds or by_word else []
-    found = list(token_fertilities(bounds, words, where)) if bounds else None
+    token_bounds = list(token_fertilities(bounds, words, where)) if bounds else None
     if by_word:
         for number in dict.fromkeys(words):
             places = [i for i, word in enumerate(words) if word == number]
@@ -251,7 +251,7 @@ def user_fertilities(
             )
             if word_bounds is not None:
                 # A NaN maximum keeps the model's own fertility.
-                found = [(0.0, math.nan)] * len(tokens) if found is None else found
+                token_bounds = [(0.0, math.nan)] * len(tokens) if token_bounds is None else token_bounds
                 for i in places:
-                    found[i] = word_bounds
-    return found
+                    token_bounds[i] = word_bounds
+    return token_bounds

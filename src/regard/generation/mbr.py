@@ -135,7 +135,7 @@ def rank_by_coverage(source: str, texts: Sequence[str], judge: CoverageJudge) ->
     # Samples contain many duplicates, and each is judged once.
     distinct = list(dict.fromkeys(texts))
     judged = judge.judge([source] * len(distinct), distinct)
-    utility = {text: coverage_utility(one) for text, one in zip(distinct, judged, strict=True)}
+    utility = {text: coverage_utility(judgment) for text, judgment in zip(distinct, judged, strict=True)}
     return _ranked(texts, np.array([utility[text] for text in texts]))
 
 

@@ -101,11 +101,11 @@ def _run_rank_zero(translator: BaseTranslator, lines: Iterable[Line], group: Any
         for block in read_blocks(lines, translator.search.buffer_lines * count):
             # Striping over lines sorted by length gives all processes a similar amount of work.
             by_length = sorted(block, key=lambda line: len(line.text))
-            own = _scatter([by_length[rank::count] for rank in range(count)], group)
-            assert own is not None
+            share = _scatter([by_length[rank::count] for rank in range(count)], group)
+            assert share is not None
             waiting = False
             gathered: list[Any] = [None] * count
-            dist.gather_object(translator.translate_block(own), gathered, dst=0, group=group)
+            dist.gather_object(translator.translate_block(share), gathered, dst=0, group=group)
             waiting = True
             for result in sorted((r for part in gathered for r in part), key=lambda r: r.line.number):
                 log_warnings(result)
@@ -117,6 +117,6 @@ def _run_rank_zero(translator: BaseTranslator, lines: Iterable[Line], group: Any
 
 def _scatter(shares: Sequence[list[Line] | None] | None, group: Any) -> list[Line] | None:
     """Scatter the shares from rank 0. A share of None ends the loop of the receiving process."""
-    own: list[list[Line] | None] = [None]
-    dist.scatter_object_list(own, None if shares is None else list(shares), src=0, group=group)
-    return own[0]
+    received: list[list[Line] | None] = [None]
+    dist.scatter_object_list(received, None if shares is None else list(shares), src=0, group=group)
+    return received[0]

@@ -122,8 +122,8 @@ class HypothesisScorer:
             attention: Weights of each layer, summed over all time steps.
             words: True at source tokens other than padding and sink; see `PaddedSequences.word_mask`.
         """
-        found = [addition(attention, words) for addition in self.attention_terms]
-        return sum(found[1:], start=found[0]) if found else None
+        terms = [addition(attention, words) for addition in self.attention_terms]
+        return sum(terms[1:], start=terms[0]) if terms else None
 
     def score_tokens(self, token_log_probs: Sequence[float]) -> float:
         """Return the score of one hypothesis without the terms from attention.

@@ -56,8 +56,8 @@ def repair(
     chosen = _choose(RepairInput(translator, results, before, judge, config))
     repaired = list(results)
     for row in rows:
-        found, judgment = chosen.get(row, (None, before[row]))
-        repaired[row] = _replaced(results[row], found, before[row], judgment)
+        candidate, judgment = chosen.get(row, (None, before[row]))
+        repaired[row] = _replaced(results[row], candidate, before[row], judgment)
     return repaired
 
 
@@ -65,21 +65,21 @@ def _choose(given: RepairInput) -> dict[int, tuple[RepairCandidate, CoverageJudg
     """Return the best accepted candidate of each sentence that has one."""
     config, results, before = given.config, given.results, given.before
     candidates = find_candidates(given)
-    sources = [results[one.row].line.text for one in candidates]
-    judged = given.judge.judge(sources, [one.found.text for one in candidates])
+    sources = [results[candidate.row].line.text for candidate in candidates]
+    judged = given.judge.judge(sources, [candidate.found.text for candidate in candidates])
     best: dict[int, tuple[float, RepairCandidate, CoverageJudgment]] = {}
-    for one, judgment in zip(candidates, judged, strict=True):
-        first = results[one.row].translations[0].hypothesis.log_probability
-        log_probability = one.found.hypothesis.log_probability
-        start = best.get(one.row, (first - config.weight * before[one.row].errors,))[0]
+    for candidate, judgment in zip(candidates, judged, strict=True):
+        first = results[candidate.row].translations[0].hypothesis.log_probability
+        log_probability = candidate.found.hypothesis.log_probability
+        start = best.get(candidate.row, (first - config.weight * before[candidate.row].errors,))[0]
         objective = log_probability - config.weight * judgment.errors
         if (
             objective > start
-            and judgment.errors < before[one.row].errors
+            and judgment.errors < before[candidate.row].errors
             and log_probability >= first - config.max_loss
         ):
-            best[one.row] = (objective, one, judgment)
-    return {row: (one, judgment) for row, (_, one, judgment) in best.items()}
+            best[candidate.row] = (objective, candidate, judgment)
+    return {row: (candidate, judgment) for row, (_, candidate, judgment) in best.items()}
 
 
 def _replaced(
@@ -98,7 +98,7 @@ def _replaced(
     )
     if chosen is None:
         return replace(result, repair=record)
-    others = [one for one in result.translations if one.text != new.text]
+    others = [translation for translation in result.translations if translation.text != new.text]
     return replace(result, repair=record, translations=(new, *others)[: len(result.translations)])
 
 

@@ -90,13 +90,17 @@ class RepairInput:
     @cached_property
     def omitted(self) -> dict[int, list[int]]:
         """The source words that are likely omitted, in order of probability, by row."""
-        found = {}
+        words_by_row = {}
         for row, judgment in self.before.items():
-            hit = [place for place, one in enumerate(judgment.omitted) if one >= self.config.threshold]
+            hit = [
+                place
+                for place, probability in enumerate(judgment.omitted)
+                if probability >= self.config.threshold
+            ]
             if hit:
                 hit.sort(key=lambda place: -judgment.omitted[place])
-                found[row] = hit[: self.config.max_words]
-        return found
+                words_by_row[row] = hit[: self.config.max_words]
+        return words_by_row
 
 
 @dataclass(frozen=True)
@@ -130,10 +134,10 @@ def supported_strategies(translator: BaseTranslator, config: RepairConfig) -> li
                 raise translator.unsupported(f"repair by {strategy}")
         return list(dict.fromkeys(config.strategies))
     able = {strategy for strategy, needed in _CAPABILITIES.items() if needed in translator.capabilities}
-    found: list[Strategy] = [one for one in STRATEGIES if one in able or (one == "nbest" and lists)]
-    if not found:
+    strategies: list[Strategy] = [name for name in STRATEGIES if name in able or (name == "nbest" and lists)]
+    if not strategies:
         raise translator.unsupported("the repair of omissions (--check)")
-    return found
+    return strategies
 
 
 def _nbest_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
@@ -141,9 +145,9 @@ def _nbest_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
     count = given.config.num_candidates
     size = max(count, given.translator.search.beam_size)
     search = given.translator.with_search({"beam_size": size, "num_return": count})
-    found = search.translate_block([given.results[row].line for row in given.omitted])
-    for row, result in zip(given.omitted, found, strict=True):
-        yield from (RepairCandidate(row, "nbest", one) for one in result.translations)
+    results = search.translate_block([given.results[row].line for row in given.omitted])
+    for row, result in zip(given.omitted, results, strict=True):
+        yield from (RepairCandidate(row, "nbest", translation) for translation in result.translations)
 
 
 def _fertility_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
@@ -159,10 +163,10 @@ def _fertility_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
             bounds = _raised_bounds(given, row, choice)
             if bounds:
                 lines.append((row, replace(line, fertilities=bounds)))
-    found = given.translator.translate_block([line for _, line in lines])
+    results = given.translator.translate_block([line for _, line in lines])
     pairs = [
         (row, result.translations[0])
-        for (row, _), result in zip(lines, found, strict=True)
+        for (row, _), result in zip(lines, results, strict=True)
         if result.translations
     ]
     yield from _rescored(given.translator, given.results, pairs)
@@ -179,17 +183,19 @@ def _rescored(
     texts = [
         PretokenizedPair(
             results[row].line.text,
-            one.text,
+            translation.text,
             results[row].source_tokens[: len(results[row].source_tokens) - sinks],
-            one.tokens,
+            translation.tokens,
         )
-        for row, one in pairs
+        for row, translation in pairs
     ]
-    for (row, one), scored in zip(pairs, translator.score(texts), strict=True):
+    for (row, translation), scored in zip(pairs, translator.score(texts), strict=True):
         if scored.hypothesis is not None:
             plain = scored.hypothesis
-            kept = replace(one.hypothesis, score=plain.score, log_probability=plain.log_probability)
-            yield RepairCandidate(row, "fertility", replace(one, hypothesis=kept))
+            hypothesis = replace(
+                translation.hypothesis, score=plain.score, log_probability=plain.log_probability
+            )
+            yield RepairCandidate(row, "fertility", replace(translation, hypothesis=hypothesis))
 
 
 def _raised_bounds(given: RepairInput, row: int, omitted: Sequence[int]) -> Bounds | None:
@@ -212,15 +218,15 @@ def _tokens_of_words(
     by their spelling.
     """
     numbers = side.word_ids(tokens)
-    own = [word.casefold() for word in tokens_to_words(side, tokens)]
+    token_words = [word.casefold() for word in tokens_to_words(side, tokens)]
     other = [word.casefold() for word in words]
-    if "".join("".join(own).split()) == "".join("".join(other).split()):
-        owners = [place for place, word in enumerate(own) for _ in "".join(word.split())]
+    if "".join("".join(token_words).split()) == "".join("".join(other).split()):
+        owners = [place for place, word in enumerate(token_words) for _ in "".join(word.split())]
         others = [place for place, word in enumerate(other) for _ in "".join(word.split())]
         hit = {a for a, b in zip(owners, others, strict=True) if b in chosen}
     else:
         spelled = {other[place] for place in chosen}
-        hit = {place for place, word in enumerate(own) if word in spelled}
+        hit = {place for place, word in enumerate(token_words) if word in spelled}
     return {token for token, word in enumerate(numbers) if word in hit}
 
 
@@ -229,14 +235,16 @@ def _term_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
     lines: list[tuple[int, Line]] = []
     count = given.config.num_translations
     for row, words in given.omitted.items():
-        own, line = given.before[row].source_words, given.results[row].line
-        choices = [given.judge.translations(own[word], count) for word in words]
-        first = [found[0] for found in choices if found]
+        source_words, line = given.before[row].source_words, given.results[row].line
+        choices = [given.judge.translations(source_words[word], count) for word in words]
+        first = [translations[0] for translations in choices if translations]
         # Several omitted words may need each other, such as a verb and its particle.
-        terms = [[one] for found in choices for one in found] + ([first] if len(first) > 1 else [])
-        lines += [(row, replace(line, terms=(*line.terms, *one))) for one in terms]
-    found = given.translator.translate_block([line for _, line in lines])
-    for (row, _), result in zip(lines, found, strict=True):
+        terms = [[term] for translations in choices for term in translations] + (
+            [first] if len(first) > 1 else []
+        )
+        lines += [(row, replace(line, terms=(*line.terms, *required))) for required in terms]
+    results = given.translator.translate_block([line for _, line in lines])
+    for (row, _), result in zip(lines, results, strict=True):
         # Without its terms, the search has found the first translation once more.
         if result.translations and not result.missing_terms:
             yield RepairCandidate(row, "terms", result.translations[0])
@@ -260,8 +268,8 @@ def find_candidates(given: RepairInput) -> list[RepairCandidate]:
         return []
     distinct: dict[tuple[int, str], RepairCandidate] = {}
     for strategy in strategies:
-        for one in _FINDERS[strategy](given):
+        for candidate in _FINDERS[strategy](given):
             # The same text may get slightly different scores in another batch, but it is no change.
-            if one.found.text != given.results[one.row].text:
-                distinct.setdefault((one.row, one.found.text), one)
+            if candidate.found.text != given.results[candidate.row].text:
+                distinct.setdefault((candidate.row, candidate.found.text), candidate)
     return list(distinct.values())

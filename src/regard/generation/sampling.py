@@ -56,11 +56,11 @@ def sample(
     with eval_mode(model):
         paths, forced = _Sampler(model, batch, config, sampling, prefixes).run()
     words = source.word_mask.cpu().repeat_interleave(samples, dim=0)
-    found = [
+    hypotheses = [
         replace(path.to_hypothesis(_score(scorer, path, words[row])), truncated=forced[row])
         for row, path in enumerate(paths)
     ]
-    return [found[start : start + samples] for start in range(0, len(found), samples)]
+    return [hypotheses[start : start + samples] for start in range(0, len(hypotheses), samples)]
 
 
 class _Sampler:
@@ -135,7 +135,7 @@ class _Sampler:
             RegardError: if the model's log-probabilities are NaN.
         """
         self.trace.add_attention(tuple(attention.weights for attention in prediction.attention_steps))
-        found = self.rules.candidates(
+        candidates = self.rules.candidates(
             prediction.log_probs,
             self.sampling.top_k or None,
             step,
@@ -143,9 +143,9 @@ class _Sampler:
             history,
             prediction.eos_constraint,
         )
-        values = found.values
+        values = candidates.values
         columns = _sample_columns(values, self.sampling, self.noise[live, step]).unsqueeze(1)
-        tokens, logs = (item.gather(1, columns).squeeze(1) for item in (found.tokens, values))
+        tokens, logs = (item.gather(1, columns).squeeze(1) for item in (candidates.tokens, values))
         if not torch.isfinite(logs[~done]).all():
             raise RegardError(
                 "the model's log-probabilities are NaN: its weights are damaged or training diverged; "

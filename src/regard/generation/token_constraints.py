@@ -74,8 +74,8 @@ class SuppressedTokens:
         self._never = torch.tensor(never, dtype=torch.long, device=device)
         first = (*never, *constraints.suppressed_first) if enabled else ()
         self._first = torch.tensor(first, dtype=torch.long, device=device)
-        found = constraints.banned_sequences if enabled else ()
-        self.sequences = [torch.tensor(sequence, dtype=torch.long, device=device) for sequence in found]
+        banned = constraints.banned_sequences if enabled else ()
+        self.sequences = [torch.tensor(sequence, dtype=torch.long, device=device) for sequence in banned]
 
     def mask(
         self, log_probs: Float[Tensor, "R V"], step: int, history: Int[Tensor, "R T"] | None
@@ -290,8 +290,8 @@ class TokenConstraints:
         """Return the log of the total probability of the allowed tokens."""
         hidden = [PAD, UNK, EOS] if self.config.suppress_unk else [PAD, EOS]
         others = allowed.index_fill(1, torch.tensor(hidden, device=allowed.device), _NEG_INF)
-        found = torch.logsumexp(torch.cat([others, ends], dim=1), dim=1)
-        return found.clamp_min(torch.finfo(found.dtype).min)  # finite for rows without any allowed token
+        total = torch.logsumexp(torch.cat([others, ends], dim=1), dim=1)
+        return total.clamp_min(torch.finfo(total.dtype).min)  # finite for rows without any allowed token
 
 
 def _append_required(

@@ -96,7 +96,7 @@ class Translator(BaseTranslator):
         attention = getattr(config, "attention", None)
         return Description(
             kind=getattr(config, "kind", "model"),
-            num_parameters=sum(math.prod(one.shape) for one in self.model.parameters()),
+            num_parameters=sum(math.prod(parameter.shape) for parameter in self.model.parameters()),
             attention=getattr(attention, "kind", "none"),
             normalizer=getattr(attention, "normalizer", None),
             score_function=self._score_function(attention),
@@ -104,11 +104,13 @@ class Translator(BaseTranslator):
 
     def _score_function(self, attention: Any) -> str | None:
         """Return the score function of an attention configuration, None without one."""
-        given = getattr(attention, "score_function", "none")
-        if given is not None:
-            return None if given == "none" else given
+        score_function = getattr(attention, "score_function", "none")
+        if score_function is not None:
+            return None if score_function == "none" else score_function
         # The default depends on the model, so it is that of the mechanism as it was built.
-        built = (one.score_function for one in self.model.modules() if isinstance(one, ScorerAttention))
+        built = (
+            module.score_function for module in self.model.modules() if isinstance(module, ScorerAttention)
+        )
         return next(built, None)
 
     @property
@@ -130,15 +132,15 @@ class Translator(BaseTranslator):
         searches = [self._search([results[row] for row in rows]) for rows in batches]
         outcomes = map_batches(self.model, searches, lambda search: search())
         for rows, searched in zip(batches, outcomes, strict=True):
-            for row, found in zip(
+            for row, hypotheses in zip(
                 rows, self._attribute([results[row] for row in rows], searched), strict=True
             ):
                 result = results[row]
                 written = self._select(
-                    result.line.text, [self._detokenize(result, hypothesis) for hypothesis in found]
+                    result.line.text, [self._detokenize(result, hypothesis) for hypothesis in hypotheses]
                 )
                 source_tokens = (*result.source_tokens, *self.text.sink_tokens)
-                generated = [one.hypothesis.tokens for one in written]
+                generated = [translation.hypothesis.tokens for translation in written]
                 missing = self._required_terms.missing_terms(result.line.terms, generated)
                 results[row] = LineResult(
                     result.line, source_tokens, written, None, result.fertilities, missing
@@ -164,8 +166,8 @@ class Translator(BaseTranslator):
         )
         if contained is None:
             return result
-        (found,) = self.translate_block([replace(result.line, terms=contained)])
-        return replace(found, line=result.line, missing_terms=result.missing_terms)
+        (retried,) = self.translate_block([replace(result.line, terms=contained)])
+        return replace(retried, line=result.line, missing_terms=result.missing_terms)
 
     def translate_with_settings(
         self, lines: Sequence[Line], settings: Sequence[GenerationConfig]
@@ -196,21 +198,21 @@ class Translator(BaseTranslator):
                 batch.lower_bounds,
             )
             best = [[hypotheses[0] for hypotheses in outcome] for outcome in outcomes]
-            return [self._texts(results[row], found) for row, *found in zip(rows, *best, strict=True)]
+            return [self._texts(results[row], winners) for row, *winners in zip(rows, *best, strict=True)]
 
         prepared = [(rows, *self._batch([results[row] for row in rows])) for rows in batches]
-        for rows, found in zip(batches, map_batches(self.model, prepared, search), strict=True):
-            for row, translations in zip(rows, found, strict=True):
-                for own, text in zip(texts, translations, strict=True):
-                    own[row] = text
+        for rows, batch_texts in zip(batches, map_batches(self.model, prepared, search), strict=True):
+            for row, translations in zip(rows, batch_texts, strict=True):
+                for setting_texts, text in zip(texts, translations, strict=True):
+                    setting_texts[row] = text
         return texts
 
     def _texts(self, result: LineResult, found: Sequence[Hypothesis]) -> list[str]:
         """Convert hypotheses of a line to text. Equal hypotheses are converted only once."""
-        known = {one.tokens: one for one in found}
+        known = {hypothesis.tokens: hypothesis for hypothesis in found}
         # Scorers often agree, and detokenization is slow.
-        written = {tokens: self._detokenize(result, one).text for tokens, one in known.items()}
-        return [written[one.tokens] for one in found]
+        written = {tokens: self._detokenize(result, hypothesis).text for tokens, hypothesis in known.items()}
+        return [written[hypothesis.tokens] for hypothesis in found]
 
     def tokenize(self, line: Line) -> LineResult:
         """Tokenize a line, with its fertilities, or reject it; see `BaseTranslator.tokenize`."""
@@ -223,21 +225,21 @@ class Translator(BaseTranslator):
             if error := length_error(line.prefix, num_tokens, self.length_limits.target):
                 return LineResult(line, error=error)
         where = f"{line.fertilities_name}, line {line.number}"
-        given = user_fertilities(
+        fertilities = user_fertilities(
             result.source_tokens, self.text.source, line.fertilities, self.fertilities, where
         )
-        if given is not None and self.text.budget is not None:
+        if fertilities is not None and self.text.budget is not None:
             ids = self.text.source.vocabulary.to_ids(result.source_tokens)
-            self.text.budget.check(ids, given, len(self.text.sink_tokens), where)
-        return replace(result, fertilities=given)
+            self.text.budget.check(ids, fertilities, len(self.text.sink_tokens), where)
+        return replace(result, fertilities=fertilities)
 
     def _batch(self, results: Sequence[LineResult]) -> tuple[Batch, list[list[int]] | None]:
         """Return a batch of lines on the model's device, and the prefixes of their translations."""
         ids = [self.text.source.vocabulary.to_ids(result.source_tokens) for result in results]
         numbers = [result.line.number for result in results]
         device = next(self.model.parameters()).device
-        given = [result.fertilities for result in results]
-        batch = self.text.batch(ids, None, numbers, given).to(device)
+        fertilities = [result.fertilities for result in results]
+        batch = self.text.batch(ids, None, numbers, fertilities).to(device)
         if not any(result.line.prefix for result in results):
             return batch, None
         return batch, [self.text.target.encode(result.line.prefix) for result in results]
@@ -268,13 +270,16 @@ class Translator(BaseTranslator):
         """Return the translations as ranked by search, or by expected utility."""
         if self.mbr is None:
             return tuple(found)
-        texts = [one.text for one in found]
+        texts = [translation.text for translation in found]
         if self.judge is not None:
             ranked = rank_by_coverage(source, texts, self.judge)
         else:
             # A repeated sample shares its probability.
-            times = Counter(one.hypothesis.tokens for one in found)
-            logs = [one.hypothesis.log_probability - math.log(times[one.hypothesis.tokens]) for one in found]
+            times = Counter(translation.hypothesis.tokens for translation in found)
+            logs = [
+                translation.hypothesis.log_probability - math.log(times[translation.hypothesis.tokens])
+                for translation in found
+            ]
             ranked = rank_candidates(texts, logs, self.mbr, self.sampling is not None)
         return tuple(
             replace(found[place], hypothesis=replace(found[place].hypothesis, score=utility))
@@ -290,10 +295,10 @@ class Translator(BaseTranslator):
         target = self.text.target
         generated = target.vocabulary.to_tokens(hypothesis.tokens)
         # A forced prefix is written as given, even if its words are not in the vocabulary.
-        given = target.tokenize(result.line.prefix) if result.line.prefix else []
-        written = [*given, *generated[len(given) :]]
-        if self.search.alignment.replace_unk and UNK in hypothesis.tokens[len(given) :]:
-            unknown = [token == UNK and i >= len(given) for i, token in enumerate(hypothesis.tokens)]
+        prefix = target.tokenize(result.line.prefix) if result.line.prefix else []
+        written = [*prefix, *generated[len(prefix) :]]
+        if self.search.alignment.replace_unk and UNK in hypothesis.tokens[len(prefix) :]:
+            unknown = [token == UNK and i >= len(prefix) for i, token in enumerate(hypothesis.tokens)]
             source_words = (*self.text.source.word_ids(result.source_tokens), *self.text.sink_word_ids)
             # Each target token counts as a word of its own here, because tokens are replaced one by one.
             tokens = WordIndices(source_words, range(len(generated)))
@@ -323,13 +328,13 @@ class Translator(BaseTranslator):
                 return outcome.log_likelihood.double().sum(dim=1).cpu().tolist()
 
         for block in pair_blocks(self.text, pairs, search, self.model):
-            found = [math.nan] * len(block)
+            log_probs = [math.nan] * len(block)
             batches = list(pair_batches(self.text, block, search))
             scored = map_batches(self.model, [batch for _, batch in batches], total)
             for (rows, _), values in zip(batches, scored, strict=True):
                 for row, value in zip(rows, values, strict=True):
-                    found[row] = value
-            yield from found
+                    log_probs[row] = value
+            yield from log_probs
 
     def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
         """Run forced decoding on given translations, with their attention; see `force_decode_lines`."""

@@ -165,16 +165,16 @@ def tune_penalties(
     settings = [_with_penalties(search, alpha, beta) for alpha, beta in pairs]
     texts: list[list[str]] = [[] for _ in pairs]
     # A single search suffices for penalties that rank only finished hypotheses.
-    groups = [settings] if search.coverage_penalty.rescore_only else [[one] for one in settings]
+    groups = [settings] if search.coverage_penalty.rescore_only else [[setting] for setting in settings]
     done = 0
     for block in read_blocks(enumerate_lines(sources), search.buffer_lines):
-        found: list[list[str]] = []
+        block_texts: list[list[str]] = []
         for group in groups:
-            found += translator.translate_with_settings(block, group)
+            block_texts += translator.translate_with_settings(block, group)
             done += len(block)
             on_progress(done, len(sources) * len(groups))
-        for own, translations in zip(texts, found, strict=True):
-            own += translations
+        for setting_texts, translations in zip(texts, block_texts, strict=True):
+            setting_texts += translations
     tokenize = check_tokenizer(options.tokenize)
     trials = tuple(
         Trial(alpha, beta, bleu(output, [references], tokenize, options.lowercase).score)

@@ -86,5 +86,5 @@ class _LazyField:
             return self
         base, index = selected.base_and_index()
         assert index is not None
-        found = vars(selected)[self.name] = select_rows(getattr(base, self.name), index)
-        return found
+        rows = vars(selected)[self.name] = select_rows(getattr(base, self.name), index)
+        return rows

@@ -63,11 +63,11 @@ def alignment_score(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Alignm
     Raises:
         DataError: if the numbers of sentence pairs differ.
     """
-    found, sure, found_sure, found_possible = (int(n) for n in count_links(links, gold).sum(axis=0))
+    predicted, sure, found_sure, found_possible = (int(n) for n in count_links(links, gold).sum(axis=0))
     return AlignmentScore(
-        precision=found_possible / found if found else 1.0,
+        precision=found_possible / predicted if predicted else 1.0,
         recall=found_sure / sure if sure else 1.0,
-        aer=1 - (found_sure + found_possible) / (found + sure) if found + sure else 0.0,
+        aer=1 - (found_sure + found_possible) / (predicted + sure) if predicted + sure else 0.0,
     )
 
 
@@ -87,16 +87,21 @@ def count_links(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Float[np.n
             f"links of {len(links)} sentence pairs, gold links of {len(gold)}: they must cover the same pairs"
         )
     rows = [
-        (len(found), len(reference.sure), len(found & reference.sure), len(found & reference.possible))
-        for found, reference in zip(links, gold, strict=True)
+        (
+            len(predicted),
+            len(reference.sure),
+            len(predicted & reference.sure),
+            len(predicted & reference.possible),
+        )
+        for predicted, reference in zip(links, gold, strict=True)
     ]
     return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
 
 def aer_from_counts(summed: Float[np.ndarray, "r 4"]) -> Float[np.ndarray, "r"]:
     """Return the AER of rows of summed counts (see `count_links`), for `regard.metrics.base`."""
-    found, sure, found_sure, found_possible = summed.T
-    total = found + sure
+    predicted, sure, found_sure, found_possible = summed.T
+    total = predicted + sure
     # Without links and sure links, the AER is 0.
     agreement = np.where(total > 0, found_sure + found_possible, 1.0)
     return 1 - agreement / np.where(total > 0, total, 1.0)
@@ -284,18 +289,18 @@ def match_columns(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
         DataError: if the words differ; names the first difference.
     """
     (first, base), *others = maps.items()
-    for name, one in others:
-        for side, own, theirs in (
-            ("source", base.source, one.source),
-            ("translation", base.target, one.target),
+    for name, attention_map in others:
+        for side, base_words, theirs in (
+            ("source", base.source, attention_map.source),
+            ("translation", base.target, attention_map.target),
         ):
-            if own != theirs:
+            if base_words != theirs:
                 raise DataError(
                     f"the maps of {first} and {name} have different words and cannot be subtracted: "
-                    + _first_difference(side, (own, theirs), (first, name))
+                    + _first_difference(side, (base_words, theirs), (first, name))
                 )
-    if any(one.has_sink for one in maps.values()):
-        return {name: one.with_sink() for name, one in maps.items()}
+    if any(attention_map.has_sink for attention_map in maps.values()):
+        return {name: attention_map.with_sink() for name, attention_map in maps.items()}
     return dict(maps)
 
 
@@ -322,5 +327,5 @@ def map_difference(
     Raises:
         DataError: if the words differ.
     """
-    own, theirs = match_columns(dict(zip(names, (one, other), strict=True))).values()
-    return replace(own, weights=own.weights.astype(np.float64) - theirs.weights.astype(np.float64))
+    ours, theirs = match_columns(dict(zip(names, (one, other), strict=True))).values()
+    return replace(ours, weights=ours.weights.astype(np.float64) - theirs.weights.astype(np.float64))

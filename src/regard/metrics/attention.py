@@ -260,10 +260,10 @@ def summarize(
     if not sentences:
         raise DataError("attention statistics need at least one sentence")
     entropies, supports, right = (
-        np.concatenate([getattr(one, name) for one in sentences])
+        np.concatenate([getattr(sentence, name) for sentence in sentences])
         for name in ("entropies", "support", "correct")
     )
-    coverages = np.array([one.coverage for one in sentences])
+    coverages = np.array([sentence.coverage for sentence in sentences])
     bins = max(math.ceil(round(float(entropies.max()) / width, _DECIMALS)), 1)
     return AttentionStatistics(
         sentences=len(sentences),
@@ -292,9 +292,11 @@ def score_links(
     Raises:
         DataError: if the numbers of sentences differ.
     """
-    links = [frozenset[tuple[int, int]]() if one is None else one.links for one in sentences]
-    selected = [frozenset[tuple[int, int]]() if one is None else one.selected for one in sentences]
-    selections = [one for one in selected if one is not None]
+    links = [frozenset[tuple[int, int]]() if sentence is None else sentence.links for sentence in sentences]
+    selected = [
+        frozenset[tuple[int, int]]() if sentence is None else sentence.selected for sentence in sentences
+    ]
+    selections = [selection for selection in selected if selection is not None]
     selection_score = alignment_score(selections, gold) if len(selections) == len(selected) else None
     return alignment_score(links, gold), selection_score
 

@@ -132,10 +132,11 @@ def paired_bootstrap(
         DataError: if there is no sentence, or the numbers of sentences or of runs differ.
     """
     ours, theirs = _runs(first), _runs(other)
-    for one, two, what in zip(ours.shape, theirs.shape, ("runs", "sentences"), strict=False):
-        if one != two:
+    for first_size, two, what in zip(ours.shape, theirs.shape, ("runs", "sentences"), strict=False):
+        if first_size != two:
             raise DataError(
-                f"paired bootstrap: {one} {what} of one system but {two} of the other; expected equal numbers"
+                f"paired bootstrap: {first_size} {what} of one system but {two} of the other; "
+                "expected equal numbers"
             )
     # Two matrix multiplications instead of one of the joined columns give equal systems identical scores.
     sampled = [

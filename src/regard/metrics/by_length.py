@@ -92,7 +92,7 @@ class LengthScores:
 
     def record(self) -> dict[str, Any]:
         """Return all values as JSON types. Empty buckets are null."""
-        buckets = [None if one is None else one.record() for one in self.buckets]
+        buckets = [None if score is None else score.record() for score in self.buckets]
         return {"signature": self.signature, "buckets": buckets, "all": self.total.record()}
 
 
@@ -217,11 +217,11 @@ def score_by_length(
             )
 
     def score(rows: Int[np.ndarray, "n"]) -> SystemScore:
-        own, other = counts.rows[rows], None if baseline is None else baseline.rows[rows]
+        system_rows, other = counts.rows[rows], None if baseline is None else baseline.rows[rows]
         # Every resample of one sentence is the same, so an interval would have no width.
         if len(rows) == 1:
-            return SystemScore(float(counts.aggregate(own)[0]))
-        return score_system(own, counts.aggregate, other, resamples, seed)
+            return SystemScore(float(counts.aggregate(system_rows)[0]))
+        return score_system(system_rows, counts.aggregate, other, resamples, seed)
 
     return LengthScores(
         name=counts.name,

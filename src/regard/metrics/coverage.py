@@ -266,13 +266,13 @@ def received_attention(
         fertilities: Fertility of each of the N source tokens without the sink; a word has their sum.
     """
     totals = weights.sum(axis=0, dtype=np.float64)  # (S,)
-    own = np.asarray(source_words, dtype=np.int64)
+    word_ids = np.asarray(source_words, dtype=np.int64)
     # The sink is no word, and `bincount` refuses negative indices.
-    words = own[own >= 0]
-    attention = np.bincount(words, totals[own >= 0])
+    words = word_ids[word_ids >= 0]
+    attention = np.bincount(words, totals[word_ids >= 0])
     fertility = None if fertilities is None else np.bincount(words, fertilities.astype(np.float64))
     return ReceivedAttention(
         attention=tuple(attention.tolist()),
-        sink=float(totals[own < 0].sum()) if (own < 0).any() else None,
+        sink=float(totals[word_ids < 0].sum()) if (word_ids < 0).any() else None,
         fertility=None if fertility is None else tuple(fertility.tolist()),
     )

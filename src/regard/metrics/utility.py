@@ -118,7 +118,7 @@ def _ngrams(items: Sequence[str], n: int) -> list[tuple[str, ...]]:
 def _counts(sentences: Sequence[Iterable[Hashable]]) -> Float[np.ndarray, "n g"]:
     """Return the count of each distinct item in each sentence."""
     known: dict[Hashable, int] = {}
-    places = [[known.setdefault(one, len(known)) for one in sentence] for sentence in sentences]
+    places = [[known.setdefault(item, len(known)) for item in sentence] for sentence in sentences]
     counts = np.zeros((len(sentences), len(known)), dtype=np.float32)
     for row, items in zip(counts, places, strict=True):
         np.add.at(row, items, 1)

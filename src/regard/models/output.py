@@ -139,13 +139,13 @@ def score_tokens(
         chosen, repeated = chosen.index_select(0, rows), repeated.index_select(0, rows)
     # With several contexts the logits are recomputed in the backward pass: keeping them would take K times
     # the memory of one context.
-    found, means = linear_log_likelihood(
+    log_likelihoods, means = linear_log_likelihood(
         chosen, weight, bias, repeated, return_mean=mean_log_probs, keep_exponentials=count == 1
     )
     if rows is not None:
-        zeros = found.new_zeros(hidden.shape[0] * count)
-        found, means = (zeros.index_put((rows,), values) for values in (found, means))
-    return found.view(-1, count), means.view(-1, count)
+        zeros = log_likelihoods.new_zeros(hidden.shape[0] * count)
+        log_likelihoods, means = (zeros.index_put((rows,), values) for values in (log_likelihoods, means))
+    return log_likelihoods.view(-1, count), means.view(-1, count)
 
 
 def scored_contexts(attention_step: AttentionStep) -> Bool[Tensor, "B *T C"] | None:
@@ -173,10 +173,10 @@ def score_logits(
     """Return log p(y) at the real tokens, and its mean over the vocabulary if requested, given the logits."""
     # log p(y) = logit - logsumexp, which does not store the log-softmax of the whole vocabulary.
     total = torch.logsumexp(logits, dim=-1, keepdim=True)
-    found = _scatter_real_tokens(logits.gather(1, targets.unsqueeze(1)) - total, mask)
+    log_likelihoods = _scatter_real_tokens(logits.gather(1, targets.unsqueeze(1)) - total, mask)
     if not mean_log_probs:
-        return found, None
-    return found, _scatter_real_tokens(logits.mean(-1, keepdim=True) - total, mask)
+        return log_likelihoods, None
+    return log_likelihoods, _scatter_real_tokens(logits.mean(-1, keepdim=True) - total, mask)
 
 
 def score_real_tokens(
@@ -199,8 +199,8 @@ def score_real_tokens(
     )
     assert real is not None and picked is not None
     real = real if norm is None else norm(real)
-    found, means = score_tokens(real, output, picked, mean_log_probs, chosen)
-    return _scatter_real_tokens(found, mask), _scatter_real_tokens(means, mask)
+    log_likelihoods, means = score_tokens(real, output, picked, mean_log_probs, chosen)
+    return _scatter_real_tokens(log_likelihoods, mask), _scatter_real_tokens(means, mask)
 
 
 def _scatter_real_tokens(values: Float[Tensor, "N K"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T K"]:

@@ -215,13 +215,13 @@ class DecoderStack:
                 sentence.
         """
         assert batch.target is not None
-        found = _LayerAttentions(torch.zeros((), device=x.device))
+        attentions = _LayerAttentions(torch.zeros((), device=x.device))
         try:
             for i, memory in enumerate(memories[:-1]):
                 query = half(i, x)
                 contexts, attention_step = _attend(self.mechanisms[i], query, memory, requested)
                 x = query.finish(query.residual, contexts)
-                found.add(query, attention_step)
+                attentions.add(query, attention_step)
             query = half(len(memories) - 1, x)
             # Mechanisms that observe tokens have several contexts, which are scored one by one.
             score = self._score_contexts if self.mechanisms[-1].observes_tokens else self._score
@@ -229,7 +229,7 @@ class DecoderStack:
         except InfeasibleBoundsError as error:
             raise name_infeasible_sentence(batch, error) from None
         last = scored.attention_step
-        found.add(query, last)
+        attentions.add(query, last)
         zeros = torch.zeros_like(scored.log_likelihoods)
         return ForwardOutput(
             log_likelihoods=scored.log_likelihoods,
@@ -237,14 +237,14 @@ class DecoderStack:
             log_weights=zeros if last is None else last.log_weights,
             log_policy=zeros if last is None else last.log_policy,
             # Without any penalty it is still a scalar zero.
-            penalty=found.penalty.expand(batch.target.tokens.shape),
+            penalty=attentions.penalty.expand(batch.target.tokens.shape),
             mask=batch.target.mask,
-            cross_attentions=tuple(found.weights),
-            posteriors=tuple(found.posteriors),
+            cross_attentions=tuple(attentions.weights),
+            posteriors=tuple(attentions.posteriors),
             top_tokens=scored.top_tokens,
             baseline=None if last is None else last.baseline,
             encoder_attentions=encoder_attentions,
-            decoder_attentions=tuple(found.self_attentions),
+            decoder_attentions=tuple(attentions.self_attentions),
         )
 
     def _score(
@@ -290,18 +290,18 @@ class DecoderStack:
         def likelihood(contexts: Float[Tensor, "B K D"], t: int) -> Float[Tensor, "B K"]:
             hidden = query.finish(query.residual[:, t].unsqueeze(1), contexts).unsqueeze(1)
             at = slice(t, t + 1)
-            found = score_real_tokens(
+            step_scores = score_real_tokens(
                 hidden, self.output, tokens[:, at], mask[:, at], mean_log_probs, norm=self.final_norm
             )
-            steps.append((found[0][:, 0], found[1][:, 0]))
+            steps.append((step_scores[0][:, 0], step_scores[1][:, 0]))
             return steps[-1][0]
 
         state = mechanism.start(prepared, reference)
         attention_step = mechanism.read_all(query.queries, prepared, state, likelihood)
         # Some mechanisms call `likelihood` once per step; the others are scored for all steps at once.
         if steps:
-            found, means = (torch.stack(items, dim=1) for items in zip(*steps, strict=True))
-            return _Scored(found, means, attention_step)
+            log_likelihoods, means = (torch.stack(items, dim=1) for items in zip(*steps, strict=True))
+            return _Scored(log_likelihoods, means, attention_step)
         hidden = query.finish(query.residual.unsqueeze(2), attention_step.contexts)
         scores = score_real_tokens(
             hidden,

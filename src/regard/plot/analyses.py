@@ -132,14 +132,14 @@ def plot_accuracy_by_entropy(ax: "matplotlib.axes.Axes", models: Mapping[str, At
     Raises:
         DataError: If the bins of the models differ in width.
     """
-    edges = _common_edges(one.entropies for one in models.values())
-    for i, (name, one) in enumerate(models.items()):
-        bins = one.entropies
-        own = np.array(bins.edges)
+    edges = _common_edges(statistics.entropies for statistics in models.values())
+    for i, (name, statistics) in enumerate(models.items()):
+        bins = statistics.entropies
+        bin_edges = np.array(bins.edges)
         values, intervals = bins.accuracy, bins.accuracy_interval
         few = np.array(bins.counts) < _MIN_STEPS_PER_BIN
         values[few], intervals[few] = np.nan, np.nan
-        plot_curve(ax, i, (own[:-1] + own[1:]) / 2, values, intervals, name)
+        plot_curve(ax, i, (bin_edges[:-1] + bin_edges[1:]) / 2, values, intervals, name)
     set_numeric_axis(ax, edges[0], edges[-1])
     set_value_axis(ax, [np.ones(1)], percent=True)
     note = f"only bins with at least {_MIN_STEPS_PER_BIN} time steps; error bars: 95 % intervals"
@@ -156,7 +156,7 @@ def plot_entropy(ax: "matplotlib.axes.Axes", models: Mapping[str, AttentionStati
     Raises:
         DataError: If the bins of the models differ in width.
     """
-    _plot_shares(ax, {name: one.entropies for name, one in models.items()})
+    _plot_shares(ax, {name: statistics.entropies for name, statistics in models.items()})
     label_axes(ax, "Share of time steps", _ENTROPY)
 
 
@@ -170,7 +170,7 @@ def plot_coverage(ax: "matplotlib.axes.Axes", models: Mapping[str, AttentionStat
     Raises:
         DataError: If the bins of the models differ in width.
     """
-    _plot_shares(ax, {name: one.coverages for name, one in models.items()})
+    _plot_shares(ax, {name: statistics.coverages for name, statistics in models.items()})
     label_axes(ax, "Share of sentences", "coverage of the source sentence")
 
 
@@ -183,11 +183,11 @@ def entropy_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
     Raises:
         DataError: If the bins of the models differ in width.
     """
-    _common_edges(one.entropies for one in models.values())
+    _common_edges(statistics.entropies for statistics in models.values())
     panels = [partial(plot, models=models) for plot in (plot_accuracy_by_entropy, plot_entropy)]
     summary = "; ".join(
-        f"{name}: mean entropy {one.entropy:.3f} nats, accuracy {one.accuracy:.1%}"
-        for name, one in models.items()
+        f"{name}: mean entropy {statistics.entropy:.3f} nats, accuracy {statistics.accuracy:.1%}"
+        for name, statistics in models.items()
     )
     title = "Accuracy against attention entropy, and the distribution of the entropy"
     return Figure(title, f"{summary}.", lambda: panel_figure(list(models), panels))
@@ -202,8 +202,10 @@ def coverage_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
     Raises:
         DataError: If the bins of the models differ in width.
     """
-    _common_edges(one.coverages for one in models.values())
-    summary = "; ".join(f"{name}: {one.coverage:.1%} on average" for name, one in models.items())
+    _common_edges(statistics.coverages for statistics in models.values())
+    summary = "; ".join(
+        f"{name}: {statistics.coverage:.1%} on average" for name, statistics in models.items()
+    )
     return Figure(
         "Coverage of the source sentences by attention",
         f"{summary}.",
@@ -222,8 +224,8 @@ def _plot_shares(ax: "matplotlib.axes.Axes", models: Mapping[str, Histogram]) ->
 def _common_edges(histograms: Iterable[Histogram]) -> tuple[float, ...]:
     """Return the bin edges that span the values of all models."""
     bins = list(histograms)
-    edges = max((one.edges for one in bins), key=len)
-    if any(one.edges != edges[: len(one.edges)] for one in bins):
+    edges = max((histogram.edges for histogram in bins), key=len)
+    if any(histogram.edges != edges[: len(histogram.edges)] for histogram in bins):
         raise DataError("the histograms of the models have bins of different widths: use one width for all")
     return edges
 
@@ -249,8 +251,10 @@ def plot_length(
     plotted: list[np.ndarray] = []
     for i, (name, scores) in enumerate(systems.items()):
         none = (np.nan, np.nan)
-        values = np.array([np.nan if one is None else one.value for one in scores.buckets], dtype=np.float64)
-        intervals = np.array([none if one is None else one.interval or none for one in scores.buckets])
+        values = np.array(
+            [np.nan if score is None else score.value for score in scores.buckets], dtype=np.float64
+        )
+        intervals = np.array([none if score is None else score.interval or none for score in scores.buckets])
         gap = min(_SYSTEM_GAP, _MAX_SYSTEM_SPREAD / max(len(systems) - 1, 1))
         offset = (i - (len(systems) - 1) / 2) * gap
         plot_curve(ax, i, middles + offset, values, intervals.astype(np.float64), name)
@@ -284,7 +288,9 @@ def length_chart(
     for metric in next(iter(systems.values())):
         scores = {name: each[metric] for name, each in systems.items()}
         panels.append(partial(plot_length, systems=scores, labels=labels, counts=counts))
-        totals = {name: (one.name, one.total.value) for name, one in scores.items()}
+        totals = {
+            name: (system_scores.name, system_scores.total.value) for name, system_scores in scores.items()
+        }
         summary += [
             f"{name}: {label} {value:.2f} overall"
             for name, (label, value) in totals.items()

@@ -179,13 +179,13 @@ def maps_and_differences(
     matched = match_columns(maps)
     (first, base), *others = matched.items()
     source, target = base.columns, base.target
-    stacked = np.stack([one.weights for one in matched.values()])
+    stacked = np.stack([attention_map.weights for attention_map in matched.values()])
     title = f"Line {line}"
-    every = attention_heatmap(stacked, source, target, title, list(maps), gold)
-    figures = {f"maps-{line}": heatmap_figure(every)}
-    for name, one in others:
+    heatmap = attention_heatmap(stacked, source, target, title, list(maps), gold)
+    figures = {f"maps-{line}": heatmap_figure(heatmap)}
+    for name, attention_map in others:
         file = f"difference-{line}" if len(others) == 1 else f"difference-{line}-{name}"
-        difference = map_difference(one, base, (name, first)).weights
+        difference = map_difference(attention_map, base, (name, first)).weights
         heat = difference_heatmap(difference, source, target, (name, first), title, gold=gold)
         figures[file] = heatmap_figure(heat)
     return figures

@@ -80,12 +80,12 @@ def plot_histogram(
         shares: Share of each bin.
         name: Name of the system for a legend.
     """
-    shown = np.where(shares > 0, shares, np.nan)
-    own = edges[: len(shares) + 1]
-    ax.stairs(shown, own, fill=True, color=color_of(number), alpha=0.1, zorder=1.5)
+    heights = np.where(shares > 0, shares, np.nan)
+    bin_edges = edges[: len(shares) + 1]
+    ax.stairs(heights, bin_edges, fill=True, color=color_of(number), alpha=0.1, zorder=1.5)
     style = series_style(number)
     outline = {key: style[key] for key in ("color", "linestyle")}
-    ax.stairs(shown, own, linewidth=1.5, label=name, clip_on=False, zorder=2, **outline)
+    ax.stairs(heights, bin_edges, linewidth=1.5, label=name, clip_on=False, zorder=2, **outline)
 
 
 def label_axes(ax: "matplotlib.axes.Axes", title: str, x_label: str, note: str = "", pad: Length = 4) -> None:

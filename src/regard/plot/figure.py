@@ -113,8 +113,8 @@ class Figure:
         path = Path(path)
         kind = path.suffix.lower()
         if kind.removeprefix(".") not in FORMATS:
-            given = kind or "a name without extension"
-            raise UsageError(f"{path}: a figure is saved as .svg, .pdf or .png, not as {given}")
+            extension = kind or "a name without extension"
+            raise UsageError(f"{path}: a figure is saved as .svg, .pdf or .png, not as {extension}")
         write_atomic(path, self.render(kind.removeprefix("."), dpi))
         return path
 

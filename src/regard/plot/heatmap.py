@@ -220,8 +220,8 @@ def _labels(heat: HeatMap) -> list[str]:
 
 def _label(label: str) -> str:
     """Return a clipped label, with the full text as its tooltip."""
-    shown = clip_label(label, LABEL_CELLS)
-    return escape(shown) + (f"<title>{escape(label)}</title>" if shown != label else "")
+    clipped = clip_label(label, LABEL_CELLS)
+    return escape(clipped) + (f"<title>{escape(label)}</title>" if clipped != label else "")
 
 
 def _cells(heat: HeatMap, head: int) -> list[str]:

@@ -131,10 +131,10 @@ def add_fallback_fonts(figure: "matplotlib.figure.Figure") -> None:
     families = ["DejaVu Sans"]
     missing -= _characters(findfont(families[0]))
     for entry in fontManager.ttflist if missing else ():
-        found = missing & _characters(entry.fname)
-        if found:
+        covered = missing & _characters(entry.fname)
+        if covered:
             families.append(entry.name)
-            missing -= found
+            missing -= covered
     if len(families) > 1:
         for text in texts:
             text.set_fontfamily(families)

@@ -149,7 +149,7 @@ def _self_attention_picture(
             f"weights of {weights.shape[1]} words for {len(words)} words, word {word}: expected one weight "
             f"per word, and a word between 0 and {len(words) - 1}"
         )
-    names = [clip_label(printable(one), LABEL_CELLS) for one in words]
+    names = [clip_label(printable(text), LABEL_CELLS) for text in words]
     heads = len(weights)
     widest = _CHARACTER * max(map(cell_len, names))
     left = _MARGIN + widest + 8

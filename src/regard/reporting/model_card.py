@@ -40,7 +40,7 @@ class ModelCard:
         if pairs is not None and self.num_tokens is not None:
             pairs += " ({:,} source and {:,} target tokens)".format(*self.num_tokens)
         parameters = None if self.num_parameters is None else f"{self.num_parameters:,}"
-        found = [
+        properties = [
             ("kind", self.kind, "Kind of the model: model.kind in its configuration."),
             (
                 "attention",
@@ -58,25 +58,27 @@ class ModelCard:
             ("location", ", ".join(self.paths), "The model directory, or the file of translations."),
             ("software", self.software, "The software that computed the translations."),
         ]
-        return [(name, value, tip) for name, value, tip in found if value]
+        return [(name, value, tip) for name, value, tip in properties if value]
 
 
 def model_card(system: System) -> ModelCard:
     """Return the model card of a system, without the size of its training text."""
-    translator, found = system.translator, system.translator.describe()
-    if found.kind == "file":
-        return ModelCard(found.kind, system.paths)
+    translator, description = system.translator, system.translator.describe()
+    if description.kind == "file":
+        return ModelCard(description.kind, system.paths)
     attention = [
-        part for part in (found.attention, found.normalizer, found.score_function) if part is not None
+        part
+        for part in (description.attention, description.normalizer, description.score_function)
+        if part is not None
     ]
     if translator.text.budget is not None:
         attention.append(f"fertility: {translator.text.budget.config.kind}")
     sides = [_tokenizer(side) for side in (translator.text.source, translator.text.target)]
     return ModelCard(
-        found.kind,
+        description.kind,
         system.paths,
         ", ".join(attention),
-        found.num_parameters,
+        description.num_parameters,
         tokenizers=" → ".join(sides),
         software=f"regard {__version__}, PyTorch {_version('torch')}",
     )

@@ -137,13 +137,15 @@ def render(report: Report) -> str:
         "reference": report.reference,
         "check": report.check and report.check.describe(),
         "notes": [*report.notes, *report.scores.missing_reasons],
-        "systems": [_system(one) for one in report.systems],
+        "systems": [_system(system) for system in report.systems],
         **_scores(report.scores),
         "columns": [[head, list(cells)] for head, cells in report.columns.items()],
-        "attention": [None if one is None else _attention(one) for one in report.scores.attention],
+        "attention": [
+            None if statistics is None else _attention(statistics) for statistics in report.scores.attention
+        ],
         "figures": [
-            one.to_data()
-            for one in sentence_statistics(
+            statistic.to_data()
+            for statistic in sentence_statistics(
                 report.systems,
                 report.scores,
                 report.reference is not None,
@@ -231,7 +233,7 @@ def _scores(scores: ScoreTable) -> dict[str, Any]:
                 "name": scores.names[key],
                 "lower": key in LOWER_IS_BETTER,
                 "signature": scores.signatures.get(key, ""),
-                "systems": [None if one is None else _scored(one) for one in table],
+                "systems": [None if score is None else _scored(score) for score in table],
             }
             for key, table in scores.table.items()
         ],
@@ -239,11 +241,11 @@ def _scores(scores: ScoreTable) -> dict[str, Any]:
         "lengths": [
             {
                 "key": key,
-                "name": own[0].name,
+                "name": length_scores[0].name,
                 "lower": key in LOWER_IS_BETTER,
-                "systems": [_by_length(one) for one in own],
+                "systems": [_by_length(system_scores) for system_scores in length_scores],
             }
-            for key, own in scores.by_length.items()
+            for key, length_scores in scores.by_length.items()
         ],
     }
 
@@ -260,8 +262,10 @@ def _scored(scored: SystemScore) -> dict[str, Any]:
 
 def _by_length(scores: LengthScores) -> list[list[float | None] | None]:
     return [
-        None if one is None else [rounded(one.value), *(rounded(end) for end in one.interval or (None, None))]
-        for one in scores.buckets
+        None
+        if score is None
+        else [rounded(score.value), *(rounded(end) for end in score.interval or (None, None))]
+        for score in scores.buckets
     ]
 
 
@@ -277,9 +281,9 @@ def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
     first = report.systems[0].sentences[row].sentence
     systems = [_translation(system.sentences[row], first, packer) for system in report.systems]
     if report.check is not None:
-        for translation, own in zip(systems, report.check.sentences, strict=True):
-            if own[row] is not None:
-                translation["check"] = own[row]
+        for translation, checks in zip(systems, report.check.sentences, strict=True):
+            if checks[row] is not None:
+                translation["check"] = checks[row]
     return {
         "line": row + 1,
         "source_words": list(first.source),
@@ -292,50 +296,50 @@ def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
 def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[str, Any]:
     """Return a translation for the page; empty fields and words equal to the first system's are omitted."""
     sentence = shown.sentence
-    found: dict[str, Any] = {"target_words": list(sentence.output)}
+    data: dict[str, Any] = {"target_words": list(sentence.output)}
     # Systems with different tokenizers may split the same line into different words.
     if sentence.source != first.source:
-        found["source_words"] = list(sentence.source)
+        data["source_words"] = list(sentence.source)
     if sentence.reference != first.reference:
-        found["reference_words"] = list(sentence.reference)
+        data["reference_words"] = list(sentence.reference)
     if sentence.repeated:
-        found["repeated"] = sorted(sentence.repeated)
-        found["again"] = [[ngram, times, 0] for ngram, times in sentence.ngrams.items()]
-        found["again"] += [[word, times, 1] for word, times in sentence.doubled_counts.items()]
+        data["repeated"] = sorted(sentence.repeated)
+        data["again"] = [[ngram, times, 0] for ngram, times in sentence.ngrams.items()]
+        data["again"] += [[word, times, 1] for word, times in sentence.doubled_counts.items()]
     if sentence.links is not None:
         with_reference, with_output = sentence.links
-        found |= {
+        data |= {
             "dropped": list(sentence.dropped),
             "links": _links(with_output),
             "wanted": _links(with_reference),
         }
     received = sentence.received
     if received is not None:
-        found["received_attention"] = [round(x, 3) for x in received.attention]
-        found["excessive"] = sorted(received.excessive)
+        data["received_attention"] = [round(x, 3) for x in received.attention]
+        data["excessive"] = sorted(received.excessive)
         if received.sink is not None:
-            found["sink"] = round(received.sink, 3)
+            data["sink"] = round(received.sink, 3)
         if received.fertility is not None:
-            found["fertility"] = [rounded(x) for x in received.fertility]
+            data["fertility"] = [rounded(x) for x in received.fertility]
     if shown.error is not None:
-        found["error"] = shown.error
+        data["error"] = shown.error
     for key, maps, rows in (
         ("own", shown.own_maps, sentence.output),
         ("forced", shown.forced_maps, sentence.reference),
     ):
         if maps is not None:
-            found[key] = _maps(maps, rows, sentence.source, packer)
-    return found
+            data[key] = _maps(maps, rows, sentence.source, packer)
+    return data
 
 
 def _maps(maps: WordMaps, rows: Sequence[str], columns: Sequence[str], packer: MapPacker) -> dict[str, Any]:
     """Return the position of a sentence's maps, and their words where they differ from the sentence's."""
-    found: dict[str, Any] = {"at": list(packer.add(maps)), "shape": [len(maps.rows), len(maps.columns)]}
+    data: dict[str, Any] = {"at": list(packer.add(maps)), "shape": [len(maps.rows), len(maps.columns)]}
     if maps.rows != tuple(rows):
-        found["rows"] = list(maps.rows)
+        data["rows"] = list(maps.rows)
     if maps.columns != tuple(columns):
-        found["columns"] = list(maps.columns)
-    return found
+        data["columns"] = list(maps.columns)
+    return data
 
 
 def _links(links: Links) -> list[list[int]]:

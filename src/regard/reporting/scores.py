@@ -89,26 +89,30 @@ def compute_scores(
     """
     references = [reference for _, reference in pairs]
     counts, missing = _count(systems, references, tokenize, lowercase, meteor)
-    names = {metric: own[0].name for metric, own in counts.items()}
+    names = {metric: by_system[0].name for metric, by_system in counts.items()}
     table: dict[str, list[SystemScore | None]] = {
-        metric: [*_compare(own, num_resamples)] for metric, own in counts.items()
+        metric: [*_compare(by_system, num_resamples)] for metric, by_system in counts.items()
     }
     if gold is not None:
         names["aer"] = "AER %"
         table["aer"] = [_alignment(system, gold, num_resamples) for system in systems]
     else:
         missing.append("AER is omitted: it needs gold word links (--gold-links).")
-    sentence_scores = {metric: [one.sentence_scores() for one in own] for metric, own in counts.items()}
-    sentence_scores["bleu"] = [_sentence_bleu(one, references, tokenize, lowercase) for one in systems]
+    sentence_scores = {
+        metric: [counted.sentence_scores() for counted in by_system] for metric, by_system in counts.items()
+    }
+    sentence_scores["bleu"] = [_sentence_bleu(result, references, tokenize, lowercase) for result in systems]
     buckets = bucket_by_length(count_lengths([source for source, _ in pairs], tokenize))
     return ScoreTable(
         names=names,
-        signatures={metric: own[0].signature for metric, own in counts.items() if own[0].signature},
+        signatures={
+            metric: by_system[0].signature for metric, by_system in counts.items() if by_system[0].signature
+        },
         table=table,
         sentence_scores=sentence_scores,
         buckets=buckets,
         by_length={
-            metric: [score_by_length(one, buckets, resamples=num_resamples) for one in counts[metric]]
+            metric: [score_by_length(counted, buckets, resamples=num_resamples) for counted in counts[metric]]
             for metric in BY_LENGTH
             if metric in counts
         },
@@ -124,11 +128,11 @@ def _count(
     counts: dict[str, list[SentenceCounts]] = {"bleu": [], "chrf": [], "meteor": [], "rep": [], "drop": []}
     missing: list[str] = []
     for system in systems:
-        outputs = [one.text for one in system.sentences]
+        outputs = [result.text for result in system.sentences]
         counts["bleu"].append(count_statistics("bleu", outputs, [references], tokenize, lowercase))
         counts["chrf"].append(count_statistics("chrf", outputs, [references], lowercase=lowercase))
-        for metric, own in count_errors([one.sentence for one in system.sentences]).items():
-            counts[metric].append(own)
+        for metric, error_counts in count_errors([result.sentence for result in system.sentences]).items():
+            counts[metric].append(error_counts)
     if not counts["drop"]:
         missing.append("DROP is omitted: it needs a word aligner (--aligner) to find dropped source words.")
     try:
@@ -136,7 +140,7 @@ def _count(
     except UsageError as error:
         # A missing program removes only this metric; all other scores remain.
         missing.append(f"METEOR is omitted. {error}.")
-    return {metric: own for metric, own in counts.items() if own}, missing
+    return {metric: metric_counts for metric, metric_counts in counts.items() if metric_counts}, missing
 
 
 def _sentence_bleu(
@@ -146,12 +150,12 @@ def _sentence_bleu(
     # `force` only silences the warning of sacreBLEU about text that appears to be tokenized.
     scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
     lines = zip(system.sentences, references, strict=True)
-    return np.array([scorer.sentence_score(one.text, [reference]).score for one, reference in lines])
+    return np.array([scorer.sentence_score(result.text, [reference]).score for result, reference in lines])
 
 
 def _meteor(systems: Sequence[SystemResults], references: Sequence[str]) -> list[SentenceCounts]:
     """Compute METEOR of all systems in one call, because the program is slow to start."""
-    outputs = [one.text for system in systems for one in system.sentences]
+    outputs = [result.text for system in systems for result in system.sentences]
     counts = count_meteor(outputs, [list(references) * len(systems)])
     parts = np.split(counts.rows, len(systems))
     return [replace(counts, rows=rows) for rows in parts]
@@ -160,14 +164,19 @@ def _meteor(systems: Sequence[SystemResults], references: Sequence[str]) -> list
 def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[SystemScore]:
     """Return the score of each system, and for all but the first the difference from the first."""
     return [
-        score_system(own.rows, own.aggregate, None if own is counts[0] else counts[0].rows, resamples)
-        for own in counts
+        score_system(
+            system_counts.rows,
+            system_counts.aggregate,
+            None if system_counts is counts[0] else counts[0].rows,
+            resamples,
+        )
+        for system_counts in counts
     ]
 
 
 def _links(system: SystemResults) -> list[frozenset[tuple[int, int]]]:
     """Return the links of each line; a skipped line has none, so that its gold links count as missed."""
-    return [frozenset() if one is None else one.links for one in system.attention]
+    return [frozenset() if sentence is None else sentence.links for sentence in system.attention]
 
 
 def _alignment(system: SystemResults, gold: Sequence[GoldLinks], resamples: int) -> SystemScore | None:
@@ -190,8 +199,8 @@ def score_word_links(
 
 
 def _attention(system: SystemResults, gold: Sequence[GoldLinks] | None) -> AttentionStatistics | None:
-    kept = [one for one in system.attention if one is not None]
-    if not kept:
+    sentences = [sentence for sentence in system.attention if sentence is not None]
+    if not sentences:
         return None
     score: AlignmentScore | None = None if gold is None else alignment_score(_links(system), gold)
-    return summarize(kept, score)
+    return summarize(sentences, score)

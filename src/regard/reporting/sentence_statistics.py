@@ -38,7 +38,7 @@ class SentenceStatistic:
 
     def to_data(self) -> dict[str, Any]:
         """Return the statistic for the page, rounded."""
-        values = [[rounded(value) for value in own] for own in self.values]
+        values = [[rounded(value) for value in system_values] for system_values in self.values]
         return {"key": self.key, "name": self.name, "digits": self.digits, "values": values}
 
 
@@ -53,46 +53,78 @@ def sentence_statistics(
         has_references: Whether the text has references.
         checks: The errors that a detector finds; None without a detector.
     """
-    sentences = [[one.sentence for one in system.sentences] for system in systems]
-    lengths = [[float(len(one.source)) for one in own] for own in sentences]
-    found = [SentenceStatistic("length", "source length (words)", lengths)]
+    sentences = [[result.sentence for result in system.sentences] for system in systems]
+    lengths = [
+        [float(len(sentence.source)) for sentence in system_sentences] for system_sentences in sentences
+    ]
+    statistics = [SentenceStatistic("length", "source length (words)", lengths)]
     for key, digits in (("bleu", 1), ("chrf", 1), ("meteor", 1)):
         if key in scores.sentence_scores:
-            values = [one.tolist() for one in scores.sentence_scores[key]]
-            found.append(SentenceStatistic(key, scores.names[key], values, digits))
+            values = [system_scores.tolist() for system_scores in scores.sentence_scores[key]]
+            statistics.append(SentenceStatistic(key, scores.names[key], values, digits))
     if has_references:
-        repetitions = [[float(one.repetition_score) for one in own] for own in sentences]
-        found.append(SentenceStatistic("rep", "repetitions", repetitions))
+        repetitions = [
+            [float(sentence.repetition_score) for sentence in system_sentences]
+            for system_sentences in sentences
+        ]
+        statistics.append(SentenceStatistic("rep", "repetitions", repetitions))
     if "drop" in scores.sentence_scores:
-        dropped = [[float(len(one.dropped)) for one in own] for own in sentences]
-        found.append(SentenceStatistic("drop", "dropped words", dropped))
-        wrong = [[float(len(one.dropped) + len(one.repeated)) for one in own] for own in sentences]
-        found.append(SentenceStatistic("wrong", "dropped and repeated words", wrong))
+        dropped = [
+            [float(len(sentence.dropped)) for sentence in system_sentences] for system_sentences in sentences
+        ]
+        statistics.append(SentenceStatistic("drop", "dropped words", dropped))
+        wrong = [
+            [float(len(sentence.dropped) + len(sentence.repeated)) for sentence in system_sentences]
+            for system_sentences in sentences
+        ]
+        statistics.append(SentenceStatistic("wrong", "dropped and repeated words", wrong))
     for key, name, digits in (
         ("entropy", "attention entropy (nats)", 3),
         ("coverage", "source coverage", 3),
         ("log_prob", "log-probability per token (nats)", 3),
     ):
-        values = [[getattr(one, key) for one in system.sentences] for system in systems]
-        if any(value is not None for own in values for value in own):
-            found.append(SentenceStatistic(key, name, values, digits))
-    return found + ([] if checks is None else _check_statistics(checks))
+        values = [[getattr(result, key) for result in system.sentences] for system in systems]
+        if any(value is not None for system_values in values for value in system_values):
+            statistics.append(SentenceStatistic(key, name, values, digits))
+    return statistics + ([] if checks is None else _check_statistics(checks))
 
 
 def _check_statistics(checks: Checks) -> list[SentenceStatistic]:
     """Return the probabilities of each error, and the largest of them, by which the sentences are sorted."""
-    found = [[one and one["probabilities"] for one in own] for own in checks]
-    worst = [
-        [None if one is None else max((value or 0.0 for value in one.values()), default=0.0) for one in own]
-        for own in found
+    probabilities = [
+        [check and check["probabilities"] for check in system_checks] for system_checks in checks
     ]
-    kinds = dict.fromkeys(error for own in found for one in own if one for error in one)
+    worst = [
+        [
+            None
+            if sentence_probabilities is None
+            else max((value or 0.0 for value in sentence_probabilities.values()), default=0.0)
+            for sentence_probabilities in system_probabilities
+        ]
+        for system_probabilities in probabilities
+    ]
+    kinds = dict.fromkeys(
+        error
+        for system_probabilities in probabilities
+        for sentence_probabilities in system_probabilities
+        if sentence_probabilities
+        for error in sentence_probabilities
+    )
     return [
         SentenceStatistic("check", "any error (probability)", worst, 3),
-        *(SentenceStatistic(error, f"{error} (probability)", _values(found, error), 3) for error in kinds),
+        *(
+            SentenceStatistic(error, f"{error} (probability)", _values(probabilities, error), 3)
+            for error in kinds
+        ),
     ]
 
 
 def _values(found: Sequence[Sequence[Mapping[str, float] | None]], error: str) -> list[list[float | None]]:
     """Return the probability of an error for each system and sentence."""
-    return [[None if one is None else one.get(error) for one in own] for own in found]
+    return [
+        [
+            None if sentence_probabilities is None else sentence_probabilities.get(error)
+            for sentence_probabilities in system_probabilities
+        ]
+        for system_probabilities in found
+    ]

@@ -122,12 +122,12 @@ def collect_system(
     results += _sentence_results(block, pairs, translator, all_layers, lowercase)
     forced, attention, total, steps = _force_decode(name, translator, pairs, progress, all_layers)
     # The whole text decides, so that all sentences of a system have the same kinds of maps.
-    own = drop_equal_priors([one.own_maps for one in results])
+    translation_maps = drop_equal_priors([sentence_result.own_maps for sentence_result in results])
     sentences = tuple(
-        replace(one, own_maps=own_maps, forced_maps=forced_maps)
-        for one, own_maps, forced_maps in zip(results, own, forced, strict=True)
+        replace(sentence_result, own_maps=own_maps, forced_maps=forced_maps)
+        for sentence_result, own_maps, forced_maps in zip(results, translation_maps, forced, strict=True)
     )
-    attends = any(one is not None for one in attention)
+    attends = any(sentence_attention is not None for sentence_attention in attention)
     return SystemResults(
         name=name,
         path=", ".join(system.paths),
@@ -153,12 +153,12 @@ def add_word_links(system: SystemResults, aligner: LinkFunction) -> SystemResult
         system: The system.
         aligner: The word aligner.
     """
-    sentences = [one.sentence for one in system.sentences]
+    sentences = [result.sentence for result in system.sentences]
     with_reference = aligner([(sentence.source, sentence.reference) for sentence in sentences])
     with_output = aligner([(sentence.source, sentence.output) for sentence in sentences])
     linked = (
-        replace(one, sentence=replace(one.sentence, links=links))
-        for one, links in zip(system.sentences, zip(with_reference, with_output, strict=True), strict=True)
+        replace(result, sentence=replace(result.sentence, links=links))
+        for result, links in zip(system.sentences, zip(with_reference, with_output, strict=True), strict=True)
     )
     return replace(system, sentences=tuple(linked))
 
@@ -170,8 +170,8 @@ def system_maps(system: SystemResults, forced: bool) -> tuple[MapKind, ...]:
         system: The system.
         forced: Whether to return the maps of the references instead of those of its own translations.
     """
-    maps = (one.forced_maps if forced else one.own_maps for one in system.sentences)
-    return next((one.kinds for one in maps if one is not None), ())
+    maps = (sentence.forced_maps if forced else sentence.own_maps for sentence in system.sentences)
+    return next((sentence_maps.kinds for sentence_maps in maps if sentence_maps is not None), ())
 
 
 def _sentence_results(
@@ -193,10 +193,12 @@ def _sentence_results(
             continue
         best = result.translations[0]
         logs = best.hypothesis.token_log_probs
-        shown = SentenceResult(sentence, best.text, log_prob=sum(logs) / len(logs) if logs else None)
+        sentence_result = SentenceResult(
+            sentence, best.text, log_prob=sum(logs) / len(logs) if logs else None
+        )
         posteriors = best.hypothesis.posterior_attention
         if sentence.received is None or not posteriors:
-            yield shown
+            yield sentence_result
             continue
         output = tokens_to_words(translator.text.target, best.tokens)
         ids = best.source_words, best.target_words
@@ -205,7 +207,7 @@ def _sentence_results(
         words = merge_subwords(steps[:-1].mean(axis=1), *ids)  # without the row of EOS
         posterior, prior = _posterior_and_prior(best.hypothesis.attention, posteriors, alignment, all_layers)
         yield replace(
-            shown,
+            sentence_result,
             own_maps=word_maps(output, sentence.source, posterior, *ids, prior),
             entropy=float(entropy(steps).mean()),
             coverage=coverage(words) if words.shape[1] else None,

@@ -73,8 +73,8 @@ def read_curves(directory: Path) -> Curves | None:
 
 def _points(entries: Iterable[dict[str, Any]], name: str) -> Points:
     """Return the entries that have both a step and a finite value under `name`."""
-    found = ((_number(entry.get("step")), _number(entry.get(name))) for entry in entries)
-    return tuple((x, y) for x, y in found if x is not None and y is not None)
+    points = ((_number(entry.get("step")), _number(entry.get(name))) for entry in entries)
+    return tuple((x, y) for x, y in points if x is not None and y is not None)
 
 
 def _number(value: Any) -> float | None:

@@ -109,10 +109,10 @@ def word_maps(
         prior: The prior attention, before the token is observed. None to omit it.
     """
     kinds: list[MapKind] = []
-    found: list[AttentionMap] = []
+    maps: list[AttentionMap] = []
 
     def add(weights: Float[np.ndarray, "T S"], kind: MapKind) -> None:
-        found.append(AttentionMap.of_tokens(weights, columns, rows, source_words, target_words))
+        maps.append(AttentionMap.of_tokens(weights, columns, rows, source_words, target_words))
         kinds.append(kind)
 
     for is_prior, attention in ((False, posterior), (True, prior)):
@@ -125,20 +125,22 @@ def word_maps(
             heads = weights.shape[1]
             for head in range(heads):
                 add(weights[:, head], MapKind(layer, None if heads == 1 else head, is_prior))
-    weights = np.stack([quantize(one.weights) for one in found])
-    return WordMaps(tuple(rows), found[-1].columns, weights, tuple(kinds))
+    weights = np.stack([quantize(attention_map.weights) for attention_map in maps])
+    return WordMaps(tuple(rows), maps[-1].columns, weights, tuple(kinds))
 
 
 def drop_equal_priors(maps: Iterable[WordMaps | None]) -> list[WordMaps | None]:
     """Remove the prior maps of a text if they are equal to the posterior maps in all sentences."""
-    given = list(maps)
-    existing = [one for one in given if one is not None]
-    if not existing or all(_is_unchanged(one) for one in existing):
+    all_maps = list(maps)
+    existing = [sentence_maps for sentence_maps in all_maps if sentence_maps is not None]
+    if not existing or all(_is_unchanged(sentence_maps) for sentence_maps in existing):
         return [
-            None if one is None else one.select([kind for kind in one.kinds if not kind.prior])
-            for one in given
+            None
+            if sentence_maps is None
+            else sentence_maps.select([kind for kind in sentence_maps.kinds if not kind.prior])
+            for sentence_maps in all_maps
         ]
-    return given
+    return all_maps
 
 
 def _is_unchanged(maps: WordMaps) -> bool:

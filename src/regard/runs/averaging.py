@@ -64,14 +64,14 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
     weights = average_weights(files)
     try:
         # The directory appears under its name only when every file in it is complete.
-        with atomic_directory(output_dir, require_empty=True) as made:
-            save_text_processing(texts[0], made)
-            copy_training_text(model_dirs[0], made)
+        with atomic_directory(output_dir, require_empty=True) as temporary_dir:
+            save_text_processing(texts[0], temporary_dir)
+            copy_training_text(model_dirs[0], temporary_dir)
             if (model_dirs[0] / CONFIG_SUBDIR).is_dir():
-                shutil.copytree(model_dirs[0] / CONFIG_SUBDIR, made / CONFIG_SUBDIR)
-            write_config(configs[model_dirs[0]], made)
+                shutil.copytree(model_dirs[0] / CONFIG_SUBDIR, temporary_dir / CONFIG_SUBDIR)
+            write_config(configs[model_dirs[0]], temporary_dir)
             metadata = {"averaged": [str(file) for file in files]}
-            write_weights(made, to_dict(configs[model_dirs[0]]), weights, metadata)
+            write_weights(temporary_dir, to_dict(configs[model_dirs[0]]), weights, metadata)
     except (OSError, shutil.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{output_dir}: cannot be written: {reason}") from None
@@ -99,10 +99,10 @@ def _files_to_average(path: Path, last_epochs: int) -> list[Path]:
     """Return the weight files that one path stands for."""
     if not last_epochs:
         return [path / MODEL_FILE if path.is_dir() else path]
-    kept = epoch_files(path)
-    if len(kept) < last_epochs:
+    files = epoch_files(path)
+    if len(files) < last_epochs:
         raise UsageError(
-            f"{path}: has the weights of {len(kept)} epochs, but {last_epochs} are needed; train with "
+            f"{path}: has the weights of {len(files)} epochs, but {last_epochs} are needed; train with "
             f"training.checkpoint.keep_last_epochs={last_epochs}"
         )
-    return kept[-last_epochs:]
+    return files[-last_epochs:]

@@ -106,28 +106,28 @@ class RunConfig:
 
         A layer or heads given in `generation.alignment` take precedence.
         """
-        own = self.generation.alignment
+        alignment = self.generation.alignment
         supervised = (build_loss(loss).supervised_attention for loss in self.training.losses)
-        taught = next((found for found in supervised if found is not None), None)
-        if taught is None or own.layer is not None or own.map != "attention":
+        taught = next((attention for attention in supervised if attention is not None), None)
+        if taught is None or alignment.layer is not None or alignment.map != "attention":
             return self
-        found = dataclasses.replace(own, layer=taught[0], heads=own.heads or taught[1])
-        return dataclasses.replace(self, generation=dataclasses.replace(self.generation, alignment=found))
+        settings = dataclasses.replace(alignment, layer=taught[0], heads=alignment.heads or taught[1])
+        return dataclasses.replace(self, generation=dataclasses.replace(self.generation, alignment=settings))
 
     def with_plugins(self) -> "RunConfig":
         """Return the config with all plugins that the run needs, as a model directory records them.
 
         A part that a script or notebook defines cannot be loaded elsewhere; a warning states the remedy.
         """
-        own = plugins_of(self)
-        if MAIN_MODULE in own:
-            own = own - {MAIN_MODULE}
+        plugins = plugins_of(self)
+        if MAIN_MODULE in plugins:
+            plugins = plugins - {MAIN_MODULE}
             _log.warning(
                 "the run uses a part that a script or notebook defines, so that only there the model can be "
                 "loaded; to load it elsewhere, move the part to a file and give it as a plugin: "
                 "--plugin parts.py, in Python plugins=['parts.py']"
             )
-        needed = [plugin_name(name) for name in (*self.plugins, *loaded(), *sorted(own))]
+        needed = [plugin_name(name) for name in (*self.plugins, *loaded(), *sorted(plugins))]
         return dataclasses.replace(self, plugins=tuple(dict.fromkeys(needed)))
 
     def __post_init__(self) -> None:
@@ -174,8 +174,8 @@ def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfi
 
 def listed_plugins(data: Mapping[str, Any]) -> list[str]:
     """Return the value of the key `plugins`; empty if it is not a list of strings, a later error."""
-    found = data.get("plugins", ())
-    return [*found] if isinstance(found, list) and all(isinstance(name, str) for name in found) else []
+    names = data.get("plugins", ())
+    return [*names] if isinstance(names, list) and all(isinstance(name, str) for name in names) else []
 
 
 def _missing_plugins(path: Path) -> list[str]:
@@ -293,12 +293,12 @@ def _search_config(directory: Path, causal: bool) -> GenerationConfig:
     Raises:
         CheckpointError: if a setting is invalid or out of range; names the file and the setting.
     """
-    found, path = read_generation_settings(directory)
+    hf_settings, path = read_generation_settings(directory)
     defaults = GenerationConfig()
-    min_length, max_length = (None, None) if causal else (found.min_length, found.max_length)
+    min_length, max_length = (None, None) if causal else (hf_settings.min_length, hf_settings.max_length)
     # `max_new_tokens` and `min_new_tokens` do not count the start symbol.
-    min_length = min_length if found.min_new_tokens is None else found.min_new_tokens + 1
-    max_length = max_length if found.max_new_tokens is None else found.max_new_tokens + 1
+    min_length = min_length if hf_settings.min_new_tokens is None else hf_settings.min_new_tokens + 1
+    max_length = max_length if hf_settings.max_new_tokens is None else hf_settings.max_new_tokens + 1
     stopping: dict[bool | str | None, Literal["heuristic", "exact", "first_n"]] = {
         True: "first_n",
         "never": "exact",
@@ -306,19 +306,19 @@ def _search_config(directory: Path, causal: bool) -> GenerationConfig:
     # Some files give a very large number to mean "no limit".
     offset = defaults.max_length_offset if max_length is None else min(max_length, MAX_GENERATED_LENGTH)
     settings = {
-        "beam_size": found.num_beams or defaults.beam_size,
-        "length_penalty": 1.0 if found.length_penalty is None else found.length_penalty,
+        "beam_size": hf_settings.num_beams or defaults.beam_size,
+        "length_penalty": 1.0 if hf_settings.length_penalty is None else hf_settings.length_penalty,
         "min_length": min_length or 0,
         # transformers has an absolute maximum: with the ratio 0, the offset alone is the maximum.
         "max_length_ratio": defaults.max_length_ratio if max_length is None else 0.0,
         "max_length_offset": offset,
-        "no_repeat_ngram_size": found.no_repeat_ngram_size or 0,
+        "no_repeat_ngram_size": hf_settings.no_repeat_ngram_size or 0,
         "suppress_unk": False,  # `generate` may produce the unknown token unless the settings suppress it
         "scheme": {
-            "stopping": stopping.get(found.early_stopping, "heuristic"),
+            "stopping": stopping.get(hf_settings.early_stopping, "heuristic"),
             "hf_compatible": True,
-            "forced_eos": found.forces_end,
-            "renormalize_logits": bool(found.renormalize_logits),
+            "forced_eos": hf_settings.forces_end,
+            "renormalize_logits": bool(hf_settings.renormalize_logits),
         },
     }
     try:

@@ -144,8 +144,8 @@ def run_training(
             result = train_run() if processes.is_main else None
             processes.barrier()
             return train_run() if result is None else result
-        shown = progress_context is not nullcontext
-        return _build_trainer(config, prepared, output_dir, processes, losses, callbacks, shown).run()
+        show_progress = progress_context is not nullcontext
+        return _build_trainer(config, prepared, output_dir, processes, losses, callbacks, show_progress).run()
 
 
 def _prepare_run(
@@ -322,11 +322,11 @@ def _check_same_run(config: RunConfig, model_dir: Path) -> None:
     weights = model_dir / MODEL_FILE
     if weights.exists() and not state_files(model_dir) and "averaged" in read_metadata(weights):
         raise UsageError(f"{model_dir}: contains an averaged model; choose another directory (--output-dir)")
-    shown = config_differences(to_dict(load_config(model_dir)), to_dict(config))
-    if shown:
+    differences = config_differences(to_dict(load_config(model_dir)), to_dict(config))
+    if differences:
         raise ConfigError(
             f"{model_dir} contains a run with another config; choose another directory (--output-dir) or "
-            "restore these settings:\n" + "\n".join(f"  {line}" for line in shown)
+            "restore these settings:\n" + "\n".join(f"  {line}" for line in differences)
         )
 
 

@@ -140,8 +140,8 @@ def read_pretrain_config(path: Path | str, overrides: list[str]) -> PretrainConf
     Raises:
         ConfigError: if the file or a setting is wrong.
     """
-    found = read_config(PretrainConfig, path, overrides)
-    return dataclasses.replace(found, output_dir=found.output_dir or f"runs/{Path(path).stem}")
+    config = read_config(PretrainConfig, path, overrides)
+    return dataclasses.replace(config, output_dir=config.output_dir or f"runs/{Path(path).stem}")
 
 
 def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
@@ -214,7 +214,7 @@ def _build_dataset(
     # BERT-style tokenizers name these symbols cls and sep. GPT-2 has one symbol for start and end.
     end = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
     starts = (tokenizer.bos_token_id, tokenizer.cls_token_id, end)
-    start = next((one for one in starts if one is not None), None)
+    start = next((token_id for token_id in starts if token_id is not None), None)
     if start is None or end is None:
         raise DataError("the tokenizer has no end symbol, which a causal language model requires")
     return CausalDataset(lines, start, end)
@@ -266,12 +266,12 @@ def _fixed_options(config: PretrainConfig) -> dict[str, Any]:
 def _export_model(model: HfLanguageModel, tokenizer: Any, output_dir: Path) -> None:
     """Write the Hugging Face directory: each file atomically, the config last."""
     try:
-        with partial_directory(output_dir / HF_CONFIG) as made:
+        with partial_directory(output_dir / HF_CONFIG) as temporary_dir:
             # A full disk causes several kinds of exceptions in transformers.
             with quiet_transformers(), convert_errors(CheckpointError, f"{output_dir}: cannot be written"):
-                tokenizer.save_pretrained(made)
-                model.model.save_pretrained(made)
-            for file in sorted(made.iterdir(), key=lambda one: (one.name == HF_CONFIG, one.name)):
+                tokenizer.save_pretrained(temporary_dir)
+                model.model.save_pretrained(temporary_dir)
+            for file in sorted(temporary_dir.iterdir(), key=lambda one: (one.name == HF_CONFIG, one.name)):
                 # The content must be on disk before the file gets its final name: a crash leaves no empty
                 # file.
                 sync_file(file)

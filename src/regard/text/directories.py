@@ -56,7 +56,7 @@ def directory_lock(directory: Path) -> Iterator[None]:
         UsageError: if its name is not valid UTF-8.
     """
     check_name(directory)
-    made = [path for path in (directory, *directory.parents) if not path.exists()]
+    new_directories = [path for path in (directory, *directory.parents) if not path.exists()]
     try:
         descriptor = _lock(directory)
     except OSError as error:
@@ -69,8 +69,8 @@ def directory_lock(directory: Path) -> Iterator[None]:
         _check_links(directory)
         yield
     finally:
-        if made:
-            _remove_unused(directory, made)
+        if new_directories:
+            _remove_unused(directory, new_directories)
         os.close(descriptor)
 
 

@@ -61,7 +61,7 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
                     yield content
                 file.flush()
             return
-        with atomic_file(path) as made, _closing(open(made, "wb")) as file:
+        with atomic_file(path) as temporary_path, _closing(open(temporary_path, "wb")) as file:
             with compress(file, path) as content:
                 yield content
             file.flush()
@@ -78,11 +78,11 @@ def atomic_file(path: Path) -> Iterator[Path]:
     """
     target = resolve_links(path)
     with partial_directory(target) as place:
-        made = place / target.name
-        yield made
+        temporary_path = place / target.name
+        yield temporary_path
         # The content must be on disk before the rename: otherwise a crash could leave an empty file.
-        sync_file(made)
-        os.replace(made, target)
+        sync_file(temporary_path)
+        os.replace(temporary_path, target)
         sync_directory(target.parent)
 
 
@@ -156,9 +156,9 @@ def _convert_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         target = Path(os.path.realpath(path))
         # The error may name the path, the target of the link, or a file in the temporary directory.
-        own = (str(path), str(target), str(target.with_name(f".{stem_of(target)}.")))
+        paths = (str(path), str(target), str(target.with_name(f".{stem_of(target)}.")))
         name = error.filename
-        if name is not None and os.fspath(name) not in own[:2] and not str(name).startswith(own[2]):
+        if name is not None and os.fspath(name) not in paths[:2] and not str(name).startswith(paths[2]):
             raise
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
 
@@ -225,14 +225,14 @@ def remove_leftovers(directory: Path, stem: str | None = None) -> None:
         directory: The directory to search; nothing happens if it cannot be read.
         stem: Remove only those of this target (a result of `stem_of`). None removes all.
     """
-    found: list[Path] = []
+    leftovers: list[Path] = []
     # A directory that cannot be read has no leftovers that could be removed.
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             match = _PARTIAL.fullmatch(entry.name)
             if match and stem in (None, match[1]) and entry.is_dir(follow_symlinks=False):
-                found.append(Path(entry.path))
-    for path in found:
+                leftovers.append(Path(entry.path))
+    for path in leftovers:
         with suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:

@@ -46,8 +46,8 @@ def format_links(links: Iterable[tuple[int, int]]) -> str:
 
 
 def _link(text: str, separator: str, where: str) -> tuple[int, int]:
-    left, found, right = text.partition(separator)
-    if not found or not left.isdecimal() or not right.isdecimal():
+    left, sep, right = text.partition(separator)
+    if not sep or not left.isdecimal() or not right.isdecimal():
         raise DataError(f"{where}: {_clip(text)!r} is not a link; expected source-target, such as 0-1")
     if max(len(left), len(right)) > MAX_DIGITS:
         raise DataError(

@@ -195,15 +195,15 @@ def _tokens(moses: "MosesTokenizer", line: str) -> list[str]:
 def _cut(words: Sequence[str], moses: "MosesTokenizer") -> list[list[str]]:
     """Split each word of a line into Moses tokens, which depend on the neighboring words."""
     tokens = iter(_tokens(moses, " ".join(words)))
-    found: list[list[str]] = []
+    tokens_by_word: list[list[str]] = []
     for word in words:
-        whole, own = _WHITESPACE.sub("", word), []
-        while sum(map(len, own)) < len(whole) and (token := next(tokens, None)) is not None:
-            own.append(token)
-        if "".join(own) != whole:  # Moses dropped a character, so the tokens cannot be aligned to words
+        whole, pieces = _WHITESPACE.sub("", word), []
+        while sum(map(len, pieces)) < len(whole) and (token := next(tokens, None)) is not None:
+            pieces.append(token)
+        if "".join(pieces) != whole:  # Moses dropped a character, so the tokens cannot be aligned to words
             return [_tokens(moses, each) or [each] for each in words]
-        found.append(_with_spaces(word, own))
-    return found
+        tokens_by_word.append(_with_spaces(word, pieces))
+    return tokens_by_word
 
 
 def _with_spaces(word: str, tokens: Sequence[str]) -> list[str]:

@@ -52,8 +52,8 @@ class SideSurvey:
     @property
     def script(self) -> str:
         """The script with the highest share, as `LATIN`; Japanese counts as `CJK`; empty without letters."""
-        found = next(iter(self.scripts), "")
-        return "CJK" if found in CJK else found
+        top_script = next(iter(self.scripts), "")
+        return "CJK" if top_script in CJK else top_script
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,11 @@ class _Side:
 
     def survey(self) -> SideSurvey:
         words, lengths = np.array(self.words), np.array(self.lengths)
-        kept = words > 0
+        nonempty = words > 0
         return SideSurvey(
             int(words.sum()),
             int(lengths.sum()),
-            int(np.median(words[kept])) if kept.any() else 0,
+            int(np.median(words[nonempty])) if nonempty.any() else 0,
             int(words.max(initial=0)),
             int(np.quantile(lengths, 0.999)) if len(lengths) else 0,
             sum(not character.isspace() for character in self.characters),
@@ -145,7 +145,7 @@ def survey_pairs(pairs: Iterable[tuple[str, str]]) -> TextSurvey:
     lengths = [np.array(side.lengths, dtype=float) for side in sides]
     empty = np.flatnonzero((words[0] == 0) | (words[1] == 0)) + 1
     suspicious = _suspicious(*lengths)
-    found = {"empty": empty, "untranslated": np.array(equal), "suspicious": suspicious}
+    line_numbers = {"empty": empty, "untranslated": np.array(equal), "suspicious": suspicious}
     hashed = np.array(hashes)
     return TextSurvey(
         len(hashed),
@@ -155,17 +155,17 @@ def survey_pairs(pairs: Iterable[tuple[str, str]]) -> TextSurvey:
         len(hashed) - len(np.unique(hashed)),
         len(equal),
         len(suspicious),
-        {name: tuple(int(line) for line in lines[:MAX_EXAMPLES]) for name, lines in found.items()},
+        {name: tuple(int(line) for line in lines[:MAX_EXAMPLES]) for name, lines in line_numbers.items()},
         hashed,
     )
 
 
 def _suspicious(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Return the numbers of the lines whose ratio of lengths is unusual, without pairs with an empty side."""
-    kept = (source > 0) & (target > 0)
-    if not kept.any():
+    nonempty = (source > 0) & (target > 0)
+    if not nonempty.any():
         return np.empty(0, dtype=int)
-    usual = np.median(target[kept] / source[kept])
-    ratio = np.divide(target, source * usual, out=np.ones_like(target), where=kept)
+    usual = np.median(target[nonempty] / source[nonempty])
+    ratio = np.divide(target, source * usual, out=np.ones_like(target), where=nonempty)
     unusual = (ratio > _MAX_LENGTH_RATIO) | (ratio < 1 / _MAX_LENGTH_RATIO)
     return np.flatnonzero(unusual & (np.maximum(source, target) >= MIN_RATIO_CHARACTERS)) + 1

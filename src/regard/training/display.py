@@ -225,9 +225,9 @@ class ProgressDisplay:
         if not self._recent or (self.bars is None and not self._clock.due()):
             return
         epoch_left, run_left = self._seconds_left(progress, num_batches)
-        tokens = sum(one.tokens for one in self._recent)
-        speed = tokens / max(1e-9, sum(one.seconds for one in self._recent))
-        loss = sum(one.loss for one in self._recent) / max(1, tokens)
+        tokens = sum(statistics.tokens for statistics in self._recent)
+        speed = tokens / max(1e-9, sum(statistics.seconds for statistics in self._recent))
+        loss = sum(statistics.loss for statistics in self._recent) / max(1, tokens)
         name = f"epoch {progress.epoch}" + (f"/{self.config.max_epochs}" if self.config.max_epochs else "")
         share = progress.batches_in_epoch / max(1, num_batches)
         if self.bars is None:
@@ -250,7 +250,7 @@ class ProgressDisplay:
         """Return the expected seconds until the end of the epoch and of the run, without early stopping."""
         config = self.config
         accumulation = config.gradient_accumulation
-        per_step = sum(one.seconds for one in self._recent) / len(self._recent)
+        per_step = sum(step.seconds for step in self._recent) / len(self._recent)
         # Validations and checkpoints take time between the steps.
         between = max(0.0, time.monotonic() - self._start - self._step_seconds) / self._steps
         rest = math.ceil((num_batches - progress.batches_in_epoch) / accumulation)

@@ -167,9 +167,9 @@ class TranslationMetric:
         search = dataclasses.replace(self.search, beam_size=1, num_return=1)
         translator = Translator(model, self.prepared.text, search)
         with autocast(self.device, self.training.precision):
-            found = [result.text for result in translator.translate(enumerate_lines(sources))]
+            translations = [result.text for result in translator.translate(enumerate_lines(sources))]
         metric = METRICS.get(self.training.validation.metric)
         assert metric is not None
         to_plain_text = self.prepared.text.target.tokenizer.to_plain_text
-        data = MetricInput(found, [[to_plain_text(line) for line in references]])
+        data = MetricInput(translations, [[to_plain_text(line) for line in references]])
         return metric.count(data).corpus_score().score

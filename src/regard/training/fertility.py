@@ -63,8 +63,8 @@ class _TokenPredictor:
 
     def predict(self, sentences: Sequence[TokenIds]) -> list[np.ndarray]:
         """Return the expected fertility of each token, one float32 array per sentence."""
-        found = self.predictor.expected_fertilities([self.vocabulary.to_tokens(ids) for ids in sentences])
-        return [np.array(own, dtype=np.float32) for own in found]
+        rows = self.predictor.expected_fertilities([self.vocabulary.to_tokens(ids) for ids in sentences])
+        return [np.array(row, dtype=np.float32) for row in rows]
 
 
 def load_text_processing(directory: Path | str) -> TextProcessor:
@@ -192,7 +192,7 @@ def read_fertilities(path: Path, split: DatasetSplit) -> np.ndarray:
         DataError: if the number of lines differs from the number of pairs of the corpora, or a line has
             another number of fields or a field that is no integer; the message gives the line.
     """
-    side, found, row = split.text.source, list[int](), 0
+    side, fertilities, row = split.text.source, list[int](), 0
     lines = iter([*split.lines.tolist(), -1])
     coming, number = next(lines), 0
     for number, line in enumerate(read_lines(path), 1):
@@ -206,12 +206,12 @@ def read_fertilities(path: Path, split: DatasetSplit) -> np.ndarray:
         )
         if not all(low == 0 and high.is_integer() for low, high in bounds):
             raise DataError(f"{where}: expected integers, separated by spaces")
-        found += [1] * num_prefixes + [int(high) for _, high in bounds]
+        fertilities += [1] * num_prefixes + [int(high) for _, high in bounds]
         row, coming = row + 1, next(lines)
     expected = sum(int(corpus["pairs"]) for corpus in split.corpora)
     if number != expected:
         raise DataError(f"{path}: {number} lines, expected {expected}: one per pair")
-    return np.array(found, dtype=np.int64)
+    return np.array(fertilities, dtype=np.int64)
 
 
 def _count_links(prepared: PreparedData, config: PredictedFertilityConfig, name: str) -> list[np.ndarray]:
@@ -219,14 +219,14 @@ def _count_links(prepared: PreparedData, config: PredictedFertilityConfig, name:
     paths = [prepared.directory / f"{name}.{split}.fertilities" for split in FERTILITY_SPLITS]
     # One call aligns all splits, so that all counts are made again if one file is missing.
     if not all(path.exists() for path in paths):
-        made = _make_counts(prepared, config, FERTILITY_SPLITS)
-        for path, counts in zip(paths, made, strict=True):
+        new_counts = _make_counts(prepared, config, FERTILITY_SPLITS)
+        for path, counts in zip(paths, new_counts, strict=True):
             write_array(path, counts.astype(np.int32))
     tokens = (int(prepared.split(split).source_lengths.sum()) for split in FERTILITY_SPLITS)
-    found = [read_array(path, "int32", size) for path, size in zip(paths, tokens, strict=True)]
-    for path, counts in zip(paths, found, strict=True):
+    split_counts = [read_array(path, "int32", size) for path, size in zip(paths, tokens, strict=True)]
+    for path, counts in zip(paths, split_counts, strict=True):
         check_range(str(path), counts, 0, np.iinfo(np.int32).max)
-    return found
+    return split_counts
 
 
 def _train(
@@ -237,7 +237,8 @@ def _train(
     # The training has its own directory, in which an interrupted run is resumed.
     training = directory.with_name(f"{directory.name}.training")
     train, valid = (
-        _tagged_sentences(prepared, split, own) for split, own in zip(FERTILITY_SPLITS, counts, strict=True)
+        _tagged_sentences(prepared, split, token_counts)
+        for split, token_counts in zip(FERTILITY_SPLITS, counts, strict=True)
     )
     result = train_predictor(
         training,

@@ -194,7 +194,7 @@ class FertilityPredictor:
     def expected_fertilities(self, sentences: Sequence[Sequence[str]]) -> list[list[float]]:
         """Return the expected fertility of each word, at least 1; the list of an empty sentence is empty."""
         self.model.eval()
-        found: list[list[float]] = [[] for _ in sentences]
+        fertilities: list[list[float]] = [[] for _ in sentences]
         # Sentences of similar lengths share a batch, which keeps the padding small.
         order = sorted(
             (row for row in range(len(sentences)) if len(sentences[row])), key=lambda row: len(sentences[row])
@@ -203,8 +203,8 @@ class FertilityPredictor:
             rows = order[first : first + PREDICTOR_BATCH.batch_size]
             batch = collate([self.vocabulary.to_ids(sentences[row]) for row in rows], None, rows)
             for row, values in zip(rows, self.model.expected_fertility(batch.source).tolist(), strict=True):
-                found[row] = values[: len(sentences[row])]
-        return found
+                fertilities[row] = values[: len(sentences[row])]
+        return fertilities
 
     def score(self, tagged: TaggedSentences) -> PredictorScore:
         """Compute the scores on sentences, at least one of which is not empty."""
@@ -292,7 +292,7 @@ def train_predictor(
         )
     vocabulary = Vocabulary.build(counts, min_frequency=2)
     config = TaggerConfig() if config is None else config
-    classes = max(config.min_classes, *(count for own in training_data.fertilities for count in own))
+    classes = max(config.min_classes, *(count for row in training_data.fertilities for count in row))
     about = _Description(
         tagger=config, num_classes=classes, text_checksum=_digest(training_data, validation_data), seed=seed
     )

@@ -42,9 +42,9 @@ class MetricsLogger:
         self.path = output_dir / METRICS_FILE
         self._board = _open_board(output_dir / "tensorboard", step) if tensorboard else None
         # The steps after the checkpoint are run again, so their old lines would be duplicates.
-        kept = [entry for entry in read_metrics(output_dir) if entry.get("step", 0) <= step]
+        entries = [entry for entry in read_metrics(output_dir) if entry.get("step", 0) <= step]
         try:
-            write_atomic(self.path, "".join(_line(entry) for entry in kept).encode())
+            write_atomic(self.path, "".join(_line(entry) for entry in entries).encode())
         except DataError as error:
             raise CheckpointError(str(error)) from None
         self._file: IO[str] = open(self.path, "a", encoding="utf-8")

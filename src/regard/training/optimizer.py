@@ -109,13 +109,13 @@ def freeze_parameters(model: nn.Module, patterns: Iterable[str]) -> None:
     """
     named = dict(model.named_parameters())
     for pattern in patterns:
-        found = fnmatch.filter(named, pattern)
-        if not found:
+        matches = fnmatch.filter(named, pattern)
+        if not matches:
             raise ConfigError(
                 f"training.freeze: {pattern!r} matches no parameter; the parameters are: "
                 f"{', '.join(sorted(named))}"
             )
-        for name in found:
+        for name in matches:
             named[name].requires_grad_(False)
     if not any(parameter.requires_grad for parameter in named.values()):
         raise ConfigError("training.freeze: every parameter is frozen; use patterns that match fewer of them")
@@ -296,8 +296,8 @@ def parameter_groups(
         config: The options of fine-tuning, or None.
         trained: The parameters that are trained.
     """
-    own = {id(value) for layer in _layers(model, config) for value in layer}
-    new, old = ([v for v in trained if (id(v) in own) is kind] for kind in (False, True))
+    pretrained_ids = {id(value) for layer in _layers(model, config) for value in layer}
+    new, old = ([v for v in trained if (id(v) in pretrained_ids) is kind] for kind in (False, True))
     groups = ((new, 1.0), (old, 1.0 if config is None else config.lr_factor))
     return [{"params": values, LR_FACTOR_KEY: scale} for values, scale in groups if values]
 
@@ -306,11 +306,11 @@ def _layers(model: TranslationModel, config: FineTuningConfig | None) -> list[li
     """Return the parameters of each pre-trained layer, from the output down."""
     if config is None:
         return []
-    found = model.pretrained_layers()
-    if not found:
+    layers = model.pretrained_layers()
+    if not layers:
         raise ConfigError(
             "training.fine_tuning: the model has no pre-trained layers; to start from a trained model, use "
             "training.init_from"
         )
     named = dict(model.named_parameters())
-    return [[named[name] for name in layer] for layer in found]
+    return [[named[name] for name in layer] for layer in layers]

@@ -141,9 +141,9 @@ def file_checksums(folder: Path, stated: Mapping[str, Any]) -> dict[str, str]:
         for name in DEPENDENCY_DIRS:
             for place, inner, files in os.walk(checked_directory(folder, name)):
                 # The slice assignment excludes unfinished directories of an interrupted write from `os.walk`.
-                inner[:] = [one for one in inner if not is_partial(Path(one))]
-                for one in inner:
-                    checked_directory(Path(place), one)
+                inner[:] = [subdirectory for subdirectory in inner if not is_partial(Path(subdirectory))]
+                for subdirectory in inner:
+                    checked_directory(Path(place), subdirectory)
                 paths += [Path(place, file) for file in files]
         names = {path.relative_to(folder).as_posix(): path for path in paths}
         digests = {name: file_digest(checked_file(path.parent, path.name)) for name, path in names.items()}

@@ -50,10 +50,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     text = json.dumps(metadata, sort_keys=True)
     header = json.dumps({"metadata": text, "sha256": _digest(tensors, text)}, sort_keys=True)
     try:
-        with atomic_file(path) as made:
-            save_file(tensors, made, metadata={METADATA_KEY: header})
+        with atomic_file(path) as temporary_path:
+            save_file(tensors, temporary_path, metadata={METADATA_KEY: header})
             # safetensors creates files that only their owner can read.
-            os.chmod(made, path.parent.stat().st_mode & 0o666)
+            os.chmod(temporary_path, path.parent.stat().st_mode & 0o666)
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{path}: cannot be written: {reason}; an existing file is unchanged") from None
@@ -129,9 +129,9 @@ def read_array(path: Path, dtype: str, *shape: int | None) -> np.ndarray:
             it.
     """
     try:
-        found = read_tensors(path)[0][ARRAY_KEY].numpy()
-        check_array(str(path), found, dtype, *shape)
-        return found
+        array = read_tensors(path)[0][ARRAY_KEY].numpy()
+        check_array(str(path), array, dtype, *shape)
+        return array
     except (CheckpointError, KeyError, TypeError, DataError) as error:
         # NumPy has fewer dtypes than PyTorch.
         reason = error if isinstance(error, RegardError) else f"{path}: not an array of prepared text"

@@ -274,11 +274,11 @@ class Trainer:
     def _divergence_error(self, cause: str) -> TrainingDivergedError:
         """Return the error of a diverged run: the cause, the files that are kept and possible remedies."""
         progress = self.state.progress
-        kept = "No model was saved"
+        status = "No model was saved"
         if progress.best_score is not None:
-            kept = f"The best model, of step {progress.best_step}, is kept"
+            status = f"The best model, of step {progress.best_step}, is kept"
         return TrainingDivergedError(
-            f"{self.output_dir}: training diverged: {cause}. {kept}; the last checkpoint is unchanged. "
+            f"{self.output_dir}: training diverged: {cause}. {status}; the last checkpoint is unchanged. "
             "Train again, into another directory, with a lower training.optimizer.learning_rate, a higher "
             "training.lr_scheduler.warmup_steps, a lower training.optimizer.max_grad_norm, or "
             "training.precision = 'float32'."
@@ -307,8 +307,8 @@ class Trainer:
             raise self._divergence_error(
                 f"the loss or its gradient was not finite in any of {progress.step} steps"
             )
-        every = config.validation.every_steps
-        due = epoch_ended if every is None else progress.step % every == 0
+        interval = config.validation.every_steps
+        due = epoch_ended if interval is None else progress.step % interval == 0
         validation_perplexity = self._validate(epoch) if due or limit is not None else None
         if epoch_ended:
             self.state.schedule.on_epoch_end(epoch, validation_perplexity)

@@ -42,14 +42,14 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
 
     The tensors share memory with the model.
     """
-    found: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     seen: set[int] = set()
     # `keep_vars` gives the parameters themselves, so that tied ones have the same id.
     for name, tensor in model.state_dict(keep_vars=True).items():
         if id(tensor) not in seen:
             seen.add(id(tensor))
-            found[name] = tensor.detach()
-    return found
+            weights[name] = tensor.detach()
+    return weights
 
 
 @torch.no_grad()
@@ -66,13 +66,13 @@ def copy_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -
             parameter.
     """
     check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, source)
-    own = named_weights(model)
-    for name, tensor in own.items():
+    model_weights = named_weights(model)
+    for name, tensor in model_weights.items():
         if tensor.dtype != weights[name].dtype:
             raise CheckpointError(
                 f"{source}: {name!r} has dtype {weights[name].dtype}, but the model expects {tensor.dtype}"
             )
-    for name, tensor in own.items():
+    for name, tensor in model_weights.items():
         tensor.copy_(weights[name])
 
 
@@ -87,15 +87,15 @@ def check_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], source
     Raises:
         CheckpointError: if a name is missing or unknown, or a shape differs; the message names the parameter.
     """
-    own = named_weights(model)
-    for name, tensor in own.items():
+    model_weights = named_weights(model)
+    for name, tensor in model_weights.items():
         if name not in shapes:
             raise CheckpointError(f"{source}: the parameter {name!r} of the model is missing")
         if shapes[name] != tuple(tensor.shape):
             raise CheckpointError(
                 f"{source}: {name!r} has shape {shapes[name]}, but the model expects {tuple(tensor.shape)}"
             )
-    unknown = sorted(set(shapes) - set(own))
+    unknown = sorted(set(shapes) - set(model_weights))
     if unknown:
         raise CheckpointError(f"{source}: {unknown[0]!r} is not a parameter of the model")
 
@@ -146,18 +146,19 @@ def init_from(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> l
     attention_prefixes = tuple(
         f"{name}." for name, module in model.named_modules() if name and isinstance(module, Attention)
     )
-    own = named_weights(model)
+    model_weights = named_weights(model)
     new = [
         n
-        for n in own
-        if n.startswith(attention_prefixes) and (n not in weights or weights[n].shape != own[n].shape)
+        for n in model_weights
+        if n.startswith(attention_prefixes)
+        and (n not in weights or weights[n].shape != model_weights[n].shape)
     ]
-    given = {name: own[name] for name in new}
+    initial_weights = {name: model_weights[name] for name in new}
     for name, tensor in weights.items():
         # Attention parameters that this model lacks are dropped; `copy_weights` rejects other unknown ones.
-        if name in own or not name.startswith(attention_prefixes):
-            given.setdefault(name, tensor)
-    copy_weights(model, given, source)
+        if name in model_weights or not name.startswith(attention_prefixes):
+            initial_weights.setdefault(name, tensor)
+    copy_weights(model, initial_weights, source)
     return new
 
 
@@ -235,9 +236,9 @@ def _check_alike(first: Mapping[str, Tensor], other: Mapping[str, Tensor], where
     for name in _sorted_union(first, other):
         shapes = [tuple(weights[name].shape) if name in weights else None for weights in (first, other)]
         if shapes[0] != shapes[1]:
-            shown = " and ".join("absent" if shape is None else str(shape) for shape in shapes)
+            shape_text = " and ".join("absent" if shape is None else str(shape) for shape in shapes)
             raise CheckpointError(
-                f"{where} and {there} cannot be averaged: the shapes of {name!r} are {shown}"
+                f"{where} and {there} cannot be averaged: the shapes of {name!r} are {shape_text}"
             )
 
 

@@ -160,10 +160,12 @@ def check(
     usable = [WordPair((), ()) if pair.is_too_long else pair for pair in pairs]
     scores = build_detector(detector, replace(inputs, model=trained)).detect(usable)
     sentences = []
-    for line, (pair, source, translation, own) in enumerate(zip(pairs, *lines, scores, strict=True), 1):
+    for line, (pair, source, translation, pair_scores) in enumerate(
+        zip(pairs, *lines, scores, strict=True), 1
+    ):
         note = find_note(pair, trained)
-        own = apply_note(note, pair, own)
-        sentences.append(CheckedSentence.of(line, (source, translation), own, note))
+        pair_scores = apply_note(note, pair, pair_scores)
+        sentences.append(CheckedSentence.of(line, (source, translation), pair_scores, note))
     return CoverageCheck(detector, tuple(sentences))
 
 

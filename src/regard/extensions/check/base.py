@@ -115,20 +115,20 @@ class DetectionInput:
             yield self._kept["evidence"]
             return
         for block in blocks(pairs):
-            found = self.model.collect(block, self.num_threads)
+            block_evidence = self.model.collect(block, self.num_threads)
             if len(block) == len(pairs):
-                self._kept.update(pairs=pairs, evidence=found)
-            yield found
+                self._kept.update(pairs=pairs, evidence=block_evidence)
+            yield block_evidence
 
     @property
     def translators(self) -> "Mapping[CoverageError, BaseTranslator]":
         """The given translators, by the kind of error that they find."""
-        found: "dict[CoverageError, BaseTranslator]" = {}
+        by_error: "dict[CoverageError, BaseTranslator]" = {}
         if self.translator is not None:
-            found["omission"] = self.translator
+            by_error["omission"] = self.translator
         if self.reverse_translator is not None:
-            found["addition"] = self.reverse_translator
-        return found
+            by_error["addition"] = self.reverse_translator
+        return by_error
 
 
 class Detector(ABC):

@@ -64,8 +64,8 @@ class DetectorOptions:
     @property
     def translators(self) -> dict[str, Any]:
         """The directories of translators that are given."""
-        found = {"translator": self.translator, "reverse_translator": self.reverse_translator}
-        return {name: path for name, path in found.items() if path is not None}
+        directories = {"translator": self.translator, "reverse_translator": self.reverse_translator}
+        return {name: path for name, path in directories.items() if path is not None}
 
     def check(self) -> None:
         """Check the combination of options before a text is read.
@@ -100,11 +100,11 @@ class DetectorOptions:
         print_message(f"training on {self.train_source} and {self.train_target} ...")
         model = CoverageModel.train(self.train_source, self.train_target, num_threads=threads)
         if self.save_checker is None:
-            kept = "; with --save-checker DIR, the model is kept for other texts"
+            suffix = "; with --save-checker DIR, the model is kept for other texts"
         else:
             model.save(self.save_checker)
-            kept = f" and saved in {self.save_checker}, for --checker"
-        print_message(f"trained in {time.monotonic() - start:.0f} s{kept}")
+            suffix = f" and saved in {self.save_checker}, for --checker"
+        print_message(f"trained in {time.monotonic() - start:.0f} s{suffix}")
         return model
 
 
@@ -187,7 +187,7 @@ def check_command(
         scores = output.sentence_scores
         table = None if scores is None else files.enter_context(open_output(scores))
         model = detector.load()
-        found = check(
+        result = check(
             source,
             translation,
             detector.detector,
@@ -195,33 +195,33 @@ def check_command(
             num_threads=detector.num_threads or 0,
             **detector.translators,
         )
-        for note in found.notes:
+        for note in result.notes:
             print_message(note)
         if labels.labels is not None:
-            evaluated = found.evaluate(
+            evaluated = result.evaluate(
                 labels.labels,
                 threshold=output.threshold,
                 num_bootstrap_samples=labels.num_bootstrap_samples,
                 seed=labels.seed,
             )
-            found = replace(found, evaluation=evaluated)
+            result = replace(result, evaluation=evaluated)
         if table is not None:
-            rows = found.rows()
+            rows = result.rows()
             cells = ([f"{v:.4f}" if isinstance(v, float) else v for v in row.values()] for row in rows)
             write_rows(table, [list(rows[0]) if rows else ["line"], *cells])
     # The files come before the text, whose reader may end early (`| head`).
     if output.json_file is not None:
-        write_json(output.json_file, found.to_dict())
+        write_json(output.json_file, result.to_dict())
     if output.report is not None:
         from regard.extensions.check.report import check_report  # needs PyTorch
 
-        written = check_report(found, output.report, translation.name, threshold=output.threshold)
+        written = check_report(result, output.report, translation.name, threshold=output.threshold)
         print_message(f"wrote {written}")
     with open_output(None) as file:
-        _show(file, found, output)
-        if found.evaluation is not None:
+        _show(file, result, output)
+        if result.evaluation is not None:
             file.write("\n")
-            write_table(file, _evaluation_rows(found.evaluation, file.is_terminal))
+            write_table(file, _evaluation_rows(result.evaluation, file.is_terminal))
 
 
 def _check_error(error: str | None) -> None:
@@ -240,15 +240,15 @@ def _show(file: Output, found: "CoverageCheck", output: CheckOutput) -> None:
     from rich.text import Text
 
     error: Any = output.error
-    shown = [
-        one
-        for one in found.worst(output.num_sentences or None, error)
-        if (one.worst if error is None else one.probabilities[error]) >= output.threshold
+    sentences = [
+        sentence
+        for sentence in found.worst(output.num_sentences or None, error)
+        if (sentence.worst if error is None else sentence.probabilities[error]) >= output.threshold
     ]
     lines = [Text(found.summary(output.threshold), style="bold")]
-    for one in shown:
-        lines += [Text(), *_sentence(one, output.threshold)]
-    rest = sum(one.worst >= output.threshold for one in found.sentences) - len(shown)
+    for sentence in sentences:
+        lines += [Text(), *_sentence(sentence, output.threshold)]
+    rest = sum(sentence.worst >= output.threshold for sentence in found.sentences) - len(sentences)
     if error is None and rest > 0 and output.num_sentences:
         lines += [
             Text(),
@@ -301,19 +301,19 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
     if not text.strip():
         return Text("(empty)", style="dim")
     # Spans of two errors may overlap: of nested ones, the outer is shown; others are cut at a word.
-    spans = [one for one in spans if not any(_contains(other, one) for other in spans)]
-    found, end = [], len(text)
+    spans = [span for span in spans if not any(_contains(other, span) for other in spans)]
+    parts, end = [], len(text)
     for first, last, error, certain in spans:
         last = first + len(text[first : min(last, end)].rstrip())
         if first >= last:
             continue
         opening, closing = MARKS[error]
-        found.append(Text(text[last:end]))
+        parts.append(Text(text[last:end]))
         mark = f"{opening}{text[first:last]}{'' if certain else '?'}{closing}"
-        found.append(Text(mark, style=_COLORS[error]))
+        parts.append(Text(mark, style=_COLORS[error]))
         end = first
-    found.append(Text(text[:end]))
-    return Text("").join(reversed(found))
+    parts.append(Text(text[:end]))
+    return Text("").join(reversed(parts))
 
 
 def _contains(outer: tuple[Any, ...], inner: tuple[Any, ...]) -> bool:
@@ -340,9 +340,12 @@ def _evaluation_rows(evaluated: "CoverageEvaluation", compact: bool) -> list[lis
         lines.setdefault((row["level"], f"{row['level']}s"), {})[row["error"]] = counts
         value, low, high = (f"{100 * row[name]:.3g}" for name in ("value", "low", "high"))
         # An undefined measure is NaN, which differs from itself.
-        shown = "-" if row["value"] != row["value"] else f"{value} {low}-{high}"
-        lines.setdefault((row["level"], row["metric"]), {})[row["error"]] = shown
-    table = [[_label(name), *(own.get(error, "") for error in errors)] for (_, name), own in lines.items()]
+        cell = "-" if row["value"] != row["value"] else f"{value} {low}-{high}"
+        lines.setdefault((row["level"], row["metric"]), {})[row["error"]] = cell
+    table = [
+        [_label(name), *(by_error.get(error, "") for error in errors)]
+        for (_, name), by_error in lines.items()
+    ]
     return [["%, 95 % interval", *errors], *table]
 
 

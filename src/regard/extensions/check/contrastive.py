@@ -88,18 +88,18 @@ class SpanGains:
         the neighbors of an omitted word are in spans with a gain, too. Words without a span, such as most
         punctuation marks, have a gain of minus infinity.
         """
-        found = np.full(len(self.text.spans), -math.inf)
+        largest = np.full(len(self.text.spans), -math.inf)
         by_gain = sorted(self.gains.items(), key=lambda one: -one[1])
         for (first, last), gain in by_gain:
-            better = (own for own, value in by_gain if value >= gain and own != (first, last))
-            if not any(first <= own[0] and own[1] <= last for own in better):
-                found[first:last] = np.maximum(found[first:last], gain)
-        return found
+            better = (span for span, value in by_gain if value >= gain and span != (first, last))
+            if not any(first <= span[0] and span[1] <= last for span in better):
+                largest[first:last] = np.maximum(largest[first:last], gain)
+        return largest
 
     def clauses(self) -> list[WordSpan]:
         """Return the spans between punctuation marks, each with one of the marks around it."""
         units = self.text.units
-        found: dict[WordSpan, None] = {}
+        spans: dict[WordSpan, None] = {}
         start = 0
         for i in range(1, len(units) + 1):
             # Words between two units that belong to neither are punctuation marks.
@@ -112,9 +112,9 @@ class SpanGains:
             elif start:
                 first = units[start - 1][1]
             if i - start < len(units):
-                found[first, last] = None
+                spans[first, last] = None
             start = i
-        return list(found)
+        return list(spans)
 
     def pairs(self, max_span: int) -> list[WordSpan]:
         """Return pairs of neighboring units, each unit in one pair; the last two pairs may share a unit.
@@ -153,13 +153,13 @@ class SpanGains:
         The span of all units is excluded, because the rest of the line would be empty.
         """
         sums = np.concatenate([[0.0], np.cumsum(evidence - evidence.mean())])
-        found = [
+        candidates = [
             (sums[i + size] - sums[i], self._span(i, size))
             for size in range(least, min(most, len(evidence) - 1) + 1)
             for i in range(len(evidence) - size + 1)
         ]
-        found.sort(key=lambda one: -one[0])
-        return [span for _, span in found[:count]]
+        candidates.sort(key=lambda one: -one[0])
+        return [span for _, span in candidates[:count]]
 
     def _span(self, start: int, size: int) -> WordSpan:
         """Return the span of a number of units."""
@@ -186,31 +186,31 @@ def score_spans(
             of pairs of words, which are left out in a first pass.
     """
     texts = [(SideText.of(pair, 0), SideText.of(pair, 1)) for pair in pairs]
-    found = [SpanGains(own, other.line, len(other.spans) + 1) for own, other in texts]
+    gains = [SpanGains(text, other.line, len(other.spans) + 1) for text, other in texts]
     spans: dict[int, list[WordSpan]] = {}
-    for row, (own, other) in enumerate(texts):
+    for row, (text, other) in enumerate(texts):
         # Empty sides have no probability to compare. Of one unit, nothing would be left to translate.
-        if len(own.units) < 2 or not other.spans:
+        if len(text.units) < 2 or not other.spans:
             continue
-        spans[row] = found[row].clauses()
+        spans[row] = gains[row].clauses()
         if evidence is None:
-            spans[row] += found[row].pairs(config.max_span)
+            spans[row] += gains[row].pairs(config.max_span)
         else:
-            of_units = np.array([evidence[row][first:last].max() for first, last in own.units])
-            spans[row] += found[row].likely_spans(of_units, config)
-    lines = {(found[row].text.line, found[row].condition): None for row in spans}
-    known = _log_probabilities(translator, lines | _shortened(found, spans))
-    whole = {row: known[found[row].text.line, found[row].condition] for row in spans}
+            of_units = np.array([evidence[row][first:last].max() for first, last in text.units])
+            spans[row] += gains[row].likely_spans(of_units, config)
+    lines = {(gains[row].text.line, gains[row].condition): None for row in spans}
+    known = _log_probabilities(translator, lines | _shortened(gains, spans))
+    whole = {row: known[gains[row].text.line, gains[row].condition] for row in spans}
     for row in [row for row in spans if math.isnan(whole[row])]:
-        _log.warning("a pair cannot be scored, so that nothing is found in it: %s", found[row].text.line)
+        _log.warning("a pair cannot be scored, so that nothing is found in it: %s", gains[row].text.line)
         del spans[row]
-    _add_gains(found, spans, known, whole, config)
+    _add_gains(gains, spans, known, whole, config)
     if evidence is None:
-        promising = [row for row in spans if found[row].best > _LEAST_GAIN]
-        spans = {row: found[row].promising_spans(config) for row in promising}
-        known = _log_probabilities(translator, _shortened(found, spans))
-        _add_gains(found, spans, known, whole, config)
-    return found
+        promising = [row for row in spans if gains[row].best > _LEAST_GAIN]
+        spans = {row: gains[row].promising_spans(config) for row in promising}
+        known = _log_probabilities(translator, _shortened(gains, spans))
+        _add_gains(gains, spans, known, whole, config)
+    return gains
 
 
 Inputs = dict[tuple[str, str], None]
@@ -220,8 +220,8 @@ def _shortened(found: Sequence[SpanGains], spans: Mapping[int, Sequence[WordSpan
     """Return the distinct pairs of a line without a span and the other line."""
     return {
         (found[row].text.without(*span), found[row].condition): None
-        for row, own in spans.items()
-        for span in own
+        for row, row_spans in spans.items()
+        for span in row_spans
         if span not in found[row].gains
     }
 
@@ -239,12 +239,12 @@ def _add_gains(
     config: ContrastiveConfig,
 ) -> None:
     """Add the gains of spans whose log-probabilities are known."""
-    for row, own in spans.items():
-        one, units = found[row], set(found[row].text.units)
-        for span in [span for span in own if span not in one.gains]:
-            gain = known[one.text.without(*span), one.condition] - whole[row]
+    for row, row_spans in spans.items():
+        span_gains, units = found[row], set(found[row].text.units)
+        for span in [span for span in row_spans if span not in span_gains.gains]:
+            gain = known[span_gains.text.without(*span), span_gains.condition] - whole[row]
             gain -= config.word_penalty if span in units else 0.0
-            one.gains[span] = -math.inf if math.isnan(gain) else gain
+            span_gains.gains[span] = -math.inf if math.isnan(gain) else gain
 
 
 def _sigmoid(gains: "float | np.ndarray") -> np.ndarray:
@@ -274,15 +274,18 @@ class ContrastiveDetector(Detector):
         sentence: list[dict[CoverageError, float]] = [{} for _ in pairs]
         words: list[dict[CoverageError, np.ndarray]] = [{} for _ in pairs]
         for error, translator in self.inputs.translators.items():
-            own = pairs if error == "omission" else [pair.swapped() for pair in pairs]
-            gains = self._gains(translator, pairs, own, error)
-            for row, (pair, found) in enumerate(zip(own, gains, strict=True)):
+            directed = pairs if error == "omission" else [pair.swapped() for pair in pairs]
+            gains = self._gains(translator, pairs, directed, error)
+            for row, (pair, span_gains) in enumerate(zip(directed, gains, strict=True)):
                 if pair.source and not pair.target:
                     sentence[row][error], words[row][error] = 1.0, np.ones(len(pair.source))
                 else:
-                    sentence[row][error] = float(_sigmoid(found.best / found.length))
-                    words[row][error] = _sigmoid(found.word_gains() / found.length)
-        return [PairScores({**own}, {**each}) for own, each in zip(sentence, words, strict=True)]
+                    sentence[row][error] = float(_sigmoid(span_gains.best / span_gains.length))
+                    words[row][error] = _sigmoid(span_gains.word_gains() / span_gains.length)
+        return [
+            PairScores({**sentence_scores}, {**each})
+            for sentence_scores, each in zip(sentence, words, strict=True)
+        ]
 
     def _gains(
         self,
@@ -304,5 +307,5 @@ class ContrastiveDetector(Detector):
             block, evidence = directed[start : start + _BLOCK], None
             if model is not None:
                 combined = build_detector("combined", self.inputs)
-                evidence = [one.words[error] for one in combined.detect(pairs[start : start + _BLOCK])]
+                evidence = [scores.words[error] for scores in combined.detect(pairs[start : start + _BLOCK])]
             yield from score_spans(translator, block, config, evidence)

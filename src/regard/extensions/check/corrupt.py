@@ -73,7 +73,9 @@ class CorruptedText(Result):
 
     def to_data(self) -> dict[str, Any]:
         """Return the texts, kinds and labels of each sentence."""
-        return {"sentences": [row | one.to_data() for row, one in zip(self.rows(), self.labels, strict=True)]}
+        return {
+            "sentences": [row | label.to_data() for row, label in zip(self.rows(), self.labels, strict=True)]
+        }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per sentence: line, kind of error, and the texts."""
@@ -124,15 +126,22 @@ def corrupt(
     config = from_dict(CorruptionConfig, settings, origin="corrupt")
     linked = not set(config.kinds).isdisjoint(_LINKED)
     links: Sequence[Links] = _find_links(pairs, model, seed) if linked else [frozenset()] * len(pairs)
-    made = corrupt_pairs(pairs, links, config)
+    corrupted_pairs = corrupt_pairs(pairs, links, config)
     # An unrelated translation is the whole line of another pair.
     whole = {pair.target: line for pair, line in zip(pairs, lines[1], strict=True)}
-    texts = [_render(line, pair, one, whole) for line, pair, one in zip(lines[1], pairs, made, strict=True)]
-    labels = [
-        _labels(number, one, source, text)
-        for number, (one, source, text) in enumerate(zip(made, lines[0], texts, strict=True), 1)
+    texts = [
+        _render(line, pair, corrupted, whole)
+        for line, pair, corrupted in zip(lines[1], pairs, corrupted_pairs, strict=True)
     ]
-    return CorruptedText(tuple(lines[0]), tuple(texts), tuple(labels), tuple(one.kind for one in made))
+    labels = [
+        _labels(number, corrupted, source, text)
+        for number, (corrupted, source, text) in enumerate(
+            zip(corrupted_pairs, lines[0], texts, strict=True), 1
+        )
+    ]
+    return CorruptedText(
+        tuple(lines[0]), tuple(texts), tuple(labels), tuple(corrupted.kind for corrupted in corrupted_pairs)
+    )
 
 
 def _find_links(
@@ -214,23 +223,23 @@ def _labels(line: int, made: CorruptedPair, source: str, translation: str) -> Li
         "repetition": made.repeated,
     }
     texts = {"omission": source, "addition": translation, "repetition": translation}
-    errors: dict[SentenceError, bool] = {error: bool(own) for error, own in positions.items()}
+    errors: dict[SentenceError, bool] = {error: bool(indices) for error, indices in positions.items()}
     return LineLabels(
         line,
         {**errors, "unrelated": made.kind == "unrelated"},
-        {error: _merged(word_spans(texts[error]), own) for error, own in positions.items()},
+        {error: _merged(word_spans(texts[error]), indices) for error, indices in positions.items()},
     )
 
 
 def _merged(spans: Sequence[tuple[int, int]], positions: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Return the spans of characters of words, with neighboring words in one span."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     previous = -2
     for position in sorted(positions):
         first, last = spans[position]
         if position == previous + 1:
-            found[-1] = (found[-1][0], last)
+            merged[-1] = (merged[-1][0], last)
         else:
-            found.append((first, last))
+            merged.append((first, last))
         previous = position
-    return tuple(found)
+    return tuple(merged)

@@ -63,10 +63,10 @@ def corrupt_command(
     with ExitStack() as files:
         text = files.enter_context(open_output(output))
         labels = None if labels_output is None else files.enter_context(open_output(labels_output))
-        made = corrupt(source, translation, model=checker, **given(errors))
-        text.write("".join(f"{line}\n" for line in made.translations))
+        corrupted = corrupt(source, translation, model=checker, **given(errors))
+        text.write("".join(f"{line}\n" for line in corrupted.translations))
         if labels is not None:
-            labels.write(format_labels(made.labels))
-    counts: Counter[str | None] = Counter(made.kinds)
-    shown = ", ".join(f"{counts[kind]:,} {kind}" for kind in CORRUPTIONS if counts[kind])
-    print_message(f"{len(made):,} sentences: {shown}, {counts[None]:,} unchanged")
+            labels.write(format_labels(corrupted.labels))
+    counts: Counter[str | None] = Counter(corrupted.kinds)
+    changes = ", ".join(f"{counts[kind]:,} {kind}" for kind in CORRUPTIONS if counts[kind])
+    print_message(f"{len(corrupted):,} sentences: {changes}, {counts[None]:,} unchanged")

@@ -116,13 +116,13 @@ def corrupt_pairs(
         raise DataError(f"{len(pairs)} pairs but the links of {len(links)}: expected one set of links each")
     generator = np.random.default_rng(config.seed)
     result = []
-    for number, (pair, own) in enumerate(zip(pairs, links, strict=True)):
+    for number, (pair, pair_links) in enumerate(zip(pairs, links, strict=True)):
         # The random numbers of a pair do not depend on the pairs before it.
         hit, which = generator.random() < config.rate, int(generator.integers(len(config.kinds)))
         child = np.random.default_rng(generator.integers(2**63))
         corrupted = None
         if hit and pair.source and pair.target:
-            corrupted = _corrupt(config.kinds[which], pair, own, pairs, number, config.max_span, child)
+            corrupted = _corrupt(config.kinds[which], pair, pair_links, pairs, number, config.max_span, child)
         result.append(CorruptedPair(pair) if corrupted is None else corrupted)
     return result
 
@@ -194,8 +194,8 @@ def _truncate(pair: WordPair, links: Links, generator: np.random.Generator) -> C
 
 def _without(pair: WordPair, links: Links, gone: set[int], kind: Corruption) -> CorruptedPair | None:
     """Return the pair without some target words; the source words that lost all their links are omitted."""
-    kept = {i for i, j in links if j not in gone}
-    omitted = frozenset(i for i, j in links if j in gone) - kept
+    linked = {i for i, j in links if j not in gone}
+    omitted = frozenset(i for i, j in links if j in gone) - linked
     if not omitted:
         return None
     target = tuple(word for j, word in enumerate(pair.target) if j not in gone)
@@ -260,20 +260,23 @@ def with_unknown_words(
         )
 
     result = []
-    for one in examples:
+    for example in examples:
         if generator.random() < share:
-            own = generator.uniform(0, 2 * rate)
-            source = replaced(one.pair.source, _UNKNOWN_LETTERS[0], own)
-            one = replace(one, pair=WordPair(source, replaced(one.pair.target, _UNKNOWN_LETTERS[1], own)))
-        result.append(one)
+            example_rate = generator.uniform(0, 2 * rate)
+            source = replaced(example.pair.source, _UNKNOWN_LETTERS[0], example_rate)
+            example = replace(
+                example,
+                pair=WordPair(source, replaced(example.pair.target, _UNKNOWN_LETTERS[1], example_rate)),
+            )
+        result.append(example)
     return result
 
 
 def word_labels(examples: Sequence[CorruptedPair], error: CoverageError) -> np.ndarray:
     """Return for each word of the side of an error whether it is affected."""
     labels = []
-    for one in examples:
-        words = one.pair.source if error == "omission" else one.pair.target
-        hit = {"omission": one.omitted, "addition": one.added, "repetition": one.repeated}[error]
+    for example in examples:
+        words = example.pair.source if error == "omission" else example.pair.target
+        hit = {"omission": example.omitted, "addition": example.added, "repetition": example.repeated}[error]
         labels += [position in hit for position in range(len(words))]
     return np.array(labels, dtype=bool)

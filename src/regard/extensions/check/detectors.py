@@ -46,16 +46,16 @@ class AlignmentDetector(Detector):
         """Return the scores of each pair."""
         model = self.inputs.model
         assert model is not None
-        found = []
+        scores = []
         for evidence in self.inputs.evidence(pairs):
             sides = evidence.source, evidence.target
             both = (
                 _unlinked_words(side, norms) for side, norms in zip(sides, model.words.norms, strict=True)
             )
-            found += zip(*both, strict=True)
+            scores += zip(*both, strict=True)
         return [
             PairScores({"omission": omission, "addition": addition}, {"omission": omitted, "addition": added})
-            for (omission, omitted), (addition, added) in found
+            for (omission, omitted), (addition, added) in scores
         ]
 
 
@@ -130,7 +130,7 @@ class LengthDetector(Detector):
         elif len(pairs) >= _MIN_PAIRS:
             excess = LengthModel.fit(pairs).excess(pairs)
         else:
-            sizes = np.log([[_num_letters(side) for side in (one.source, one.target)] for one in pairs])
+            sizes = np.log([[_num_letters(side) for side in (pair.source, pair.target)] for pair in pairs])
             excess = (sizes[:, 1] - sizes[:, 0]) / _DEVIATION
         # The logarithm of the ratio of two normal densities, whose means are _SHIFT apart.
         shorter, longer = (
@@ -164,9 +164,14 @@ class RepetitionDetector(Detector):
             words = [_repeated_words(pair) for pair in pairs]
         else:
             words = [
-                one for evidence in self.inputs.evidence(pairs) for one in _repeated_in_table(evidence.table)
+                scores
+                for evidence in self.inputs.evidence(pairs)
+                for scores in _repeated_in_table(evidence.table)
             ]
-        return [PairScores({"repetition": float(one.max(initial=0.0))}, {"repetition": one}) for one in words]
+        return [
+            PairScores({"repetition": float(scores.max(initial=0.0))}, {"repetition": scores})
+            for scores in words
+        ]
 
 
 def _repeated_in_table(table: TextPosteriors) -> Iterator[Float[np.ndarray, "T"]]:
@@ -204,11 +209,11 @@ def _same_source(table: TextPosteriors, row: int, scores: Float[np.ndarray, "T"]
     words = pair.folded[1]
     cells = table.forward[table.cell_offsets[row] : table.cell_offsets[row + 1]]
     forward = cells.reshape(len(pair.source), len(words))
-    found = np.ones(len(words))
+    shares = np.ones(len(words))
     for t in np.flatnonzero(scores).tolist():
         earlier = [i for i in range(t) if words[i] == words[t]]
         linked = forward[:, t].sum()
         if earlier and linked > _MIN_UNLINKED:
             shared = np.minimum(forward[:, t][:, None], forward[:, earlier]).sum(axis=0).max()
-            found[t] = max(shared / linked, 0.2)
-    return found
+            shares[t] = max(shared / linked, 0.2)
+    return shares

@@ -67,9 +67,9 @@ class CoverageEvaluation(Result):
         Raises:
             KeyError: if there is no such measure, because the error is not labeled or not detected.
         """
-        for one in self.scores:
-            if (one.error, one.metric, one.level) == (error, metric, level):
-                return one.estimate
+        for score in self.scores:
+            if (score.error, score.metric, score.level) == (error, metric, level):
+                return score.estimate
         raise KeyError((level, error, metric))
 
     def to_data(self) -> dict[str, Any]:
@@ -81,26 +81,26 @@ class CoverageEvaluation(Result):
         """Return one row per measure: level, error, numbers of labels, name, value and interval."""
         return [
             {
-                "level": one.level,
-                "error": one.error,
-                "num_labeled": self.counts[one.level, one.error][0],
-                "num_errors": self.counts[one.level, one.error][1],
-                "metric": one.metric,
-                "value": one.estimate.value,
-                "low": one.estimate.low,
-                "high": one.estimate.high,
+                "level": score.level,
+                "error": score.error,
+                "num_labeled": self.counts[score.level, score.error][0],
+                "num_errors": self.counts[score.level, score.error][1],
+                "metric": score.metric,
+                "value": score.estimate.value,
+                "low": score.estimate.low,
+                "high": score.estimate.high,
             }
-            for one in self.scores
+            for score in self.scores
         ]
 
     def __repr__(self) -> str:
         """Return the AUROC of each error."""
-        shown = ", ".join(
-            f"{one.error} {one.estimate.value:.3f}"
-            for one in self.scores
-            if one.metric == "auroc" and one.level == "sentence"
+        aurocs = ", ".join(
+            f"{score.error} {score.estimate.value:.3f}"
+            for score in self.scores
+            if score.metric == "auroc" and score.level == "sentence"
         )
-        return f"CoverageEvaluation(detector={self.detector!r}, AUROC: {shown or 'no labels'})"
+        return f"CoverageEvaluation(detector={self.detector!r}, AUROC: {aurocs or 'no labels'})"
 
 
 def sentence_scores(
@@ -168,15 +168,15 @@ class _Ranking:
         """Return all measures of samples, given how often each sentence occurs in them."""
         counts = counts[:, self.order]
         everything = np.cumsum(counts, axis=1)[:, self.ends]
-        found = np.cumsum(counts * self.labels, axis=1)[:, self.ends]
-        total, positive = everything[:, -1:], found[:, -1:]
-        group, hits = np.diff(everything, axis=1, prepend=0), np.diff(found, axis=1, prepend=0)
-        below = total - positive - (everything - found)
+        true_positives = np.cumsum(counts * self.labels, axis=1)[:, self.ends]
+        total, positive = everything[:, -1:], true_positives[:, -1:]
+        group, hits = np.diff(everything, axis=1, prepend=0), np.diff(true_positives, axis=1, prepend=0)
+        below = total - positive - (everything - true_positives)
         with np.errstate(divide="ignore", invalid="ignore"):
             # A pair of equal scores counts half, as in the Mann-Whitney statistic.
             ordered = (hits * (below + (group - hits) / 2)).sum(axis=1)
             columns = [ordered / (positive * (total - positive))[:, 0]]
-            precision = np.where(everything > 0, found / everything, 0.0)
+            precision = np.where(everything > 0, true_positives / everything, 0.0)
             columns.append((hits / positive * precision).sum(axis=1))
             for budget in BUDGETS:
                 size = np.ceil(budget * total[0, 0])
@@ -205,8 +205,8 @@ def word_scores(
     """
     rows = np.array(
         [
-            [(own & (score >= threshold)).sum(), (score >= threshold).sum(), own.sum()]
-            for own, score in zip(labels, scores, strict=True)
+            [(affected & (score >= threshold)).sum(), (score >= threshold).sum(), affected.sum()]
+            for affected, score in zip(labels, scores, strict=True)
         ],
         dtype=np.float64,
     )
@@ -221,4 +221,4 @@ def word_scores(
         return aggregate
 
     aggregates = {"precision": ratio(0, 1), "recall": ratio(0, 2), "f1": ratio(0, 1, 2)}
-    return {name: bootstrap(rows, one, resamples, seed) for name, one in aggregates.items()}
+    return {name: bootstrap(rows, measure, resamples, seed) for name, measure in aggregates.items()}

@@ -108,8 +108,8 @@ class SideEvidence:
         ]
         occurrences = counts.occurrences[1 if swapped else 0]
         if linked is None:
-            own, other = (side[index] for side, index in zip(table.numbers, table.words, strict=True))
-            linked = counts.of(other, own) if swapped else counts.of(own, other)
+            source, other = (side[index] for side, index in zip(table.numbers, table.words, strict=True))
+            linked = counts.of(other, source) if swapped else counts.of(source, other)
         statistics = _statistics(table, linked, counts.occurrences[::-1] if swapped else counts.occurrences)
         statistics[:, 0] *= 1 - np.array(copied)
         return cls(
@@ -140,8 +140,8 @@ def _statistics(
 ) -> Float[np.ndarray, "N 12"]:
     """Return the statistics of the source words of a table, given link counts of cells and of words."""
     index, other_index = table.words
-    own, other = table.numbers[0][index], table.numbers[1][other_index]
-    own_count, other_count = _lookup(occurrences[0], own), _lookup(occurrences[1], other)
+    source, other = table.numbers[0][index], table.numbers[1][other_index]
+    own_count, other_count = _lookup(occurrences[0], source), _lookup(occurrences[1], other)
     # Constants keep the estimates of rare words low.
     translation, reverse = linked / (own_count + 2), linked / (other_count + 2)
     dice = 2 * linked / (own_count + other_count + 4)
@@ -152,10 +152,10 @@ def _statistics(
     starts = np.flatnonzero(np.diff(index, prepend=-1))
 
     def total(values: np.ndarray, reduction: np.ufunc = np.add) -> np.ndarray:
-        found = np.zeros(size)
+        totals = np.zeros(size)
         if len(starts):
-            found[index[starts]] = reduction.reduceat(values, starts)
-        return found
+            totals[index[starts]] = reduction.reduceat(values, starts)
+        return totals
 
     def largest(values: np.ndarray) -> np.ndarray:
         return total(values, np.maximum)
@@ -192,14 +192,14 @@ def _no_link(probabilities: np.ndarray, index: np.ndarray, size: int) -> np.ndar
 
 def _positions(table: TextPosteriors) -> Float[np.ndarray, "N"]:
     """Return the position of the best link of each source word, -1 without a probable link."""
-    found = np.full(len(table.numbers[0]), -1.0)
+    positions = np.full(len(table.numbers[0]), -1.0)
     probable = np.flatnonzero(table.mutual > LINK_THRESHOLD)
     # The top-scoring link of a word is assigned last.
     probable = probable[np.argsort(table.mutual[probable], kind="stable")]
     source, target = table.words[0][probable], table.words[1][probable]
     pair = np.searchsorted(table.offsets[1], target, side="right") - 1
-    found[source] = target - table.offsets[1][pair]
-    return found
+    positions[source] = target - table.offsets[1][pair]
+    return positions
 
 
 def _lookup(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -271,7 +271,7 @@ def _moments(
     count = np.bincount(groups, minlength=size)[:, None] + weight
 
     def summed(columns: np.ndarray) -> np.ndarray:
-        return np.stack([np.bincount(groups, weights=one, minlength=size) for one in columns.T], axis=1)
+        return np.stack([np.bincount(groups, weights=column, minlength=size) for column in columns.T], axis=1)
 
     mean = (summed(values) + weight * prior[0]) / count
     return mean, (summed((values - mean[groups]) ** 2) + weight * prior[1]) / count
@@ -282,11 +282,11 @@ def _copied(words: Sequence[str], others: Sequence[str], numbers: Sequence[int])
     # Only unknown words are compared by their beginning: for the others, the aligner has evidence.
     there = set(others)
     shared = {word for word in there.intersection(words) if is_word(word)}
-    found = [1.0 if word in shared else 0.0 for word in words]
+    similarities = [1.0 if word in shared else 0.0 for word in words]
     for place, number in enumerate(numbers):
-        if number == UNKNOWN and not found[place] and is_word(words[place]):
-            found[place] = _similarity(words[place], there)
-    return found
+        if number == UNKNOWN and not similarities[place] and is_word(words[place]):
+            similarities[place] = _similarity(words[place], there)
+    return similarities
 
 
 def _similarity(word: str, others: Iterable[str]) -> float:

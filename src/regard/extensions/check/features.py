@@ -278,13 +278,13 @@ def _repetitions(pair: WordPair, forward: Float[np.ndarray, "S T"]) -> Float[np.
     for t, word in enumerate(words):
         places.setdefault(word, []).append(t)
     doubled = {word for size, word in zip(repeated, words, strict=True) if size}
-    for word, own in places.items():
-        if len(own) == 1 or not is_word(word) or word not in doubled:
+    for word, positions in places.items():
+        if len(positions) == 1 or not is_word(word) or word not in doubled:
             continue
         source_count = pair.folded[0].count(word)
         # The overlap is large if both occurrences are linked to the same source word.
-        overlaps = forward[:, own].T @ forward[:, own]
-        for number, (last, t) in enumerate(pairwise(own), 1):
+        overlaps = forward[:, positions].T @ forward[:, positions]
+        for number, (last, t) in enumerate(pairwise(positions), 1):
             overlap = overlaps[number, :number].max()
             table[t, 1:] = (
                 1.0,
@@ -349,12 +349,12 @@ def repetition_sentence_features(
         words: Log-odds of a repetition of each target word.
         length_excess: Length of each translation.
     """
-    found = np.zeros((len(table.pairs), 10))
+    pair_features = np.zeros((len(table.pairs), 10))
     offsets = table.offsets[1]
     lengths = np.diff(offsets)
     filled = np.flatnonzero(lengths)
     if not len(filled):
-        return found
+        return pair_features
     starts = offsets[:-1][filled]
     probability = 1 / (1 + np.exp(-words))
     counts = np.zeros((len(filled), 3))
@@ -366,7 +366,7 @@ def repetition_sentence_features(
             _repeats(target) - _repeats(source),
             1 - len(set(target)) / len(target),
         )
-    found[filled] = np.stack(
+    pair_features[filled] = np.stack(
         [
             np.maximum.reduceat(words, starts),
             np.add.reduceat(np.log1p(-np.minimum(probability, 1 - 1e-9)), starts),
@@ -381,7 +381,7 @@ def repetition_sentence_features(
         ],
         axis=1,
     )
-    return found
+    return pair_features
 
 
 def _doubles(words: Sequence[str]) -> int:

@@ -55,7 +55,10 @@ class LineLabels:
 
     def to_data(self) -> dict[str, Any]:
         """Return the labels as JSON values, as in a file."""
-        spans = {WORD_KEYS[error]: [list(span) for span in own] for error, own in self.spans.items()}
+        spans = {
+            WORD_KEYS[error]: [list(span) for span in error_spans]
+            for error, error_spans in self.spans.items()
+        }
         return {"line": self.line, **self.errors, **spans}
 
 
@@ -84,16 +87,16 @@ class _Line(BaseModel):
             self.line,
             {error: value for error, value in errors.items() if value is not None},
             {
-                error: tuple((first, last) for first, last in own)
-                for error, own in spans.items()
-                if own is not None
+                error: tuple((first, last) for first, last in error_spans)
+                for error, error_spans in spans.items()
+                if error_spans is not None
             },
         )
 
 
 def format_labels(labels: Iterable[LineLabels]) -> str:
     """Return the labels as JSON lines."""
-    return "".join(json.dumps(one.to_data()) + "\n" for one in labels)
+    return "".join(json.dumps(label.to_data()) + "\n" for label in labels)
 
 
 def read_labels(path: Path | str) -> list[LineLabels]:
@@ -108,15 +111,15 @@ def read_labels(path: Path | str) -> list[LineLabels]:
         raise DataError(f"{path}: the file contains no labels")
     if not first.lstrip().startswith("{"):
         return _read_table(path, lines)
-    found = []
+    labels = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            found.append(parse_json(line, _Line).labels())
+            labels.append(parse_json(line, _Line).labels())
         except InvalidJsonError as error:
             raise DataError(f"{path}:{number}: not the labels of a line: {error}") from None
-    return found
+    return labels
 
 
 def _read_table(path: Path | str, lines: Sequence[str]) -> list[LineLabels]:
@@ -128,7 +131,7 @@ def _read_table(path: Path | str, lines: Sequence[str]) -> list[LineLabels]:
             f"{path}:1: expected JSON lines, or a tab-separated header with `line` and some of "
             f"{', '.join(_SENTENCE_ERRORS)}"
         )
-    found = []
+    labels = []
     for number, line in enumerate(lines[1:], 2):
         if not line.strip():
             continue
@@ -144,8 +147,8 @@ def _read_table(path: Path | str, lines: Sequence[str]) -> list[LineLabels]:
         errors: dict[SentenceError, bool] = {
             error: cells[error] == "1" for error in _SENTENCE_ERRORS if cells.get(error)
         }
-        found.append(LineLabels(int(place), errors))
-    return found
+        labels.append(LineLabels(int(place), errors))
+    return labels
 
 
 def check_labels(labels: Sequence[LineLabels], lengths: Sequence[tuple[int, int]], name: str) -> None:
@@ -160,29 +163,29 @@ def check_labels(labels: Sequence[LineLabels], lengths: Sequence[tuple[int, int]
         DataError: if a line or span is out of range, or a line is labeled twice; names the line.
     """
     seen: set[int] = set()
-    for one in labels:
-        if not 1 <= one.line <= len(lengths):
-            raise DataError(f"{name}: line {one.line} is labeled, but the text has {len(lengths)} lines")
-        if one.line in seen:
-            raise DataError(f"{name}: line {one.line} is labeled twice")
-        seen.add(one.line)
-        for error, spans in one.spans.items():
+    for label in labels:
+        if not 1 <= label.line <= len(lengths):
+            raise DataError(f"{name}: line {label.line} is labeled, but the text has {len(lengths)} lines")
+        if label.line in seen:
+            raise DataError(f"{name}: line {label.line} is labeled twice")
+        seen.add(label.line)
+        for error, spans in label.spans.items():
             side = "source" if error == "omission" else "translation"
-            length = lengths[one.line - 1][side == "translation"]
+            length = lengths[label.line - 1][side == "translation"]
             for first, last in spans:
                 if not 0 <= first < last <= length:
                     raise DataError(
-                        f"{name}: line {one.line}: the span [{first}, {last}] of {WORD_KEYS[error]!r} is not "
-                        f"within the {length} characters of the {side}"
+                        f"{name}: line {label.line}: the span [{first}, {last}] of {WORD_KEYS[error]!r} is "
+                        f"not within the {length} characters of the {side}"
                     )
 
 
 def labeled_words(words: Sequence[Span], spans: Iterable[Span]) -> np.ndarray:
     """Return for each word, given by its span, whether labeled spans of characters overlap with it."""
-    found = np.zeros(len(words), dtype=bool)
+    labeled = np.zeros(len(words), dtype=bool)
     if not len(words):
-        return found
+        return labeled
     starts, ends = np.array(words, dtype=np.int64).T
     for first, last in spans:
-        found |= (starts < last) & (ends > first)
-    return found
+        labeled |= (starts < last) & (ends > first)
+    return labeled

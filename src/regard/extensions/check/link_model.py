@@ -75,10 +75,12 @@ class LinkModel:
         # The norms of frequent words converge with a part of the text, which saves most of the time.
         sample = TextPosteriors.of(aligner, training[:: max(1, len(training) // _SAMPLE)], setup.num_threads)
         counts = LinkCounts.estimate(sample, (len(aligner.words[0]), len(aligner.words[1])))
-        found = TextPosteriors.of(aligner, held_out, setup.num_threads)
+        held_out_sample = TextPosteriors.of(aligner, held_out, setup.num_threads)
         norms = []
         for side in (0, 1):
-            tables = (one.swapped() if side else one for one in (sample, found))
+            tables = (
+                posteriors.swapped() if side else posteriors for posteriors in (sample, held_out_sample)
+            )
             evidence = [SideEvidence.collect(table, counts, bool(side)) for table in tables]
             norms.append(WordNorms.estimate(evidence, counts.occurrences[side]))
         return cls(aligner, counts, (norms[0], norms[1]), stem_length)

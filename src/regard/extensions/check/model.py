@@ -192,24 +192,24 @@ class ErrorModel:
     def _fit(self, parts: Sequence["_HeldOut"], num_threads: int) -> Self:
         """Return the model of the first part with classifiers that are fitted to synthetic errors."""
         # Classifiers of words are too confident on their own examples, so the sentences are others.
-        own, *rest = parts
-        num_words = _num_word_pairs(len(own.pairs))
-        parts = [own.some(slice(num_words)), *rest]
-        sentence_part = own.some(slice(num_words, None))
+        first, *rest = parts
+        num_words = _num_word_pairs(len(first.pairs))
+        parts = [first.some(slice(num_words)), *rest]
+        sentence_part = first.some(slice(num_words, None))
         model = self
         sentences: dict[CoverageError, LogisticRegression] = {}
         for number, error in enumerate(ERRORS):
             seed = self.config.seed + number
             model = model._fit_words(parts, error, seed, num_threads)
             (others,) = _examples([sentence_part], error, seed)
-            views = model._views([one.pair for one in others], error, num_threads)
+            views = model._views([example.pair for example in others], error, num_threads)
             sentences[error] = self._fit_sentences(model._logits(views, error)[1], others, _KINDS[error])
         # The features of unrelated pairs contain the log-odds of words, so this regression comes last.
         model = replace(model, sentences=sentences)
         seed = self.config.seed + len(ERRORS)
         examples = sentence_part.corrupted(("unrelated",), seed) + sentence_part.corrupted(_SINGLE, seed + 1)
         examples = with_unknown_words(examples, *_UNKNOWN, seed)
-        views = model._views([one.pair for one in examples], "omission", num_threads)
+        views = model._views([example.pair for example in examples], "omission", num_threads)
         logits: dict[CoverageError, np.ndarray] = {error: model._logits(views, error)[0] for error in TAGGED}
         rows = model._unrelated_table(views[0], logits)
         return replace(model, unrelated=model._fit_sentences(rows, examples, ("unrelated",)))
@@ -220,21 +220,21 @@ class ErrorModel:
         """Return the model with the classifier of the words of an error."""
         if error not in TAGGED:
             # A regression needs no more examples than one part has.
-            (every,) = _examples(parts[:1], error, seed)
-            (evidence,) = self._views([one.pair for one in every], error, num_threads)
+            (part_examples,) = _examples(parts[:1], error, seed)
+            (evidence,) = self._views([example.pair for example in part_examples], error, num_threads)
             table = repetition_features(evidence.table, evidence.target)
-            return replace(self, repeated=LogisticRegression.fit(table, word_labels(every, error)))
+            return replace(self, repeated=LogisticRegression.fit(table, word_labels(part_examples, error)))
         examples = [with_unknown_words(some, *_UNKNOWN, seed) for some in _examples(parts, error, seed)]
-        found = [
-            part.model._word_tables([one.pair for one in some], error, num_threads)
+        tables = [
+            part.model._word_tables([example.pair for example in some], error, num_threads)
             for part, some in zip(parts, examples, strict=True)
         ]
-        every = [one for some in examples for one in some]
-        affected = np.array([one.kind in _KINDS[error] for one in every])
-        features = np.concatenate([table for table, _ in found])
-        offsets = np.concatenate([[0], np.cumsum(np.concatenate([lengths for _, lengths in found]))])
-        found.clear()  # the tables of many long sentences take gigabytes
-        tagger = fit_tagger(features, offsets, (word_labels(every, error), affected), seed)
+        all_examples = [example for some in examples for example in some]
+        affected = np.array([example.kind in _KINDS[error] for example in all_examples])
+        features = np.concatenate([table for table, _ in tables])
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate([lengths for _, lengths in tables]))])
+        tables.clear()  # the tables of many long sentences take gigabytes
+        tagger = fit_tagger(features, offsets, (word_labels(all_examples, error), affected), seed)
         return replace(self, taggers={**self.taggers, error: tagger})
 
     def _word_tables(
@@ -249,7 +249,7 @@ class ErrorModel:
         self, rows: np.ndarray, examples: Sequence[CorruptedPair], kinds: tuple[Corruption, ...]
     ) -> LogisticRegression:
         """Return the regression of some kinds of errors, calibrated for the assumed share of errors."""
-        present = np.array([one.kind in kinds for one in examples])
+        present = np.array([example.kind in kinds for example in examples])
         # The share of errors among the examples is far above that of a text, in which others are doubtful.
         share, rate = np.clip(present.mean(), 1e-3, 1 - 1e-3), self.config.error_rate
         weights = np.where(present, rate / share, (1 - rate) / (1 - share))
@@ -313,21 +313,21 @@ class ErrorModel:
             # `np.split` expects the inner boundaries only.
             words[error] = np.split(1 / (1 + np.exp(-logits[error])), _side(evidence, error).offsets[1:-1])
         unrelated = self.unrelated.probabilities(self._unrelated_table(evidence, logits))
-        found = []
+        pair_scores = []
         for number, pair in enumerate(pairs):
             # The regressions are fitted to translations with words, so this case needs a rule.
             if pair.source and not pair.target:
-                found.append(_empty_translation(len(pair.source)))
+                pair_scores.append(_empty_translation(len(pair.source)))
                 continue
-            own: dict[SentenceError, float] = {error: float(sentence[error][number]) for error in ERRORS}
-            own["unrelated"] = float(unrelated[number])
+            by_error: dict[SentenceError, float] = {error: float(sentence[error][number]) for error in ERRORS}
+            by_error["unrelated"] = float(unrelated[number])
             each: dict[CoverageError, np.ndarray] = {error: words[error][number] for error in ERRORS}
             for error in TAGGED:
                 # Both probabilities may describe the same error, so the larger one counts, not the sum.
-                own[error] = max(own[error], float(unrelated[number]))
+                by_error[error] = max(by_error[error], float(unrelated[number]))
                 each[error] = np.maximum(each[error], unrelated[number])
-            found.append(PairScores(own, each))
-        return found
+            pair_scores.append(PairScores(by_error, each))
+        return pair_scores
 
 
 def _side(evidence: Evidence, error: CoverageError) -> SideEvidence:
@@ -360,13 +360,13 @@ class _HeldOut:
 
 def _examples(parts: Sequence[_HeldOut], error: CoverageError, seed: int) -> list[list[CorruptedPair]]:
     """Return for each part its pairs, pairs with one kind of error, and fewer with errors of other kinds."""
-    own, size = _KINDS[error], sum(len(part.pairs) for part in parts)
+    kinds, size = _KINDS[error], sum(len(part.pairs) for part in parts)
     # Errors of other kinds are negative examples, so that the regression separates the kinds.
-    others: tuple[Corruption, ...] = tuple(kind for kind in _SINGLE if kind not in own)
+    others: tuple[Corruption, ...] = tuple(kind for kind in _SINGLE if kind not in kinds)
     # Several errors in the same pair are cheaper than more pairs, which the aligner could not learn from.
     rounds = max(_ROUNDS[error], -(-_MIN_EXAMPLES // size))
     return [
-        [one for number in range(rounds) for one in part.corrupted(own, 1_000 * seed + number)]
+        [example for number in range(rounds) for example in part.corrupted(kinds, 1_000 * seed + number)]
         + part.some(slice(len(part.pairs) // 2)).corrupted(others, seed)
         for part in parts
     ]
@@ -397,4 +397,4 @@ class CombinedDetector(Detector):
         model = self.inputs.model
         assert model is not None
         threads = self.inputs.num_threads
-        return [one for evidence in self.inputs.evidence(pairs) for one in model.scores(evidence, threads)]
+        return [row for evidence in self.inputs.evidence(pairs) for row in model.scores(evidence, threads)]

@@ -74,7 +74,7 @@ def save_coverage_model(model: ErrorModel, directory: Path | str) -> None:
                 "config": vars(model.config),
                 "length": vars(model.length),
                 "repeated_words": model.repeated.to_data(),
-                "sentences": {error: one.to_data() for error, one in model.sentences.items()},
+                "sentences": {error: regression.to_data() for error, regression in model.sentences.items()},
                 "unrelated": model.unrelated.to_data(),
                 "sha256": compute_checksums(temp_dir, [_ARRAYS_FILE]),
             }
@@ -94,30 +94,30 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
     directory = Path(directory)
     path = directory / _MODEL_FILE
     try:
-        found = read_json(checked_file(directory, _MODEL_FILE), _Description)
+        description = read_json(checked_file(directory, _MODEL_FILE), _Description)
     except InvalidJsonError as error:
         raise DataError(f"{path}: not the description of a coverage model: {error}") from None
-    if found.format != _FORMAT:
-        raise DataError(f"{path}: format {found.format}, expected {_FORMAT}: train the model again")
+    if description.format != _FORMAT:
+        raise DataError(f"{path}: format {description.format}, expected {_FORMAT}: train the model again")
     # The checksum comes first: a damaged file would fail with an error that does not name it.
-    verify_checksums(directory, found.sha256, [_ARRAYS_FILE], _MODEL_FILE)
+    verify_checksums(directory, description.sha256, [_ARRAYS_FILE], _MODEL_FILE)
     aligners = {name: WordAligner.load(checked_directory(directory, name)) for name in _LINKS}
     arrays = load_arrays(directory / _ARRAYS_FILE)
     try:
         check_arrays(arrays, _array_forms(aligners))
         words = _link_model("words", aligners["words"], arrays, None)
-        stems = _link_model("stems", aligners["stems"], arrays, found.config.stem_length)
+        stems = _link_model("stems", aligners["stems"], arrays, description.config.stem_length)
     except DataError as error:
         raise DataError(f"{directory / _ARRAYS_FILE}: {error}") from None
     model = ErrorModel(
-        found.config,
+        description.config,
         words,
         stems,
-        LengthModel(**vars(found.length)),
+        LengthModel(**vars(description.length)),
         {error: ErrorTagger.from_arrays(_group(arrays, f"tagger.{error}")) for error in TAGGED},
-        LogisticRegression.from_data(**vars(found.repeated_words)),
-        _regressions(found.sentences),
-        LogisticRegression.from_data(**vars(found.unrelated)),
+        LogisticRegression.from_data(**vars(description.repeated_words)),
+        _regressions(description.sentences),
+        LogisticRegression.from_data(**vars(description.unrelated)),
     )
     try:
         # A regression with the wrong number of weights would fail only when a text is checked.

@@ -64,8 +64,8 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
     if model is not None:
         words = model.aligner.words
         sides: tuple[Note, Note] = ("unknown_source", "unknown_translation")
-        for note, known, own in zip(sides, words, pair.folded, strict=True):
-            if _is_foreign(own, known):
+        for note, known, folded_words in zip(sides, words, pair.folded, strict=True):
+            if _is_foreign(folded_words, known):
                 return note
     return None
 
@@ -108,8 +108,8 @@ def apply_note(note: Note | None, pair: WordPair, scores: PairScores) -> PairSco
     sentence = {error: max(value, least.get(error, 0.0)) for error, value in scores.sentence.items()}
     words: dict[CoverageError, np.ndarray] = dict(scores.words)
     sides: dict[CoverageError, tuple[str, ...]] = {"omission": pair.source, "addition": pair.target}
-    for error, own in sides.items():
+    for error, side in sides.items():
         if error in least and error in sentence and (error in words or note == "empty_translation"):
-            before = words.get(error, np.zeros(len(own)))
+            before = words.get(error, np.zeros(len(side)))
             words[error] = np.maximum(before, least[error])
     return replace(scores, sentence=sentence, words=words)

@@ -98,18 +98,18 @@ class TextPosteriors:
     def best_links(self) -> list[Links]:
         """Return for each pair the links that both directions find probable (geometric mean at least 0.3)."""
         source, target = self.words
-        found: list[set[tuple[int, int]]] = [set() for _ in self.pairs]
+        links_by_pair: list[set[tuple[int, int]]] = [set() for _ in self.pairs]
         chosen = np.flatnonzero(self.mutual >= LINK_THRESHOLD)
         pair = np.searchsorted(self.offsets[0], source[chosen], side="right") - 1
         first, second = source[chosen] - self.offsets[0][pair], target[chosen] - self.offsets[1][pair]
         for row, i, j in zip(pair.tolist(), first.tolist(), second.tolist(), strict=True):
-            found[row].add((i, j))
-        return [frozenset(links) for links in found]
+            links_by_pair[row].add((i, j))
+        return [frozenset(links) for links in links_by_pair]
 
 
 def _flat(matrices: Iterable[np.ndarray]) -> np.ndarray:
     """Return the cells of [T, S] matrices, with the source word varying slowest."""
-    flat = [np.ascontiguousarray(one.T).ravel() for one in matrices]
+    flat = [np.ascontiguousarray(matrix.T).ravel() for matrix in matrices]
     return np.clip(np.concatenate(flat).astype(np.float64), 0, 1) if flat else np.empty(0)
 
 
@@ -140,10 +140,10 @@ class LinkCounts:
             table: Their link probabilities.
             sizes: Sizes of the vocabularies.
         """
-        source, target = (own[index] for own, index in zip(table.numbers, table.words, strict=True))
-        kept = (table.mutual > _MIN_LINK) & (source != UNKNOWN) & (target != UNKNOWN)
-        keys, inverse = np.unique(source[kept] * sizes[1] + target[kept], return_inverse=True)
-        counts = np.bincount(inverse, weights=table.mutual[kept], minlength=len(keys))
+        source, target = (side[index] for side, index in zip(table.numbers, table.words, strict=True))
+        mask = (table.mutual > _MIN_LINK) & (source != UNKNOWN) & (target != UNKNOWN)
+        keys, inverse = np.unique(source[mask] * sizes[1] + target[mask], return_inverse=True)
+        counts = np.bincount(inverse, weights=table.mutual[mask], minlength=len(keys))
         occurrences = tuple(
             np.bincount(numbers[numbers != UNKNOWN], minlength=size).astype(np.float64)
             for numbers, size in zip(table.numbers, sizes, strict=True)
@@ -152,7 +152,7 @@ class LinkCounts:
 
     def of_cells(self, table: TextPosteriors) -> Float[np.ndarray, "K"]:
         """Return the number of links of the words of each cell of a table that is not swapped."""
-        return self.of(*(own[index] for own, index in zip(table.numbers, table.words, strict=True)))
+        return self.of(*(numbers[index] for numbers, index in zip(table.numbers, table.words, strict=True)))
 
     def of(self, source: np.ndarray, target: np.ndarray) -> Float[np.ndarray, "K"]:
         """Return the number of links of each pair of words, by their numbers."""
@@ -160,5 +160,5 @@ class LinkCounts:
             return np.zeros(len(source))
         keys = source * len(self.occurrences[1]) + target
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        found = (self.keys[place] == keys) & (source != UNKNOWN) & (target != UNKNOWN)
-        return np.where(found, self.counts[place], 0.0)
+        counted = (self.keys[place] == keys) & (source != UNKNOWN) & (target != UNKNOWN)
+        return np.where(counted, self.counts[place], 0.0)

@@ -185,7 +185,7 @@ class CoverageCheck(Result):
 
     def count(self, error: SentenceError, threshold: float = _THRESHOLD) -> int:
         """Return the number of sentences whose probability of an error reaches a threshold."""
-        return sum(one.probabilities[error] >= threshold for one in self.sentences)
+        return sum(sentence.probabilities[error] >= threshold for sentence in self.sentences)
 
     def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> Figure:
         """Return the figure of the number of sentences with a probable error, by kind and threshold.
@@ -193,12 +193,13 @@ class CoverageCheck(Result):
         Args:
             ax: Axes on which the curves are plotted as well.
         """
-        found = {
-            error: np.array([one.probabilities[error] for one in self.sentences]) for error in self.errors
+        probabilities = {
+            error: np.array([sentence.probabilities[error] for sentence in self.sentences])
+            for error in self.errors
         }
         if ax is not None:
-            plot_sentence_probabilities(ax, found)
-        return check_chart(found)
+            plot_sentence_probabilities(ax, probabilities)
+        return check_chart(probabilities)
 
     def summary(self, threshold: float = _THRESHOLD) -> str:
         """Return the numbers of probable errors in words."""
@@ -212,14 +213,14 @@ class CoverageCheck(Result):
     @property
     def notes(self) -> tuple[str, ...]:
         """The unusual parts about the text in words, with the lines: empty or copied translations, ..."""
-        found = []
+        messages = []
         for note, text in NOTES.items():
-            lines = [one.line for one in self.sentences if one.note == note]
+            lines = [sentence.line for sentence in self.sentences if sentence.note == note]
             if lines:
-                shown = ", ".join(map(str, lines[:_MAX_LINES]))
+                numbers = ", ".join(map(str, lines[:_MAX_LINES]))
                 more = f" and {len(lines) - _MAX_LINES:,} more" if len(lines) > _MAX_LINES else ""
-                found.append(f"line{'s' * (len(lines) > 1)} {shown}{more}: {text}")
-        return tuple(found)
+                messages.append(f"line{'s' * (len(lines) > 1)} {numbers}{more}: {text}")
+        return tuple(messages)
 
     def evaluate(
         self,
@@ -245,28 +246,32 @@ class CoverageCheck(Result):
         if num_bootstrap_samples < 2:
             raise UsageError(f"num_bootstrap_samples={num_bootstrap_samples}: expected at least 2")
         name = str(labels) if isinstance(labels, Path | str) else "labels"
-        given = read_labels(labels) if isinstance(labels, Path | str) else list(labels)
-        check_labels(given, [(len(one.source), len(one.translation)) for one in self.sentences], name)
-        rows = [(self.sentences[one.line - 1], one) for one in given]
+        gold = read_labels(labels) if isinstance(labels, Path | str) else list(labels)
+        check_labels(
+            gold, [(len(sentence.source), len(sentence.translation)) for sentence in self.sentences], name
+        )
+        rows = [(self.sentences[line_label.line - 1], line_label) for line_label in gold]
         scores: list[CoverageScore] = []
         counts: dict[tuple[str, SentenceError], tuple[int, int]] = {}
         samples = num_bootstrap_samples, seed
         for error in self.errors:
-            found = [
-                (one.probabilities[error], own.errors[error]) for one, own in rows if error in own.errors
+            predictions = [
+                (sentence.probabilities[error], label.errors[error])
+                for sentence, label in rows
+                if error in label.errors
             ]
-            if not found:
+            if not predictions:
                 continue
-            values, truth = (np.array(column) for column in zip(*found, strict=True))
+            values, truth = (np.array(column) for column in zip(*predictions, strict=True))
             counts["sentence", error] = len(truth), int(truth.sum())
             measured = sentence_scores(truth, values, *samples)
             scores += [CoverageScore("sentence", error, key, each) for key, each in measured.items()]
         for error in WORD_KEYS:
-            pairs = [_word_labels(one, own, error) for one, own in rows if error in own.spans]
+            pairs = [_word_labels(sentence, label, error) for sentence, label in rows if error in label.spans]
             pairs = [pair for pair in pairs if len(pair[0]) == len(pair[1])]
             if not any(len(pair[0]) for pair in pairs):
                 continue
-            counts["word", error] = sum(len(one) for one, _ in pairs), sum(int(one.sum()) for one, _ in pairs)
+            counts["word", error] = sum(len(hit) for hit, _ in pairs), sum(int(hit.sum()) for hit, _ in pairs)
             words, probabilities = zip(*pairs, strict=True)
             measured = word_scores(words, probabilities, threshold, *samples)
             scores += [CoverageScore("word", error, key, each) for key, each in measured.items()]
@@ -285,21 +290,21 @@ class CoverageCheck(Result):
             "counts": {error: self.count(error) for error in self.errors},
             "notes": list(self.notes),
             "evaluation": None if self.evaluation is None else self.evaluation.to_data(),
-            "sentences": [one.to_data() for one in self.sentences],
+            "sentences": [sentence.to_data() for sentence in self.sentences],
         }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per sentence: line, probabilities, texts of the affected words, note, and texts."""
         return [
             {
-                "line": one.line,
-                **one.probabilities,
-                **{key: _affected(one, error) for error, key in WORD_KEYS.items()},
-                "note": one.note or "",
-                "source": one.source,
-                "translation": one.translation,
+                "line": sentence.line,
+                **sentence.probabilities,
+                **{key: _affected(sentence, error) for error, key in WORD_KEYS.items()},
+                "note": sentence.note or "",
+                "source": sentence.source,
+                "translation": sentence.translation,
             }
-            for one in self.sentences
+            for sentence in self.sentences
         ]
 
     def __repr__(self) -> str:
@@ -348,11 +353,11 @@ def _html_marks(text: str, marks: Mapping[CoverageError, Sequence[tuple[int, int
     for error, spans in marks.items():
         for first, last, _ in spans:
             errors[first:last] = itertools.repeat(error, last - first)
-    found, start = "", 0
+    marked, start = "", 0
     for place in range(1, len(text) + 1):
         if place == len(text) or errors[place] != errors[start]:
             part = html.escape(text[start:place])
             error = errors[start]
-            found += part if error is None else f'<mark title="{error}">{part}</mark>'
+            marked += part if error is None else f'<mark title="{error}">{part}</mark>'
             start = place
-    return found
+    return marked

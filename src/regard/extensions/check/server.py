@@ -187,10 +187,10 @@ class CheckServer:
                 raise RequestError(422, f"sentence {lengths.index(0) + 1}: the source is empty")
             futures = desk.submit(checker, CheckSettings(detector), jobs, lengths)
             try:
-                found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
+                sentences = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
             except ClientDisconnectedError:
                 return Response(status_code=499)
-            numbered = tuple(replace(one, line=number) for number, one in enumerate(found, 1))
+            numbered = tuple(replace(sentence, line=number) for number, sentence in enumerate(sentences, 1))
             content = CoverageCheck(detector, numbered).to_dict()
             return JSONResponse(content, headers={"Cache-Control": "no-store"})
 

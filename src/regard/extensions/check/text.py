@@ -102,23 +102,23 @@ class SideText:
         A unit is a word, or several words that hyphens or apostrophes join. Other punctuation marks belong to
         no unit.
         """
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         words = [self.line[first:last] for first, last in self.spans]
         for i, word in enumerate(words):
             if not is_word(word):
                 continue
             # The mark before this word joins it to the unit that ends before the mark.
             joined = (
-                found
-                and found[-1][1] == i - 1
+                ranges
+                and ranges[-1][1] == i - 1
                 and words[i - 1] in _JOINING
                 and self._gap(i - 1) == self._gap(i) == ""
             )
             if joined:
-                found[-1] = (found[-1][0], i + 1)
+                ranges[-1] = (ranges[-1][0], i + 1)
             else:
-                found.append((i, i + 1))
-        return found
+                ranges.append((i, i + 1))
+        return ranges
 
     def _gap(self, word: int) -> str:
         """Return the white space between a word and the word before it."""

@@ -119,12 +119,12 @@ def export_ctranslate2(
     spec.optimize(quantization=quantization)
     try:
         # The directory is renamed into place when complete, so that a failure leaves no partial export.
-        with atomic_directory(output_dir) as made:
-            spec.save(str(made))
-            save_text_processing(loaded.text, made)
-            copy_training_text(loaded.model_dir, made)
-            write_config(loaded.config, made)
-            _write_checksums(made)
+        with atomic_directory(output_dir) as temp_dir:
+            spec.save(str(temp_dir))
+            save_text_processing(loaded.text, temp_dir)
+            copy_training_text(loaded.model_dir, temp_dir)
+            write_config(loaded.config, temp_dir)
+            _write_checksums(temp_dir)
     except OSError as error:
         raise CheckpointError(f"{output_dir}: cannot be written: {error.strerror or error}") from None
 
@@ -152,7 +152,7 @@ def check_export(directory: Path) -> None:
     path = directory / CHECKSUM_FILE
     try:
         checksums = read_json(checked_file(directory, CHECKSUM_FILE), _Checksums)
-        names = (one.name for one in directory.iterdir() if one.is_file() and one.name != CHECKSUM_FILE)
+        names = (file.name for file in directory.iterdir() if file.is_file() and file.name != CHECKSUM_FILE)
         verify_checksums(directory, checksums.sha256, {*names, EXPORTED_FILE}, CHECKSUM_FILE)
     except InvalidJsonError as error:
         raise CheckpointError(f"{path}: not a checksum file of an exported model: {error}") from None
@@ -182,9 +182,9 @@ def _check_model(config: RunConfig) -> None:
             raise ConfigError(
                 f"model.{part}.num_localness_layers = {layers}: CTranslate2 has no localness bias"
             )
-    for number, one in enumerate(model.source_attentions):
+    for number, attention in enumerate(model.source_attentions):
         _check_attention(
-            one, f"model.layer_attention[{number}]" if model.layer_attention else "model.attention"
+            attention, f"model.layer_attention[{number}]" if model.layer_attention else "model.attention"
         )
 
 
@@ -267,8 +267,8 @@ def _write_layer(into: Any, layer: EncoderLayer | DecoderLayer) -> None:
 
 
 def _write_linears(into: Any, linears: list[Any]) -> None:
-    for one, linear in zip(into.linear, linears, strict=True):
-        _write_linear(one, linear)
+    for spec, linear in zip(into.linear, linears, strict=True):
+        _write_linear(spec, linear)
 
 
 def _write_linear(into: Any, linear: Linear) -> None:

@@ -42,7 +42,7 @@ class ExportedTranslator(BaseTranslator):
     name: str = "the exported model"
     search_options = frozenset(
         {
-            *(one.name for one in fields(GenerationBatchConfig)),
+            *(field.name for field in fields(GenerationBatchConfig)),
             *("beam_size", "num_return", "length_penalty", "coverage_penalty", "coverage_epsilon"),
             *("min_length", "max_length_ratio", "max_length_offset", "no_repeat_ngram_size"),
             *("suppress_unk", "replace_unk"),
@@ -152,8 +152,8 @@ class ExportedTranslator(BaseTranslator):
         results = [self.tokenize(line) for line in lines]
         lengths = [0 if result.error else len(result.source_tokens) for result in results]
         for rows in length_sorted_batches(lengths, self.search):
-            found = self._search([results[row] for row in rows])
-            for row, hypotheses in zip(rows, found, strict=True):
+            batch_hypotheses = self._search([results[row] for row in rows])
+            for row, hypotheses in zip(rows, batch_hypotheses, strict=True):
                 results[row] = self._detokenize(results[row], hypotheses)
         return results
 

@@ -106,8 +106,8 @@ class ClauseBuilder:
         plain = replace(constraints, relative=0.0)
         make_object = self.participants.object
         if frame in ("dative", "ditransitive", "explaining"):
-            given = given_object if frame == "dative" else None
-            clause.dative = given or make_object(("person", "family"), de.DAT, subject, plain, negated)
+            dative = given_object if frame == "dative" else None
+            clause.dative = dative or make_object(("person", "family"), de.DAT, subject, plain, negated)
         if frame in ("transitive", "ditransitive", "explaining"):
             clause.accusative = given_object or make_object(
                 verb.objects, de.ACC, subject, constraints, negated

@@ -130,16 +130,16 @@ def _english(
     if operator is not None and nots and operator[0] == "can" and not inverted:
         # One English word for two German ones: it is linked to both.
         operator, nots = ("cannot", operator[1] + nots[0][1]), []
-    shown = [] if subject is front else subject.english
+    subject_words = [] if subject is front else subject.english
     if operator is None and locative:
-        words += [rest[0], *shown]
+        words += [rest[0], *subject_words]
         rest = rest[1:]
     elif operator is None:
-        words += shown
+        words += subject_words
     elif inverted:
-        words += [operator, *shown]
+        words += [operator, *subject_words]
     else:
-        words += [*shown, operator]
+        words += [*subject_words, operator]
     words += nots
     if clause.middle is not None:
         words += clause.middle.english

@@ -31,8 +31,8 @@ def phrasebook(
     from regard.extensions.phrasebook.corpus import PhrasebookConfig, write_splits
 
     chosen = {"num_train": num_train, "num_valid": num_valid, "num_test": num_test, "seed": seed}
-    given = {name: value for name, value in chosen.items() if value is not None}
-    config = from_dict(PhrasebookConfig, given, origin="phrasebook options")
+    options = {name: value for name, value in chosen.items() if value is not None}
+    config = from_dict(PhrasebookConfig, options, origin="phrasebook options")
     files = write_splits(output_dir, config.sizes, config.seed)
     counts = ", ".join(f"{size} {name}" for name, size in config.sizes.items())
     print_message(

@@ -97,9 +97,9 @@ class Participants:
 
         if choice is None and draw.bernoulli(0.05):
             return self.nouns.listing(make, 3 if draw.bernoulli(0.3) else 2)
-        found = make()
-        self._extend(found, constraints)
-        return found
+        phrase = make()
+        self._extend(phrase, constraints)
+        return phrase
 
     def object(
         self,
@@ -123,7 +123,7 @@ class Participants:
                 return self.nouns.name(case)
         choice = (draw.sample(_NEGATED) if case == de.ACC else draw.sample(_SURE)) if negated else None
         if choice is None and draw.bernoulli(0.06):
-            every = draw.bernoulli(0.12)
+            repeat_und = draw.bernoulli(0.12)
             length = 2 + draw.bernoulli(0.5) + draw.bernoulli(0.3)
             bare = draw.bernoulli(0.4)
             adjective = 0.0 if bare else 0.35
@@ -132,11 +132,11 @@ class Participants:
             def make() -> NounPhrase:
                 return self.nouns.common(kinds, case, subject.owner, choice, False, adjective)
 
-            return self.nouns.listing(make, length, every)
-        found = self.nouns.common(kinds, case, subject.owner, choice)
+            return self.nouns.listing(make, length, repeat_und)
+        phrase = self.nouns.common(kinds, case, subject.owner, choice)
         if choice is not KEIN:
-            self._extend(found, constraints)
-        return found
+            self._extend(phrase, constraints)
+        return phrase
 
     def _extend(self, found: NounPhrase, constraints: ClauseConstraints) -> None:
         draw = self.draw
@@ -225,15 +225,15 @@ class Predicates:
             return _increasing(first)
         if first.comparative and shape in ("comparative", "as") and being:
             return self._compared(first, subject, kind, shape == "as")
-        found = word_phrase(first.lemma, first.english)
+        phrase = word_phrase(first.lemma, first.english)
         if shape == "very" and first.comparative:
-            return concatenate(intensifier(draw.bernoulli(0.15)), found)
+            return concatenate(intensifier(draw.bernoulli(0.15)), phrase)
         if shape == "and":
             second = draw.sample(self._describing[kind])
             if not first.excludes(second):
                 und = word_phrase("und", "and")
-                return concatenate(found, und, word_phrase(second.lemma, second.english))
-        return found
+                return concatenate(phrase, und, word_phrase(second.lemma, second.english))
+        return phrase
 
     def _profession(self, gender: int, negated: bool) -> Phrase:
         """Return a profession: `Er ist Lehrer`, with an article in English; `Sie ist keine gute Lehrerin`."""

@@ -160,17 +160,17 @@ def generate_splits(sizes: Mapping[SplitName, int], seed: int) -> dict[SplitName
     for name, size in sizes.items():
         if size < 0:
             raise UsageError(f"size of {name} is {size}; expected 0 or more")
-    found: dict[SplitName, list[CorpusPair]] = {name: [] for name in sizes}
+    splits: dict[SplitName, list[CorpusPair]] = {name: [] for name in sizes}
     # Pairs of a split that is full are generated, too: the stream is the same for all sizes.
     missing = sum(sizes.values())
     pairs = generate(seed)
     while missing:
         pair = next(pairs)
         name = split_of(pair)
-        if len(found.get(name, ())) < sizes.get(name, 0):
-            found[name].append(pair)
+        if len(splits.get(name, ())) < sizes.get(name, 0):
+            splits[name].append(pair)
             missing -= 1
-    return found
+    return splits
 
 
 def write_splits(folder: Path | str, sizes: Mapping[SplitName, int], seed: int) -> list[Path]:

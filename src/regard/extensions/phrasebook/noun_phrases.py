@@ -316,7 +316,7 @@ class NounPhrases:
         parts.append(inflect(first))
         if draw.bernoulli(0.12):
             others = [draw.sample(table), draw.sample(table)]
-            if any(one.excludes(other) for one, other in combinations([first, *others], 2)):
+            if any(previous.excludes(other) for previous, other in combinations([first, *others], 2)):
                 return parts
             if draw.bernoulli(0.35):
                 parts += [word_phrase(",", ","), inflect(others.pop(0))]

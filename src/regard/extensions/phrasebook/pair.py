@@ -91,16 +91,16 @@ class CorpusPair:
 
 def _one_comma(german: list[Word], english: list[Token]) -> list[Word]:
     """Merge adjacent commas at German clause boundaries, and remove commas before a final mark."""
-    kept: list[Word] = []
+    merged: list[Word] = []
     for item in german:
-        if kept and kept[-1].form == "," and item.form in ",.?!":
-            dropped = kept.pop()
+        if merged and merged[-1].form == "," and item.form in ",.?!":
+            dropped = merged.pop()
             # English commas that are linked to the removed comma now link to the kept mark.
             for j, (form, words) in enumerate(english):
                 if dropped in words:
                     english[j] = (form, (item,))
-        kept.append(item)
-    return kept
+        merged.append(item)
+    return merged
 
 
 def _capital(form: str) -> str:

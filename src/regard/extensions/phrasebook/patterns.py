@@ -104,7 +104,7 @@ class Patterns:
         build, draw = self.clauses, self.draw
         subject = build.participants.subject(("person",), ClauseConstraints(relative=0.0))
         verb, kinds = self._listed()
-        every = draw.bernoulli(0.2)
+        repeat_und = draw.bernoulli(0.2)
         plural = draw.bernoulli(0.5)
         same = draw.bernoulli(0.4)
 
@@ -115,7 +115,7 @@ class Patterns:
             )
 
         things = build.nouns.listing(
-            make, 3 + draw.sample_below(3) + draw.sample_below(3) * draw.sample_below(2), every
+            make, 3 + draw.sample_below(3) + draw.sample_below(3) * draw.sample_below(2), repeat_und
         )
         clause = build.planner.clause(verb, subject, ClauseConstraints(timed=0.5))
         clause.accusative = things

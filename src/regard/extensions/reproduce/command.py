@@ -200,13 +200,13 @@ def _table(name: str) -> "Table":
 
 def _seeds(text: str) -> list[int]:
     try:
-        found = [int(field) for field in text.split(",")]
+        seeds = [int(field) for field in text.split(",")]
     except ValueError:
-        found = []
-    if not found or min(found) < 0:
+        seeds = []
+    if not seeds or min(seeds) < 0:
         raise UsageError(f"--seeds {text!r}: expected numbers of 0 or more, separated by commas")
     # A repeated seed would train the same model twice.
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(seeds))
 
 
 def _show(table: "Table", results: "list[RowResult]") -> None:
@@ -216,7 +216,7 @@ def _show(table: "Table", results: "list[RowResult]") -> None:
 
     from regard.extensions.reproduce.results import sentence_counts
 
-    published = {name for one in results for name, cell in one.cells.items() if cell.published is not None}
+    published = {name for row in results for name, cell in row.cells.items() if cell.published is not None}
     grid = Grid(box=None, pad_edge=False, title=table.title, title_justify="left")
     grid.add_column("", no_wrap=True)
     for metric in table.metrics:

@@ -138,7 +138,7 @@ def write_text(
             data.resolve().name,
             f"{source}-{target}",
             target,
-            {split: _write(directory, split, own, languages, not raw) for split, own in pairs.items()},
+            {split: _write(directory, split, bitext, languages, not raw) for split, bitext in pairs.items()},
             {split: {side: str(output_dir / f"{split}.{side}") for side in _SIDES} for split in pairs},
             "; ".join(["not preprocessed" if raw else kind, *notes]),
             checksum,
@@ -183,14 +183,14 @@ def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT
         DataError: if a table is missing or not readable, or its form column contains features; the message
             names it.
     """
-    found = {split: _find_table(prefix, kinds) for split, kinds in TABLE_SUFFIXES.items()}
+    tables = {split: _find_table(prefix, kinds) for split, kinds in TABLE_SUFFIXES.items()}
     for split in ("train", "valid"):
-        if found[split] is None:
+        if tables[split] is None:
             kind = TABLE_SUFFIXES[split][0]
             raise DataError(
                 f"{prefix.parent}: expected {prefix.name}.{kind}.tsv or {prefix.name}.{kind}.tsv.gz"
             )
-    paths = {split: path for split, path in found.items() if path is not None}
+    paths = {split: path for split, path in tables.items() if path is not None}
     _check_columns(paths["train"], columns)
     checksum = _files_checksum([paths["train"], paths["valid"]])
     if tuple(columns) != DEFAULT_COLUMNS:
@@ -266,18 +266,18 @@ def _existing_text(
 ) -> ExperimentText | None:
     """Return the text of an existing directory, if it was created from the same files, else None."""
     try:
-        found = read_text(directory)
+        text = read_text(directory)
     except DataError:
         return None
-    return found if (found.checksum, found.test_checksums) == (checksum, test_checksums) else None
+    return text if (text.checksum, text.test_checksums) == (checksum, test_checksums) else None
 
 
 def _describe(text: ExperimentText, directory: Path) -> None:
     about = {key: value for key, value in asdict(text).items() if key != "directory"}
     # Files in the same directory are stored by name, so that the directory can be moved.
     for corpus in about["corpora"].values():
-        own = {key: Path(corpus[key]) for key in PATH_KEYS if key in corpus}
-        corpus.update({key: path.name for key, path in own.items() if path.parent == text.directory})
+        paths = {key: Path(corpus[key]) for key in PATH_KEYS if key in corpus}
+        corpus.update({key: path.name for key, path in paths.items() if path.parent == text.directory})
     write_atomic(directory / EXPERIMENT_TEXT_FILE, (json.dumps(about, indent=2) + "\n").encode())
 
 
@@ -294,23 +294,23 @@ def _find_files(data: Path, target: str) -> tuple[dict[str, tuple[Path, Path]], 
     """Return the source and the target file of each split, and the source language."""
     if not data.is_dir():
         raise DataError(f"{data}: no such directory of parallel text")
-    found: dict[tuple[str, str], list[Path]] = {}
+    matches: dict[tuple[str, str], list[Path]] = {}
     for path in sorted(data.iterdir()):
         stem, _, language = remove_suffix(path.name).rpartition(".")
         for split, starts in FILE_PREFIXES.items():
             if stem.startswith(starts) and LANGUAGE_PATTERN.fullmatch(language) and path.is_file():
-                found.setdefault((split, language), []).append(path)
-    languages = {language for split, language in found if split == "train"}
+                matches.setdefault((split, language), []).append(path)
+    languages = {language for split, language in matches if split == "train"}
     sources = sorted(languages - {target})
     if len(sources) != 1 or target not in languages:
-        shown = ", ".join(sorted(languages)) or "none"
+        language_list = ", ".join(sorted(languages)) or "none"
         raise DataError(
-            f"{data}: expected training files of two languages, one of them .{target}; found: {shown}"
+            f"{data}: expected training files of two languages, one of them .{target}; found: {language_list}"
         )
     files: dict[str, tuple[Path, Path]] = {}
     for split in TEXT_SPLITS:
-        sides = [found.get((split, language), []) for language in (sources[0], target)]
-        needed = split in ("train", "valid") or any((split, other) in found for other in languages)
+        sides = [matches.get((split, language), []) for language in (sources[0], target)]
+        needed = split in ("train", "valid") or any((split, other) in matches for other in languages)
         for language, paths in zip((sources[0], target), sides, strict=True):
             if len(paths) > 1 or (not paths and needed):
                 names = ", ".join(path.name for path in paths) or "none"

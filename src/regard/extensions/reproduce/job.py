@@ -57,11 +57,14 @@ def run(job: TableJob) -> int | None:
     rows = job.unfinished_rows()
     if not rows:
         return None
-    text, members = read_text(Path(job.text_dir)), [load_model(one, config.device) for one in job.member_dirs]
+    text, members = (
+        read_text(Path(job.text_dir)),
+        [load_model(member_dir, config.device) for member_dir in job.member_dirs],
+    )
     # All members have the text processing and the config of the first one; only their weights differ.
     loaded = members[0]
     if len(members) > 1:
-        loaded = dataclasses.replace(loaded, model=Ensemble([one.model for one in members]))
+        loaded = dataclasses.replace(loaded, model=Ensemble([member.model for member in members]))
     for row in rows:
         _log.info("scoring %s", row.recipe)
         _score(job, row, loaded, text, results)
@@ -90,19 +93,20 @@ def _score(
     counts = {
         name: METRIC_FUNCTIONS[name].count(system) for name in job.metrics if name not in done["scores"]
     }
-    kept = read_statistics(row.path("safetensors")) if done["scores"] else {}
+    statistics = read_statistics(row.path("safetensors")) if done["scores"] else {}
     row.path("txt").parent.mkdir(parents=True, exist_ok=True)
     write_atomic(row.path("txt"), "".join(f"{line}\n" for line in outputs).encode())
     write_atomic(
-        row.path("safetensors"), serialize_statistics(kept | {name: own.rows for name, own in counts.items()})
+        row.path("safetensors"),
+        serialize_statistics(statistics | {name: count.rows for name, count in counts.items()}),
     )
     figures: dict[str, Any] = {
         "digest": row.checksum,
         "row": row.recipe,
         "model": job.model,
         "seed": job.seed,
-        "scores": done["scores"] | {name: own.corpus_score().score for name, own in counts.items()},
-        "signatures": done["signatures"] | {name: own.signature for name, own in counts.items()},
+        "scores": done["scores"] | {name: count.corpus_score().score for name, count in counts.items()},
+        "signatures": done["signatures"] | {name: count.signature for name, count in counts.items()},
         "length_penalty": search.length_penalty,
         "coverage_penalty": search.coverage_penalty.weight,
         "tuned": trials,

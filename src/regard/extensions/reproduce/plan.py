@@ -62,15 +62,15 @@ class RowJob:
     def read_scores(self) -> dict[str, Any] | None:
         """Return the scores and statistics of the row, or None if it is not finished."""
         try:
-            found = read_json(self.path("json"), dict[str, Any])
+            scores = read_json(self.path("json"), dict[str, Any])
         except InvalidJsonError as error:
             raise DataError(
                 f"{self.path('json')}: not the scores of a run: {error}; remove the file"
             ) from None
         except DataError:
             return None  # there is no file yet
-        known = found.get("digest") == self.checksum and isinstance(found.get("scores"), dict)
-        return found if known else None
+        known = scores.get("digest") == self.checksum and isinstance(scores.get("scores"), dict)
+        return scores if known else None
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,10 @@ class TableJob:
 
     def unfinished_rows(self) -> list[RowJob]:
         """Return the rows with missing scores."""
-        found = ((row, row.read_scores()) for row in self.rows)
-        return [row for row, own in found if own is None or not set(self.metrics) <= set(own["scores"])]
+        pairs = ((row, row.read_scores()) for row in self.rows)
+        return [
+            row for row, scores in pairs if scores is None or not set(self.metrics) <= set(scores["scores"])
+        ]
 
 
 @dataclass(frozen=True)
@@ -306,15 +308,15 @@ def _overrides_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[st
     Raises:
         UsageError: if an override names an unknown row.
     """
-    found: dict[str, list[str]] = {name: [] for name in known}
+    row_overrides: dict[str, list[str]] = {name: [] for name in known}
     for override in overrides:
         key, equals, value = override.partition("=")
-        names, _, own = key.rpartition(":")
+        names, _, option = key.rpartition(":")
         for name in names.split(",") if names else known:
-            if name not in found:
+            if name not in row_overrides:
                 raise UsageError(f"--set {override}: unknown row {name}; the rows are {', '.join(known)}")
-            found[name].append(own + equals + value)
-    return found
+            row_overrides[name].append(option + equals + value)
+    return row_overrides
 
 
 def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dict[str, Any]:
@@ -350,11 +352,11 @@ def merge_options(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
 def _options_of_weights(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a recipe that the weights depend on, except for the seed."""
     # Paths and the device are not part of the checksum, so that results can be moved to another machine.
-    kept = _drop_keys(config, "output_dir", "seed", "device", "num_threads", "generation")
-    kept["data"] = _drop_keys(kept["data"], "cache_dir", "train", "valid", "test")
+    options = _drop_keys(config, "output_dir", "seed", "device", "num_threads", "generation")
+    options["data"] = _drop_keys(options["data"], "cache_dir", "train", "valid", "test")
     # These tables change the files that a run writes, but not its weights.
-    kept["training"] = _drop_keys(kept.get("training", {}), "checkpoint", "logging")
-    return kept
+    options["training"] = _drop_keys(options.get("training", {}), "checkpoint", "logging")
+    return options
 
 
 def _drop_keys(table: Mapping[str, Any], *keys: str) -> dict[str, Any]:

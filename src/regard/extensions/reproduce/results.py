@@ -95,7 +95,7 @@ class TableResults(Result):
                     "row": result.row.label,
                     "recipe": result.row.recipe,
                     "metrics": {name: _cell_data(cell) for name, cell in result.cells.items()},
-                    "runs": [{k: v for k, v in own.items() if k != "tuned"} for own in result.runs],
+                    "runs": [{k: v for k, v in run.items() if k != "tuned"} for run in result.runs],
                 }
                 for result in self.results
             ],
@@ -104,8 +104,8 @@ class TableResults(Result):
     def rows(self) -> list[dict[str, Any]]:
         """Return the score of each row by each metric."""
         return [
-            {"row": one.row.label, **{name: cell.estimate.value for name, cell in one.cells.items()}}
-            for one in self.results
+            {"row": result.row.label, **{name: cell.estimate.value for name, cell in result.cells.items()}}
+            for result in self.results
         ]
 
     def to_markdown(self) -> str:
@@ -116,14 +116,14 @@ class TableResults(Result):
         sizes = ", ".join(f"{count:,} {split}" for split, count in text.num_pairs.items())
         lines = [f"### {table.title}, {where}{run}", "", f"Pairs: {sizes}. Text: {text.preprocessing}.", ""]
         if self.options.overrides:
-            changed = ", ".join(f"`{one}`" for one in self.options.overrides)
+            changed = ", ".join(f"`{override}`" for override in self.options.overrides)
             lines += [f"Options changed from the recipes: {changed}.", ""]
         lines += _score_table(table, results, text.pair)
         # With one seed, the bootstrap resamples sentences alone.
         several = any(len(cell.seeds) > 1 for result in results for cell in result.cells.values())
         units = "sentences and seeds" if several else "sentences"
         lines += ["", f"* differs from {table.rows[0].label}, p < 0.05 (paired bootstrap over {units}).", ""]
-        if compared := [one for one in results if any(cell.difference for cell in one.cells.values())]:
+        if compared := [row for row in results if any(cell.difference for cell in row.cells.values())]:
             heads = [f"difference from {table.rows[0].label}"]
             for metric in table.metrics:
                 heads += [metric.label, "95 %", "p"]
@@ -163,11 +163,11 @@ def collect_results(
         # The user did not select this row.
         if row.recipe not in planned:
             continue
-        own = finished.get(row.recipe, [])
-        runs = [found for found in (job.read_scores() for job in own) if found is not None]
+        row_jobs = finished.get(row.recipe, [])
+        runs = [scores for scores in (job.read_scores() for job in row_jobs) if scores is not None]
         cells: dict[str, MetricResult] = {}
         for metric in table.metrics:
-            counts = _counts(own, metric)
+            counts = _counts(row_jobs, metric)
             if not any(map(len, counts.values())):
                 continue  # not scored, or the text has no sentences in this length bin
             base = {} if row is table.rows[0] else _counts(first, metric)
@@ -179,12 +179,12 @@ def collect_results(
 
 def _counts(rows: Sequence[RowJob], metric: TableMetric) -> dict[int, np.ndarray]:
     """Return the sentence statistics of each seed that has the metric."""
-    found: dict[int, np.ndarray] = {}
+    counts_by_seed: dict[int, np.ndarray] = {}
     for row in rows:
         scores, counts = row.read_scores(), read_statistics(row.path("safetensors"))
         if scores is not None and metric.name in counts:
-            found[scores["seed"]] = counts[metric.name]
-    return found
+            counts_by_seed[scores["seed"]] = counts[metric.name]
+    return counts_by_seed
 
 
 def _cell(
@@ -198,7 +198,7 @@ def _cell(
     rows = np.stack(list(counts.values()))
     estimate = bootstrap(rows, aggregate, resamples)
     # Corpus scores are functions of summed counts, not means of the scores of sentences.
-    scores = {seed: float(aggregate(own.sum(axis=0, keepdims=True))[0]) for seed, own in counts.items()}
+    scores = {seed: float(aggregate(array.sum(axis=0, keepdims=True))[0]) for seed, array in counts.items()}
     difference = None
     # A paired test needs the same sentences and seeds in both rows.
     if base.keys() == counts.keys() and rows.shape[1] > 1:
@@ -235,8 +235,10 @@ def _score_table(table: Table, results: Sequence[RowResult], pair: str) -> list[
     if counts := sentence_counts(table, results):
         rows.append(["sentences", *chain.from_iterable((count, "", "") for count in counts)])
     # Columns of the paper are dropped if it has no number for this language pair.
-    kept = [n for n, head in enumerate(heads) if not head.startswith("paper") or any(row[n] for row in rows)]
-    return _table([heads[n] for n in kept], [[row[n] for n in kept] for row in rows])
+    columns = [
+        n for n, head in enumerate(heads) if not head.startswith("paper") or any(row[n] for row in rows)
+    ]
+    return _table([heads[n] for n in columns], [[row[n] for n in columns] for row in rows])
 
 
 def _scores(table: Table, result: RowResult) -> list[str]:
@@ -261,27 +263,27 @@ def _differences(table: Table, result: RowResult) -> list[str]:
         if cell is None or cell.difference is None:
             cells += ["", "", ""]
             continue
-        found = cell.difference.difference
-        interval = f"{found.low:+.2f} to {found.high:+.2f}"
-        cells += [f"{found.value:+.2f}", interval, f"{cell.difference.p_value:.3f}"]
+        difference = cell.difference.difference
+        interval = f"{difference.low:+.2f} to {difference.high:+.2f}"
+        cells += [f"{difference.value:+.2f}", interval, f"{cell.difference.p_value:.3f}"]
     return cells
 
 
 def sentence_counts(table: Table, results: Sequence[RowResult]) -> list[str]:
     """Return the number of sentences of each metric; an empty list if all metrics have the same number."""
-    found = {name: cell.num_sentences for result in results for name, cell in result.cells.items()}
+    counts = {name: cell.num_sentences for result in results for name, cell in result.cells.items()}
     # Metrics of length bins use only a part of the sentences, which the table must state.
-    if len(set(found.values())) < 2:
+    if len(set(counts.values())) < 2:
         return []
-    return [f"{found.get(metric.name, 0):,}" for metric in table.metrics]
+    return [f"{counts.get(metric.name, 0):,}" for metric in table.metrics]
 
 
 def _details(table: Table, result: RowResult) -> list[str]:
     runs = result.runs
     cells = [result.row.label, ", ".join(str(run["seed"]) for run in runs)]
     for metric in table.metrics:
-        found = result.cells.get(metric.name)
-        cells.append("" if found is None else " / ".join(f"{score:.2f}" for score in found.seeds.values()))
+        cell = result.cells.get(metric.name)
+        cells.append("" if cell is None else " / ".join(f"{score:.2f}" for score in cell.seeds.values()))
     if _has_tuned_rows(table):
         cells.append(" / ".join(f"{run['length_penalty']:g}, {run['coverage_penalty']:g}" for run in runs))
     cells.append(" / ".join(f"{run['validation_perplexity']:.2f}" for run in runs))

@@ -80,7 +80,7 @@ class ScoredSystem:
             search = dataclasses.replace(self.search, beam_size=beam_size)
             translator = Translator(self.model.model, self.model.text, search)
             self._outputs[beam_size] = [
-                found.text for found in translator.translate(enumerate_lines(self.sources))
+                result.text for result in translator.translate(enumerate_lines(self.sources))
             ]
         return self._outputs[beam_size]
 
@@ -98,10 +98,10 @@ def _sacrebleu(system: ScoredSystem) -> SentenceCounts:
 
 def _sacrebleu_in_bin(system: ScoredSystem, place: int) -> SentenceCounts:
     """Return the BLEU statistics of the sentences in one bin of source lengths."""
-    found = _sacrebleu(system)
+    counts = _sacrebleu(system)
     # The bins depend on the source alone, so that all systems have the same sentences in a bin.
     bucket = bucket_by_length(count_lengths(system.sources))[place]
-    return dataclasses.replace(found, rows=found.rows[bucket.sentence_ids])
+    return dataclasses.replace(counts, rows=counts.rows[bucket.sentence_ids])
 
 
 def _meteor(system: ScoredSystem) -> SentenceCounts:
@@ -131,12 +131,12 @@ def _drop(system: ScoredSystem) -> SentenceCounts:
 def _perplexity(system: ScoredSystem) -> SentenceCounts:
     """Return the negative log-likelihood in nats and the number of tokens of each reference, with EOS."""
     pairs = zip(system.sources, system.references, strict=True)
-    found = [
+    counts = [
         # A pair that the model cannot score counts neither as tokens nor as likelihood.
         (0.0, 0) if line.hypothesis is None else (-line.hypothesis.log_probability, len(line.tokens) + 1)
         for line in score_lines(system.model.model, system.model.text, pairs, system.search)
     ]
-    return SentenceCounts("PPL", "", np.array(found), _perplexity_from_counts)
+    return SentenceCounts("PPL", "", np.array(counts), _perplexity_from_counts)
 
 
 def _transduction(system: ScoredSystem, name: str) -> SentenceCounts:
@@ -232,7 +232,7 @@ def unavailable_reason(metric: str, target: str) -> str | None:
 
 def serialize_statistics(counts: dict[str, np.ndarray]) -> bytes:
     """Return the content of a safetensors file with the sentence statistics of each metric."""
-    return save({name: np.ascontiguousarray(own) for name, own in counts.items()})
+    return save({name: np.ascontiguousarray(rows) for name, rows in counts.items()})
 
 
 def read_statistics(path: Path) -> dict[str, np.ndarray]:

@@ -152,11 +152,11 @@ def create_app(
 
 def _describe(app: FastAPI, config: ServeConfig) -> None:
     """Add the limits to the OpenAPI description."""
-    made = app.openapi
+    default_openapi = app.openapi
 
     def openapi() -> dict[str, Any]:
         if not app.openapi_schema:
-            schemas.add_limits(made(), config)
+            schemas.add_limits(default_openapi(), config)
         assert app.openapi_schema is not None
         return app.openapi_schema
 
@@ -200,12 +200,12 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
             lines = _lines(request, futures, texts, config.request_timeout)
             return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
         try:
-            found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
+            answers = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
         except ClientDisconnectedError:
             # The status of a closed connection in nginx; it only appears in the metrics.
             return Response(status_code=499)
-        sentences = [_with_position(number, texts, one) for number, one in enumerate(found)]
-        best = [one["text"] for one in found]
+        sentences = [_with_position(number, texts, answer) for number, answer in enumerate(answers)]
+        best = [answer["text"] for answer in answers]
         return _json(_answer(Translations, engine, sentences) | {"texts": texts.join(best)})
 
 
@@ -215,16 +215,19 @@ def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServe
     Raises:
         RequestError: if a fertility belongs to a sentence that does not exist.
     """
-    given: dict[int, list[tuple[int, float, float | None]]] = {}
-    for one in asked.fertilities:
-        if one.sentence >= len(texts.sentences):
+    fertilities: dict[int, list[tuple[int, float, float | None]]] = {}
+    for fertility in asked.fertilities:
+        if fertility.sentence >= len(texts.sentences):
             count = len(texts.sentences)
             raise RequestError(
-                422, f"a fertility for sentence {one.sentence}: there are {count} sentences, counted from 0"
+                422,
+                f"a fertility for sentence {fertility.sentence}: there are {count} sentences, counted from 0",
             )
-        given.setdefault(one.sentence, []).append((one.word, one.lower, one.upper))
+        fertilities.setdefault(fertility.sentence, []).append(
+            (fertility.word, fertility.lower, fertility.upper)
+        )
     return [
-        SentenceJob(sentence.text, tuple(given.get(number, ())), asked.attention)
+        SentenceJob(sentence.text, tuple(fertilities.get(number, ())), asked.attention)
         for number, (_, sentence) in enumerate(texts.sentences)
     ]
 
@@ -235,17 +238,17 @@ async def _lines(
     """Yield the lines of a streamed answer."""
     # A sentence that failed remains empty in the joined text.
     best = ["" for _ in futures]
-    async for number, one in stream_answers(request, futures, seconds):
-        if isinstance(one, dict):
-            best[number] = one["text"]
-            yield _line(_header(Translation) | _with_position(number, texts, one))
+    async for number, answer in stream_answers(request, futures, seconds):
+        if isinstance(answer, dict):
+            best[number] = answer["text"]
+            yield _line(_header(Translation) | _with_position(number, texts, answer))
         else:
             place, sentence = texts.sentences[number]
             failed = {"sentence": number, "text_index": place, "source": sentence.text}
-            if isinstance(one, RegardError | RequestError):
-                yield _line({**failed, "error": str(one)})
+            if isinstance(answer, RegardError | RequestError):
+                yield _line({**failed, "error": str(answer)})
             else:
-                yield _line({**failed, **json.loads(bytes(unexpected_error_response(one).body))})
+                yield _line({**failed, **json.loads(bytes(unexpected_error_response(answer).body))})
     yield _line({"done": True, "texts": texts.join(best)})
 
 
@@ -280,10 +283,10 @@ def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         lengths = [len(split_whitespace(job.source)) + len(split_whitespace(job.target)) for job in jobs]
         futures = desk.submit(engine, ScoreSettings(asked.tokenized), jobs, lengths)
         try:
-            found = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
+            scores = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
         except ClientDisconnectedError:
             return Response(status_code=499)
-        return _json(_answer(Scores, engine, found))
+        return _json(_answer(Scores, engine, scores))
 
 
 def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Metrics) -> None:
@@ -294,7 +297,7 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Met
         """Split a text into sentences."""
         check_request_texts([asked.text], config)
         return _json(
-            {"sentences": [asdict(one) for one in split_sentences(asked.text, language=asked.language)]}
+            {"sentences": [asdict(span) for span in split_sentences(asked.text, language=asked.language)]}
         )
 
     @app.get("/health", response_model=schemas.Health, responses=_error_responses())
@@ -384,8 +387,8 @@ def _add_page(app: FastAPI) -> None:
 def _file_endpoint(package: str, name: str, kind: str):
     async def answer() -> Response:
         # The page stores its state in the address, and browsers request the icon after each change of it.
-        kept = "max-age=86400" if name == "icon.svg" else "no-cache"
-        return Response(_content(package, name), media_type=kind, headers={"Cache-Control": kept})
+        cache_control = "max-age=86400" if name == "icon.svg" else "no-cache"
+        return Response(_content(package, name), media_type=kind, headers={"Cache-Control": cache_control})
 
     return answer
 

@@ -29,13 +29,13 @@ class AllowedHosts:
 
     def __init__(self, host: str, allowed: Collection[str] = ()) -> None:
         """Collect the names."""
-        own = _normalize_host(host)
+        name = _normalize_host(host)
         self._any = "*" in allowed
-        self._names = {own, *map(_normalize_host, allowed)}
+        self._names = {name, *map(_normalize_host, allowed)}
         # A server on all addresses is also reached by the name of the machine.
-        if own in ("0.0.0.0", "::", ""):
+        if name in ("0.0.0.0", "::", ""):
             self._names |= {socket.gethostname().lower()}
-        if own in _LOOPBACK:
+        if name in _LOOPBACK:
             self._names |= set(_LOOPBACK)
 
     def rejection_reason(self, scope: Any) -> str | None:
@@ -47,10 +47,10 @@ class AllowedHosts:
         Args:
             scope: ASGI scope of the request.
         """
-        given = Headers(scope=scope).get("host")
-        if given is None or self._any:
+        header = Headers(scope=scope).get("host")
+        if header is None or self._any:
             return None
-        name = _normalize_host(_without_port(given))
+        name = _normalize_host(_without_port(header))
         if name in self._names:
             return None
         server = scope.get("server")
@@ -69,7 +69,7 @@ def check_host(name: str) -> None:
     Raises:
         ValueError: if it is empty, or has a scheme, a port or a path.
     """
-    wrong = not name or any(one in "/@?# \t" for one in name)
+    wrong = not name or any(character in "/@?# \t" for character in name)
     if wrong or (name.count(":") == 1) or (":" in name and _address(name.strip("[]")) is None):
         raise ValueError(
             f"allow_hosts: {name!r} is not a host name: expected a name or an address such as "

@@ -133,18 +133,18 @@ async def gather_answers(futures: Sequence[asyncio.Future[_T]]) -> list[_T]:
         RequestError: for the first sentence with a user error, with the number of the sentence.
     """
     try:
-        found = await asyncio.gather(*futures, return_exceptions=True)
+        results = await asyncio.gather(*futures, return_exceptions=True)
     finally:
         # Canceled futures leave the queue, so that the engine does no work for a request that has ended.
         for future in futures:
             future.cancel()
     answered: list[_T] = []
-    for number, one in enumerate(found, 1):
-        if isinstance(one, RegardError):
-            raise RequestError(422, f"sentence {number}: {one}")
-        if isinstance(one, BaseException):
-            raise one
-        answered.append(one)
+    for number, result in enumerate(results, 1):
+        if isinstance(result, RegardError):
+            raise RequestError(422, f"sentence {number}: {result}")
+        if isinstance(result, BaseException):
+            raise result
+        answered.append(result)
     return answered
 
 

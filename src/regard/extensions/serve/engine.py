@@ -133,8 +133,8 @@ class ModelServer:
     @property
     def language(self) -> str | None:
         """The source language as a code of two or three letters; None if unknown."""
-        found = re.match("[a-z]{2,3}(?![a-z])", self.properties["languages"][0] or "")
-        return found and found[0]
+        match = re.match("[a-z]{2,3}(?![a-z])", self.properties["languages"][0] or "")
+        return match and match[0]
 
     def beam_size(self, settings: SearchSettings) -> int:
         """Return the beam size for some settings; at least the number of requested translations."""
@@ -171,24 +171,27 @@ class ModelServer:
             except RegardError as mistake:
                 bounds.append(mistake)
         lines = [
-            Line(number, job.text, fertilities=own)
-            for number, (job, own) in enumerate(zip(jobs, bounds, strict=True), 1)
-            if not isinstance(own, RegardError)
+            Line(number, job.text, fertilities=job_bounds)
+            for number, (job, job_bounds) in enumerate(zip(jobs, bounds, strict=True), 1)
+            if not isinstance(job_bounds, RegardError)
         ]
         results = iter(self._cached_translator(settings).translate_block(lines))
-        for job, own in zip(jobs, bounds, strict=True):
-            if isinstance(own, RegardError):
-                yield own
+        for job, job_bounds in zip(jobs, bounds, strict=True):
+            if isinstance(job_bounds, RegardError):
+                yield job_bounds
                 continue
             # The results are those of the sentences without an error, in the same order.
             result = next(results)
             if result.error:
                 yield DataError(result.error)
             else:
-                found = searched_translation(self.text, result).to_data(job.attention)
+                translation = searched_translation(self.text, result).to_data(job.attention)
                 target_format = self.text.target.text_format
-                texts = [found["text"], *(one["text"] for one in found["alternatives"])]
-                yield found | {"plain_texts": [to_plain_text(one, target_format) for one in texts]}
+                texts = [
+                    translation["text"],
+                    *(alternative["text"] for alternative in translation["alternatives"]),
+                ]
+                yield translation | {"plain_texts": [to_plain_text(text, target_format) for text in texts]}
 
     def _bounds(self, settings: SearchSettings, job: SentenceJob) -> Bounds | None:
         """Return the fertilities of the tokens of a sentence, None for those of the model.
@@ -203,14 +206,14 @@ class ModelServer:
         # `words` has one entry per token; the fertility of a word is repeated for each of its tokens.
         words = source.word_ids(source.tokenize(job.text))
         count = words[-1] + 1 if words else 0
-        given: dict[int, tuple[float, float]] = {}
+        fertilities: dict[int, tuple[float, float]] = {}
         for word, lower, upper in job.fertilities:
             if word >= count:
                 raise UsageError(
                     f"a fertility for word {word}: the sentence has {count} words, counted from 0"
                 )
-            given[word] = lower, math.nan if upper is None else upper
-        return tuple(given.get(word, (0.0, math.nan)) for word in words)
+            fertilities[word] = lower, math.nan if upper is None else upper
+        return tuple(fertilities.get(word, (0.0, math.nan)) for word in words)
 
     def _score(
         self, settings: ScoreSettings, jobs: Sequence[PairJob]
@@ -323,7 +326,9 @@ def _names(folders: Sequence[Path]) -> list[str]:
         raise UsageError("a model folder is given twice: give each folder once")
     lengths = [1 for _ in parts]
     while True:
-        names = ["/".join(one[-length:]) for one, length in zip(parts, lengths, strict=True)]
+        names = [
+            "/".join(folder_parts[-length:]) for folder_parts, length in zip(parts, lengths, strict=True)
+        ]
         if len(set(names)) == len(names):
             return names
         lengths = [length + (names.count(name) > 1) for name, length in zip(names, lengths, strict=True)]
@@ -331,17 +336,17 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 def _model_properties(translator: BaseTranslator) -> dict[str, Any]:
     """Return the properties of a model for `GET /models`, in addition to its name."""
-    text, found = translator.text, translator.describe()
+    text, description = translator.text, translator.describe()
     sides = text.source, text.target
     configs = [getattr(side.tokenizer, "config", None) for side in sides]
     return {
-        "kind": found.kind,
-        "attention": found.attention,
-        "normalizer": found.normalizer,
+        "kind": description.kind,
+        "attention": description.attention,
+        "normalizer": description.normalizer,
         "fertility": None if text.budget is None else text.budget.config.kind,
         "sink": bool(text.sink_tokens),
         "beam_size": translator.search.beam_size,
-        "num_parameters": found.num_parameters,
+        "num_parameters": description.num_parameters,
         "tokenizers": [getattr(config, "kind", "") for config in configs],
         "languages": [
             side.text_format.language or getattr(config, "language", None)

@@ -74,10 +74,10 @@ def add_handlers(app: FastAPI) -> None:
 
     async def wrong(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        found = [_sentence(one) for one in error.errors()[:3]]
-        if any(one["type"] == "json_invalid" for one in error.errors()):
-            return error_response(400, f"{_SENTENCES[400]}: {found[0]}")
-        return error_response(422, "; ".join(found))
+        messages = [_sentence(detail) for detail in error.errors()[:3]]
+        if any(detail["type"] == "json_invalid" for detail in error.errors()):
+            return error_response(400, f"{_SENTENCES[400]}: {messages[0]}")
+        return error_response(422, "; ".join(messages))
 
     async def http(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)

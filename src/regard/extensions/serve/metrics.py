@@ -88,8 +88,8 @@ class QueueMetrics(QueueObserver):
         """Record a finished batch."""
         self._batches.observe(size)
         self._work.observe(seconds)
-        for one in waited:
-            self._waited.observe(one)
+        for duration in waited:
+            self._waited.observe(duration)
 
     def removed(self, count: int) -> None:
         """Count removed sentences."""

@@ -382,4 +382,4 @@ def add_limits(description: dict[str, Any], config: ServeConfig) -> None:
 
 def _any(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the member of a union that is not null."""
-    return next((one for one in schema.get("anyOf", ()) if one.get("type") != "null"), schema)
+    return next((member for member in schema.get("anyOf", ()) if member.get("type") != "null"), schema)

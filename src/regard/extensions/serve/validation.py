@@ -76,9 +76,9 @@ def split_sentences(text: str, lines_only: bool = False, language: str | None = 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
     start = 0
-    for found in _BREAK.finditer(text):
-        yield start, found.start()
-        start = found.end()
+    for match in _BREAK.finditer(text):
+        yield start, match.start()
+        start = match.end()
     yield start, len(text)
 
 
@@ -96,14 +96,14 @@ def _segment(line: str, language: str) -> list[str]:
     # therefore replaced by one space, which keeps all indices.
     plain = _SPACE.sub(" ", line)
     try:
-        found = segment(language, plain)
+        sentences = segment(language, plain)
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # of its Rust code, not a subclass of Exception
             raise
         _log.warning("a line of %d characters is not split: sentencex: %s", len(line), error)
         return [line]
     # Without this check, a character that sentencex drops would shift the positions of all later sentences.
-    return found if "".join(found) == plain else [line]
+    return sentences if "".join(sentences) == plain else [line]
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -195,7 +195,7 @@ def check_request_texts(texts: Sequence[str], config: ServeConfig) -> None:
     total = sum(map(len, texts))
     if total > config.max_characters:
         raise RequestError(422, f"{total} characters: a request may have at most {config.max_characters}")
-    if any("\ud800" <= one <= "\udfff" for text in texts for one in text):
+    if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
         raise RequestError(422, "the text contains half of a character (a lone surrogate)")
 
 

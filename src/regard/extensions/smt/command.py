@@ -72,10 +72,10 @@ def lm(
         write_arpa(model, output)
     result = model.summary(None if perplexity is None else read_sentences(perplexity))
     print_message(f"order {result.order}: {', '.join(f'{count:,}' for count in result.ngrams)} n-grams")
-    if (found := result.perplexity) is not None:
+    if (stats := result.perplexity) is not None:
         with open_output(None) as file:
             file.write(
-                f"perplexity {found.with_unknown:.4f}; without {found.num_unknown} unknown words "
-                f"{found.without_unknown:.4f}; {found.num_words} words, {found.num_sentences} sentences\n"
+                f"perplexity {stats.with_unknown:.4f}; without {stats.num_unknown} unknown words "
+                f"{stats.without_unknown:.4f}; {stats.num_words} words, {stats.num_sentences} sentences\n"
             )
     write_json(json_file, result.to_dict())

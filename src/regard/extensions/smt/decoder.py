@@ -201,11 +201,11 @@ def _best_paths(
     scores, codes = np.zeros(num_return), np.zeros(num_return, np.uint64)
     # An item of the heap is a hypothesis at its position on a path; its parent is the next item of the path.
     keys, places, parents = np.empty(1024), np.empty(1024, np.int64), np.empty(1024, np.int64)
-    heap, size, used, found = np.empty(1024, np.int64), 0, 0, 0
+    heap, size, used, count = np.empty(1024, np.int64), 0, 0, 0
     ranked = np.zeros(len(hypotheses.scores), np.bool_)
     tries = MAX_PATHS_PER_TRANSLATION * num_return
     item = -1
-    while found < num_return and tries:
+    while count < num_return and tries:
         for step in range(2):
             row, key, parent = _successor(hypotheses, ranked, keys, places, parents, item, step)
             if row <= 0:
@@ -225,14 +225,14 @@ def _best_paths(
             tries -= 1
             length, place = 0, item
             while place >= 0:
-                paths[found, length] = hypotheses.fields[places[place], OPTION]
+                paths[count, length] = hypotheses.fields[places[place], OPTION]
                 length, place = length + 1, parents[place]
-            code = _hash_words(options, source, paths[found, :length])
+            code = _hash_words(options, source, paths[count, :length])
             # Equal hashes of different translations are possible in theory; one of them would be omitted.
-            if not np.any(codes[:found] == code):
-                lengths[found], scores[found], codes[found] = length, keys[item], code
-                found += 1
-    return paths[:found], lengths[:found], scores[:found]
+            if not np.any(codes[:count] == code):
+                lengths[count], scores[count], codes[count] = length, keys[item], code
+                count += 1
+    return paths[:count], lengths[:count], scores[:count]
 
 
 @njit(nogil=True, cache=True)

@@ -272,26 +272,26 @@ def lexical_weights(
 def _lexical_weights(table, sources, targets, pairs, links, backward):
     values = table.backward if backward else table.forward
     factor = table.target_null + 1
-    found = np.empty(len(links))
+    weights = np.empty(len(links))
     for row in range(len(links)):
         source = sources.words[sources.offsets[pairs[0][row]] : sources.offsets[pairs[0][row] + 1]]
         target = targets.words[targets.offsets[pairs[1][row]] : targets.offsets[pairs[1][row] + 1]]
         m, n = len(source), len(target)
         total = 0.0
-        # `one` is a position in the predicted phrase, `other` in the phrase that is given.
-        for one in range(m if backward else n):
+        # `place` is a position in the predicted phrase, `other` in the phrase that is given.
+        for place in range(m if backward else n):
             weight, linked = 0.0, 0
             for other in range(n if backward else m):
-                i, j = (one, other) if backward else (other, one)
+                i, j = (place, other) if backward else (other, place)
                 if links[row] >> (MAX_PHRASE_LENGTH * i + j) & 1:
                     weight += _value(table.keys, values, source[i] * factor + target[j])
                     linked += 1
             if not linked:
-                s, t = (source[one], table.target_null) if backward else (table.source_null, target[one])
+                s, t = (source[place], table.target_null) if backward else (table.source_null, target[place])
                 weight, linked = _value(table.keys, values, s * factor + t), 1
             total += np.log(max(weight / linked, MIN_LEXICAL_WEIGHT))
-        found[row] = total
-    return found
+        weights[row] = total
+    return weights
 
 
 @njit(nogil=True, cache=True)

@@ -162,9 +162,9 @@ def _smooth(counts: _NgramCounts, vocabulary: tuple[str, ...]) -> NgramLanguageM
         size = above.stop - above.start
         discount = np.array([0.0, *compute_discounts(counted, f"{order}-grams")])[np.minimum(counted, 3)]
         total = np.bincount(parent, counted, minlength=size)
-        kept = np.bincount(parent, discount, minlength=size)
+        reserved = np.bincount(parent, discount, minlength=size)
         # A context that was never counted leaves all probability to the lower order.
-        gamma = np.divide(kept, total, out=np.ones(size), where=total > 0)
+        gamma = np.divide(reserved, total, out=np.ones(size), where=total > 0)
         lower = probs[counts.suffixes[nodes]]
         share = np.divide(counted - discount, total[parent], out=np.zeros(len(parent)), where=counted > 0)
         probs[nodes] = share + gamma[parent] * lower

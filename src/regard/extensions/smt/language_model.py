@@ -126,11 +126,11 @@ class LanguageModelSummary(Result):
 
     def to_data(self) -> dict[str, Any]:
         """Return the sizes, and all fields of the perplexity and its two values."""
-        found = self.perplexity
+        result = self.perplexity
         values = None
-        if found is not None:
-            ratios = {"with_unknown": found.with_unknown, "without_unknown": found.without_unknown}
-            values = asdict(found) | {name: finite(value) for name, value in ratios.items()}
+        if result is not None:
+            ratios = {"with_unknown": result.with_unknown, "without_unknown": result.without_unknown}
+            values = asdict(result) | {name: finite(value) for name, value in ratios.items()}
         return {"order": self.order, "ngrams": list(self.ngrams), "perplexity": values}
 
     def rows(self) -> list[dict[str, Any]]:
@@ -185,8 +185,8 @@ class NgramLanguageModel:
         """Return the id of each word; `<s>` and `</s>` in a text are unknown words."""
         numbers = self.word_ids
         # A text that contains the spelling of a boundary must not end or start a sentence.
-        found = (numbers.get(word, UNKNOWN_WORD) for word in words)
-        return [UNKNOWN_WORD if number in (BEGIN, END) else number for number in found]
+        raw_ids = (numbers.get(word, UNKNOWN_WORD) for word in words)
+        return [UNKNOWN_WORD if number in (BEGIN, END) else number for number in raw_ids]
 
     def score(self, words: Iterable[str]) -> list[float]:
         """Return the log10 probability of each word and of the end of a sentence, given its history."""
@@ -211,8 +211,8 @@ class NgramLanguageModel:
     def summary(self, sentences: Iterable[Sequence[str]] | None = None) -> LanguageModelSummary:
         """Return the size of the model, and the perplexity of sentences if they are given."""
         counts = tuple(end - start for start, end in pairwise(self.trie.levels[1:]))
-        found = None if sentences is None else self.perplexity(sentences)
-        return LanguageModelSummary(self.order, counts, found)
+        text_perplexity = None if sentences is None else self.perplexity(sentences)
+        return LanguageModelSummary(self.order, counts, text_perplexity)
 
     def save(self, directory: Path) -> None:
         """Write the model to an existing directory, as arrays.

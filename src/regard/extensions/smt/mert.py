@@ -88,13 +88,13 @@ def maximize_bleu(
     # The weights themselves are the first candidate, so that the result is never worse.
     best, highest = weights, lists.bleu(weights)
     for start in range(restarts + 1):
-        found = weights.copy()
+        candidate = weights.copy()
         if start:
             # Each weight is multiplied by a random factor between 0 and 2.
-            found[tuned] *= rng.uniform(0, 2, len(tuned))
-        found, value = _coordinate_ascent(lists, found, tuned, rng)
+            candidate[tuned] *= rng.uniform(0, 2, len(tuned))
+        candidate, value = _coordinate_ascent(lists, candidate, tuned, rng)
         if value > highest + MIN_BLEU_GAIN:
-            best, highest = found, value
+            best, highest = candidate, value
     return best, highest
 
 
@@ -143,8 +143,8 @@ def _search_line(offsets, slopes, heights, counts, reach):
         order = np.argsort(slopes[start:end])
         hull, since = np.empty(end - start, np.int64), np.empty(end - start)
         size = 0
-        for one in order:
-            line, x = start + one, -np.inf
+        for index in order:
+            line, x = start + index, -np.inf
             while size:
                 top = hull[size - 1]
                 if slopes[top] == slopes[line]:

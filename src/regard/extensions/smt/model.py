@@ -290,7 +290,7 @@ class PhraseTranslator(BaseTranslator):
     num_threads: int = 0
     name: str = "the phrase-based system"
     search_options = frozenset(
-        {"beam_size", "num_return", *(one.name for one in fields(GenerationBatchConfig))}
+        {"beam_size", "num_return", *(field.name for field in fields(GenerationBatchConfig))}
     )
 
     @property
@@ -312,12 +312,12 @@ class PhraseTranslator(BaseTranslator):
         """Translate the lines of one block."""
         results = [self.tokenize(line) for line in lines]
         sources = [self.model.source_ids(list(result.source_tokens)) for result in results]
-        found = self._decoder.translate(
+        nbest_lists = self._decoder.translate(
             sources, self.search.num_return, self.num_threads or num_available_cpus()
         )
         return [
-            replace(result, translations=tuple(self._detokenize(result, one) for one in several))
-            for result, several in zip(results, found, strict=True)
+            replace(result, translations=tuple(self._detokenize(result, output) for output in several))
+            for result, several in zip(results, nbest_lists, strict=True)
         ]
 
     def _detokenize(self, result: LineResult, found: PhraseTranslation) -> TextHypothesis:

@@ -212,17 +212,17 @@ def estimate_phrase_table(
     Raises:
         DataError: if there is no phrase pair.
     """
-    found = extract_phrases(corpus, links, max_length)
+    phrases = extract_phrases(corpus, links, max_length)
     if unknown is not None:
-        left, right = _sides(corpus, found)
-        found = found.select(~(left.contains(unknown) | right.contains(unknown)))
-    if not len(found):
+        left, right = _sides(corpus, phrases)
+        phrases = phrases.select(~(left.contains(unknown) | right.contains(unknown)))
+    if not len(phrases):
         raise DataError("no phrase pair could be extracted: the text has no word links")
-    (sources, left_rows), (targets, right_rows) = (side.number() for side in _sides(corpus, found))
+    (sources, left_rows), (targets, right_rows) = (side.number() for side in _sides(corpus, phrases))
     size = len(targets.offsets) - 1
     keys, members, counts = np.unique(left_rows * size + right_rows, return_inverse=True, return_counts=True)
     pairs = keys // size, keys % size
-    masks = _most_frequent(members, found.links, len(keys))
+    masks = _most_frequent(members, phrases.links, len(keys))
     lexical = lexical_weights(estimate_lexical_table(corpus, links), sources, targets, pairs, masks)
     columns = (
         _probabilities(counts, pairs[0], pairs[1], smoothing),
@@ -230,7 +230,7 @@ def estimate_phrase_table(
         _probabilities(counts, pairs[1], pairs[0], smoothing),
         lexical[1],
     )
-    orientations = [_orientations(members, kinds, len(keys)) for kinds in (found.backward, found.forward)]
+    orientations = [_orientations(members, kinds, len(keys)) for kinds in (phrases.backward, phrases.forward)]
     unsorted = _UnsortedPairs(
         sources, targets, pairs, np.stack(columns, axis=1), masks, np.concatenate(orientations, axis=1)
     )

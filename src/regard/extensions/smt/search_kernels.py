@@ -152,7 +152,7 @@ def _find_extensions(hypothesis, options, distortion_limit, extensions):
     """Write the spans that can extend a hypothesis, with the gap and bitmap after it; return the number."""
     gap, mask, last = hypothesis[GAP], hypothesis[MASK], hypothesis[LAST]
     n, longest = options.spans.shape[0], options.spans.shape[1]
-    found = 0
+    count = 0
     for i in range(max(gap, last - distortion_limit), min(n, last + distortion_limit + 1)):
         # The bitmap has no bit beyond 63, and no such word is covered.
         if i - gap < 63 and mask >> (i - gap) & 1:
@@ -168,10 +168,10 @@ def _find_extensions(hypothesis, options, distortion_limit, extensions):
                 while new_mask & 1:
                     new_gap += 1
                     new_mask >>= 1
-                extensions[found, 0], extensions[found, 1] = i, j
-                extensions[found, 2], extensions[found, 3] = new_gap, new_mask
-                found += 1
-    return found
+                extensions[count, 0], extensions[count, 1] = i, j
+                extensions[count, 2], extensions[count, 3] = new_gap, new_mask
+                count += 1
+    return count
 
 
 @njit(nogil=True, cache=True)

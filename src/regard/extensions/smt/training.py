@@ -109,8 +109,8 @@ class PhraseSystem(TrainableSystem):
             CheckpointError: if the directory is damaged.
         """
         recorded = read_description(model_dir).file_checksums
-        found = file_checksums(model_dir, read_stated_config(model_dir))
-        compare_checksums(recorded, model_dir / PHRASE_DIR, model_dir, found)
+        checksums = file_checksums(model_dir, read_stated_config(model_dir))
+        compare_checksums(recorded, model_dir / PHRASE_DIR, model_dir, checksums)
         model = load_phrases(model_dir, run.model)
         search = replace(run.generation, beam_size=run.model.stack_size, num_return=1)
         return PhraseTranslator(model, model.text, search, num_threads, str(model_dir))

@@ -109,9 +109,9 @@ def collect_options(
                     if entry >= 0:
                         classes[used] = phrases.forward_classes[entry] + 1
                     for kind in range(3):
-                        one = orientation_score(phrases, entry, kind)
+                        backward = orientation_score(phrases, entry, kind)
                         other = orientation_score(phrases, entry, 3 + kind)
-                        back[used, kind] = weights[BACKWARD + kind] * one
+                        back[used, kind] = weights[BACKWARD + kind] * backward
                         ahead[used, kind] = weights[FORWARD + kind] * other
                 used += 1
     return TranslationOptions(spans, bounds, entries, scores, estimates, back, ahead, classes, offsets, words)

@@ -228,7 +228,7 @@ def find_child(first, words, node, word):
 
 @njit(nogil=True, cache=True)
 def _find_all(first, words, nodes, added):
-    found = np.empty(len(nodes), np.int64)
+    children = np.empty(len(nodes), np.int64)
     for i in range(len(nodes)):
-        found[i] = find_child(first, words, nodes[i], added[i]) if nodes[i] >= 0 else -1
-    return found
+        children[i] = find_child(first, words, nodes[i], added[i]) if nodes[i] >= 0 else -1
+    return children

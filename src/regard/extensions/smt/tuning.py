@@ -266,10 +266,10 @@ def _translate(
     sides = zip(state.pools, translated, text.references, text.copied_ids, strict=True)
     for pool, nbest, reference, copied_ids in sides:
         if nbest:
-            translations = [_words(one, copied_ids) for one in nbest]
+            translations = [_words(candidate, copied_ids) for candidate in nbest]
             counts = bleu_statistics(translations, reference)
             total += counts[0]
-            num_new += pool.add(translations, [one.features for one in nbest], counts)
+            num_new += pool.add(translations, [candidate.features for candidate in nbest], counts)
     score, size = 100 * float(compute_bleu(total)), sum(len(pool.words) for pool in state.pools)
     _log.info("tuning, round %d: BLEU %.2f, %d translations", state.round_number, score, size)
     return TuningRound(state.round_number, state.weights, score, size), num_new

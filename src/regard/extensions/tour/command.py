@@ -60,7 +60,7 @@ def _show_quickstart(result: "QuickstartResult") -> None:
     """Print a sentence that only the first model translates with an error, and the table of scores."""
     console = Console(highlight=False)
     if result.example is not None:
-        _show_example(console, result.example, [one["name"] for one in result.systems])
+        _show_example(console, result.example, [system["name"] for system in result.systems])
     table = Table(box=None, pad_edge=False)
     table.add_column("model", no_wrap=True)
     for head in ("BLEU ↑", "REP ↓", "DROP ↓", "AER ↓", "training, s"):
@@ -113,8 +113,8 @@ def _marked(words: "Sequence[str]", positions: "Collection[int]" = (), brackets:
     """Return the words with some of them in color, or in brackets."""
     text = Text()
     for position, word in enumerate(words):
-        found = position in positions
-        text.append(f"[{word}]" if found and brackets else word, style="bold red" if found else "").append(
+        marked = position in positions
+        text.append(f"[{word}]" if marked and brackets else word, style="bold red" if marked else "").append(
             " "
         )
     return text

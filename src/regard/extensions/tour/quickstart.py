@@ -74,7 +74,7 @@ class QuickstartResult(Result):
     def to_data(self) -> dict[str, Any]:
         """Return the scores and the times, rounded."""
         return {
-            "systems": [dict(one) for one in self.systems],
+            "systems": [dict(system) for system in self.systems],
             "signatures": dict(self.signatures),
             "report": str(self.report),
             "seconds": round(self.seconds, 1),
@@ -84,18 +84,18 @@ class QuickstartResult(Result):
         """Return one row per model: name, directory, the value of each score, and the training time."""
         return [
             {
-                "model": one["name"],
-                "directory": one["directory"],
-                **{name: score and score["value"] for name, score in one["scores"].items()},
-                "training_seconds": one["training_seconds"],
+                "model": system["name"],
+                "directory": system["directory"],
+                **{name: score and score["value"] for name, score in system["scores"].items()},
+                "training_seconds": system["training_seconds"],
             }
-            for one in self.systems
+            for system in self.systems
         ]
 
     def __repr__(self) -> str:
         """Return BLEU of each model."""
-        shown = (f"{row['model']}: BLEU {row['bleu']:.2f}" for row in self.rows())
-        return f"QuickstartResult({', '.join(shown)})"
+        scores = (f"{row['model']}: BLEU {row['bleu']:.2f}" for row in self.rows())
+        return f"QuickstartResult({', '.join(scores)})"
 
 
 def run_quickstart(
@@ -157,15 +157,15 @@ def _find_example(report: Report) -> Example | None:
     Sentences that the second model translates like the reference come first, then short ones, whose maps fit
     a terminal.
     """
-    found: list[tuple[bool, bool, int, Example]] = []
+    candidates: list[tuple[bool, bool, int, Example]] = []
     first, second = (system.sentences for system in report.systems)
     for soft, bounded in zip(first, second, strict=True):
         errors = _num_errors(soft.sentence)
         if errors and not _num_errors(bounded.sentence) and not (soft.error or bounded.error):
             correct = bounded.sentence.output == bounded.sentence.reference
             fits = len(soft.sentence.source) <= _MAX_EXAMPLE_WORDS
-            found.append((correct, fits, errors, Example(soft.sentence.line, (soft, bounded))))
-    return max(found, key=lambda one: one[:3])[-1] if found else None
+            candidates.append((correct, fits, errors, Example(soft.sentence.line, (soft, bounded))))
+    return max(candidates, key=lambda one: one[:3])[-1] if candidates else None
 
 
 def _num_errors(sentence: SentenceErrors) -> int:

@@ -47,35 +47,38 @@ class TourResults(Result):
         return {
             "made_of": dict(self.made_of),
             "signatures": dict(self.signatures),
-            "systems": [dict(one) for one in self.systems],
+            "systems": [dict(system) for system in self.systems],
         }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per system: its name, the value of each score, and its costs."""
         return [
             {
-                "system": one["name"],
-                **{name: None if score is None else score["value"] for name, score in one["scores"].items()},
-                **one["costs"],
+                "system": system["name"],
+                **{
+                    name: None if score is None else score["value"]
+                    for name, score in system["scores"].items()
+                },
+                **system["costs"],
             }
-            for one in self.systems
+            for system in self.systems
         ]
 
     def __repr__(self) -> str:
         """Return the names of the systems."""
-        return f"TourResults({', '.join(one['name'] for one in self.systems)})"
+        return f"TourResults({', '.join(system['name'] for system in self.systems)})"
 
 
 def load_report(tour: Tour, costs: Mapping[TourSystem, Costs]) -> TourResults | None:
     """Return the results of an existing report of the same models, or None if there is none."""
     try:
-        found = read_json(tour.output_dir / RESULTS_FILE, dict[str, Any])
+        results = read_json(tour.output_dir / RESULTS_FILE, dict[str, Any])
     except (DataError, InvalidJsonError):
         return None
-    is_current = (tour.output_dir / REPORT_FILE).exists() and found.get("made_of") == _origin(tour, costs)
-    if not is_current or found.get("schema_version") != SCHEMA_VERSION:
+    is_current = (tour.output_dir / REPORT_FILE).exists() and results.get("made_of") == _origin(tour, costs)
+    if not is_current or results.get("schema_version") != SCHEMA_VERSION:
         return None
-    return TourResults(tuple(found["systems"]), found["signatures"], found["made_of"])
+    return TourResults(tuple(results["systems"]), results["signatures"], results["made_of"])
 
 
 def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress) -> TourResults:
@@ -172,28 +175,28 @@ def _with_aligner_scores(
     These systems do not support forced decoding of the references.
     """
     # All systems have the same sentences, so that those of the first one suffice.
-    words = [(one.sentence.source, one.sentence.reference) for one in systems[0].sentences]
+    words = [(result.sentence.source, result.sentence.reference) for result in systems[0].sentences]
     table = [
         score_word_links(_make_aligner(tour.aligner(tour_system.aligner))(words), gold)
         if tour_system.aligner
-        else own
-        for tour_system, own in zip(tour_systems, scores.table["aer"], strict=True)
+        else score
+        for tour_system, score in zip(tour_systems, scores.table["aer"], strict=True)
     ]
     return replace(scores, table={**scores.table, "aer": table})
 
 
 def system_scores(scores: ScoreTable, index: int) -> dict[str, dict[str, Any] | None]:
     """Return the scores of a system by metric; None for a score that it does not have."""
-    found = {metric: scores.table[metric][index] for metric in TOUR_METRICS}
-    return {metric: None if one is None else one.record() for metric, one in found.items()}
+    metric_scores = {metric: scores.table[metric][index] for metric in TOUR_METRICS}
+    return {metric: None if score is None else score.record() for metric, score in metric_scores.items()}
 
 
 def _columns(costs: Sequence[Costs]) -> dict[str, list[str]]:
     """Return additional columns of the report's table, by heading."""
     return {
-        "MB": [f"{one.megabytes:.1f}" for one in costs],
+        "MB": [f"{cost.megabytes:.1f}" for cost in costs],
         "training, min": [
-            "–" if one.training_seconds is None else f"{one.training_seconds / 60:.1f}" for one in costs
+            "–" if cost.training_seconds is None else f"{cost.training_seconds / 60:.1f}" for cost in costs
         ],
-        "sentences/s": [f"{one.sentences_per_second:.0f}" for one in costs],
+        "sentences/s": [f"{cost.sentences_per_second:.0f}" for cost in costs],
     }

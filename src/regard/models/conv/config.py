@@ -78,10 +78,10 @@ class ConvConfig:
     @property
     def source_attentions(self) -> tuple[AttentionConfig, ...]:
         """The mechanism of each decoder layer; several contexts are allowed only in the last layer."""
-        found = expand_mechanisms(
+        mechanisms = expand_mechanisms(
             self.attention, self.layer_attention, self.decoder.num_layers, SoftAttentionConfig()
         )
-        return tuple(_with_dot_scorer(one) for one in found)
+        return tuple(_with_dot_scorer(mechanism) for mechanism in mechanisms)
 
 
 def _with_dot_scorer(config: Any) -> AttentionConfig:

@@ -128,7 +128,7 @@ class HfCausal(TranslationModel):
         self.register_buffer("generatable", generatable, persistent=False)
         self.register_buffer("end_ids", ends, persistent=False)
         text_config = model.config.get_text_config()
-        self.context = next((found for one in _LIMITS if (found := getattr(text_config, one, None))), None)
+        self.context = next((limit for name in _LIMITS if (limit := getattr(text_config, name, None))), None)
         use_regard_attention(model)
         self._records = True
         self._probe()
@@ -150,7 +150,7 @@ class HfCausal(TranslationModel):
                 self.model.set_attn_implementation("eager")
                 self._records, cache = False, self._cache()
                 weights = self._run(ids, mask, cache, record=True)[1]
-            if len(cache.layers) != len(weights) or any(one.keys.shape[2] != 3 for one in cache.layers):
+            if len(cache.layers) != len(weights) or any(layer.keys.shape[2] != 3 for layer in cache.layers):
                 raise ValueError("it has a state other than a cache of keys and values")
         self.model.train(training)
 
@@ -225,8 +225,8 @@ class HfCausal(TranslationModel):
         from transformers import DynamicCache
 
         cache = DynamicCache()
-        for layer, one in enumerate(past):
-            cache.update(one.keys, one.values, layer)
+        for layer, layer_past in enumerate(past):
+            cache.update(layer_past.keys, layer_past.values, layer)
         return cache
 
     # --- search ---------------------------------------------------------------------------------------
@@ -242,10 +242,10 @@ class HfCausal(TranslationModel):
         cache = self._cache()
         self._run(prompts.ids, prompts.mask, cache, record=False)
         # The first step of search runs the last token again, since it needs its prediction.
-        kept = tuple(KeysValues(one.keys[:, :, :-1], one.values[:, :, :-1]) for one in cache.layers)
-        empty = tuple(KeysValues(one.keys[:, :, :0], one.values[:, :, :0]) for one in kept)
-        states = kept[0].keys.new_zeros(*source.tokens.shape, 1)
-        memory = PromptMemory(states, source.mask, upper, lower, prompts=kept, prompt_mask=prompts.mask)
+        past = tuple(KeysValues(layer.keys[:, :, :-1], layer.values[:, :, :-1]) for layer in cache.layers)
+        empty = tuple(KeysValues(layer.keys[:, :, :0], layer.values[:, :, :0]) for layer in past)
+        states = past[0].keys.new_zeros(*source.tokens.shape, 1)
+        memory = PromptMemory(states, source.mask, upper, lower, prompts=past, prompt_mask=prompts.mask)
         return (memory,), CausalState(empty, prompts.ids[:, -1])
 
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
@@ -254,8 +254,11 @@ class HfCausal(TranslationModel):
         assert isinstance(memory, PromptMemory) and isinstance(state, CausalState)
         assert memory.prompt_mask is not None
         past = [
-            KeysValues(torch.cat([one.keys, own.keys], dim=2), torch.cat([one.values, own.values], dim=2))
-            for one, own in zip(memory.prompts, state.caches, strict=True)
+            KeysValues(
+                torch.cat([prompt.keys, generated.keys], dim=2),
+                torch.cat([prompt.values, generated.values], dim=2),
+            )
+            for prompt, generated in zip(memory.prompts, state.caches, strict=True)
         ]
         size = memory.prompts[0].keys.shape[2]
         num_generated = state.caches[0].keys.shape[2]
@@ -270,15 +273,17 @@ class HfCausal(TranslationModel):
             attention = self.layout.source_attention(layer, lengths, width)[:, 0].float()
             empty = attention.new_zeros(len(ids), 1, 1)
             steps.append(AttentionStep.with_one_context(empty, attention, State(attention, empty[:, 0])))
-        caches = tuple(KeysValues(one.keys[:, :, size:], one.values[:, :, size:]) for one in cache.layers)
+        caches = tuple(
+            KeysValues(cached.keys[:, :, size:], cached.values[:, :, size:]) for cached in cache.layers
+        )
         return Prediction(self._log_probs(logits[:, 0]), None, tuple(steps), CausalState(caches, state.last))
 
     def _log_probs(self, logits: Float[Tensor, "B L"]) -> Float[Tensor, "B V"]:
         """Return the log-probabilities of our tokens, from logits of the library's."""
         log_probs = torch.log_softmax(logits.float(), dim=-1)
-        found = log_probs[:, self.token_ids].masked_fill(~self.generatable, _NEG_INF)
-        found[:, EOS] = log_probs[:, self.end_ids].amax(dim=1)
-        return found
+        our_log_probs = log_probs[:, self.token_ids].masked_fill(~self.generatable, _NEG_INF)
+        our_log_probs[:, EOS] = log_probs[:, self.end_ids].amax(dim=1)
+        return our_log_probs
 
     def update(
         self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]
@@ -310,16 +315,18 @@ class HfCausal(TranslationModel):
         target_ids = torch.where(tokens == EOS, ends, self.token_ids[tokens])
         scores = score_logits(real, target_ids, target.mask, mean_log_probs)
         # The positions from the last token of the prompt on.
-        shown = [layer[:, :, -length:] for layer in weights]
+        layers = [layer[:, :, -length:] for layer in weights]
         attention = tuple(
-            self.layout.source_attention(layer, source.lengths, source.tokens.shape[1]) for layer in shown
+            self.layout.source_attention(layer, source.lengths, source.tokens.shape[1]) for layer in layers
         )
-        own = tuple(layer[..., -length:] for layer in shown) if output_attentions == "all" else ()
+        decoder_attentions = (
+            tuple(layer[..., -length:] for layer in layers) if output_attentions == "all" else ()
+        )
         return replace(
             ForwardOutput.with_one_context(*scores, target.mask),
             cross_attentions=attention,
             posteriors=attention,
-            decoder_attentions=own,
+            decoder_attentions=decoder_attentions,
         )
 
     @contextmanager

@@ -83,8 +83,8 @@ class PromptLayout:
         words = (source.lengths - NUM_SINKS).unsqueeze(1)
         columns = torch.arange(self.width(width), device=scale.device)
         place = columns - (width - NUM_SINKS - words) - len(self.before)  # (B, P), within the source
-        found = scale.gather(1, place.clamp(0, width - 1))
-        return torch.where((place >= 0) & (place < words), found, 1.0)
+        factors = scale.gather(1, place.clamp(0, width - 1))
+        return torch.where((place >= 0) & (place < words), factors, 1.0)
 
     def source_attention(
         self,

@@ -55,8 +55,8 @@ class HfConfig:
     @property
     def folders(self) -> dict[str, str]:
         """The model directories by option name."""
-        found = {"path": self.path, "encoder_path": self.encoder_path, "decoder_path": self.decoder_path}
-        return {name: path for name, path in found.items() if path is not None}
+        paths = {"path": self.path, "encoder_path": self.encoder_path, "decoder_path": self.decoder_path}
+        return {name: path for name, path in paths.items() if path is not None}
 
 
 @configclass

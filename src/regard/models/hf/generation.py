@@ -76,14 +76,14 @@ class GenerationSettings(pydantic.BaseModel):
     @property
     def end_ids(self) -> tuple[int, ...]:
         """The ids of the end symbols in transformers."""
-        found = self.eos_token_id
-        return () if found is None else tuple(found) if isinstance(found, list) else (found,)
+        ids = self.eos_token_id
+        return () if ids is None else tuple(ids) if isinstance(ids, list) else (ids,)
 
     @property
     def forces_end(self) -> bool:
         """Whether the end symbol is forced, without a score, when a translation has the maximum length."""
-        found = self.forced_eos_token_id
-        forced = {found} if isinstance(found, int) else set(found or ())
+        ids = self.forced_eos_token_id
+        forced = {ids} if isinstance(ids, int) else set(ids or ())
         return bool(forced) and (not self.end_ids or bool(forced & set(self.end_ids[:1])))
 
     def unsupported(self, several_ends: bool = False) -> list[str]:
@@ -105,13 +105,13 @@ class GenerationSettings(pydantic.BaseModel):
         }
         # The unsupported settings are those after `do_sample`, in the order of declaration.
         names = list(type(self).model_fields)
-        found = {name: getattr(self, name) for name in names[names.index("do_sample") :]}
-        found = {k: v for k, v in found.items() if v and v not in neutral.get(k, ())}
+        settings = {name: getattr(self, name) for name in names[names.index("do_sample") :]}
+        settings = {k: v for k, v in settings.items() if v and v not in neutral.get(k, ())}
         if len(self.end_ids) > 1 and not several_ends:
-            found["eos_token_id"] = self.eos_token_id
+            settings["eos_token_id"] = self.eos_token_id
         if self.forced_eos_token_id is not None and not self.forces_end:
-            found["forced_eos_token_id"] = self.forced_eos_token_id
-        return [f"{name} = {json.dumps(value)}" for name, value in found.items()]
+            settings["forced_eos_token_id"] = self.forced_eos_token_id
+        return [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
 
 
 def read_generation_settings(directory: Path) -> tuple[GenerationSettings, Path]:
@@ -176,7 +176,7 @@ def decoder_prefix(model: Any, target: PretrainedTokenizer) -> tuple[int, ...]:
     generation, config = model.generation_config, model.config
 
     def find(name: str, *configs: Any) -> int | None:
-        values = (getattr(one, name, None) for one in configs)
+        values = (getattr(configuration, name, None) for configuration in configs)
         number = next((value for value in values if value is not None), None)
         if number is not None and not (isinstance(number, int) and 0 <= number < target.num_library_ids):
             raise CheckpointError(

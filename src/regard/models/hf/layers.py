@@ -217,12 +217,12 @@ def attention_forward(
     if isinstance(session, AttentionSession):
         layer = getattr(module, LAYER_ATTRIBUTE, None)
         if layer is not None:
-            found = session.read(layer, query * scale, key, value)  # (B, T, H E)
-            return found.unflatten(-1, (query.shape[1], -1)), None
+            contexts = session.read(layer, query * scale, key, value)  # (B, T, H E)
+            return contexts.unflatten(-1, (query.shape[1], -1)), None
         if session.output_attentions == "all":
-            found = _explicit_attention(query * scale, key, value, attention_mask, others)
-            session.self_attentions.append(found[1])
-            return found
+            output = _explicit_attention(query * scale, key, value, attention_mask, others)
+            session.self_attentions.append(output[1])
+            return output
     # The fused kernel has no soft cap.
     if softcap is not None:
         return _explicit_attention(query * scale, key, value, attention_mask, others)
@@ -290,15 +290,15 @@ class InputLayout(nn.Module):
 
     def ids(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
         """Return the encoder's input ids, in the encoder's order."""
-        found = self.token_ids[source.tokens]
+        input_ids = self.token_ids[source.tokens]
         if self.num_special:
-            positions = torch.arange(source.tokens.shape[1], device=found.device)
+            positions = torch.arange(source.tokens.shape[1], device=input_ids.device)
             # Number of the sink at each position, negative before the first one.
             sink = positions - (source.lengths - self.num_special).unsqueeze(1)  # (B, S)
             # Sinks follow the tokens directly; padding follows the sinks.
             special = (sink >= 0) & (sink < self.num_special)
-            found = torch.where(special, self.special_ids[sink.clamp(0, self.num_special - 1)], found)
-        return found.gather(1, self._to_encoder_order(source)) if self.prefix_length else found
+            input_ids = torch.where(special, self.special_ids[sink.clamp(0, self.num_special - 1)], input_ids)
+        return input_ids.gather(1, self._to_encoder_order(source)) if self.prefix_length else input_ids
 
     def _to_encoder_order(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
         """Return our position for each position of the encoder's order."""
@@ -368,9 +368,9 @@ class HfEncoder(SourceEncoder):
     @property
     def max_length(self) -> int | None:
         """Maximum number of tokens, given by the position embeddings; see `SourceEncoder.max_length`."""
-        found = max_positions(self.model)
+        limit = max_positions(self.model)
         # `max_length` includes one sink or end symbol; the other special symbols take positions too.
-        return None if found is None else found - max(0, self.layout.num_special - 1)
+        return None if limit is None else limit - max(0, self.layout.num_special - 1)
 
     def forward(
         self, source: PaddedSequences, output_attentions: bool

@@ -272,10 +272,12 @@ class HfSeq2Seq(TranslationModel):
         from transformers import DynamicCache, EncoderDecoderCache
 
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        for layer, one in enumerate(past):
-            cache.self_attention_cache.update(one.keys, one.values, layer)
+        for layer, layer_past in enumerate(past):
+            cache.self_attention_cache.update(layer_past.keys, layer_past.values, layer)
             # Our mechanisms have the keys in their memories; transformers only checks that some are cached.
-            empty = one.keys.new_zeros(1, 1, 1, 1).expand(rows, one.keys.shape[1], 1, one.keys.shape[3])
+            empty = layer_past.keys.new_zeros(1, 1, 1, 1).expand(
+                rows, layer_past.keys.shape[1], 1, layer_past.keys.shape[3]
+            )
             cache.cross_attention_cache.update(empty, empty, layer)
             cache.is_updated[layer] = True
         return cache
@@ -290,7 +292,7 @@ class HfSeq2Seq(TranslationModel):
             memories=dict(enumerate(memories)),
             states=dict(enumerate(state.attentions)),
         )
-        past = [one for one in state.caches if isinstance(one, KeyValueCache)]
+        past = [layer_past for layer_past in state.caches if isinstance(layer_past, KeyValueCache)]
         cache = self._cache(past, len(tokens))
         with use_session(session):
             # A single source state instead of all: keys and values are already in the memories.
@@ -335,14 +337,14 @@ class HfSeq2Seq(TranslationModel):
                 raise name_infeasible_sentence(batch, error) from None
         log_likelihoods, means = self.score_logits(output.logits, target, mean_log_probs)
         steps = [session.attention_steps[layer] for layer in sorted(session.attention_steps)]
-        shown = [] if output_attentions == "nothing" else steps
+        output_steps = [] if output_attentions == "nothing" else steps
         # If a mechanism computes no posterior, its posterior is its prior.
-        posteriors = (one.weights if one.posteriors is None else one.posteriors for one in shown)
-        penalty = sum((one.penalty[:, before:] for one in steps), torch.zeros_like(log_likelihoods[..., 0]))
+        posteriors = (step.weights if step.posteriors is None else step.posteriors for step in output_steps)
+        penalty = sum((step.penalty[:, before:] for step in steps), torch.zeros_like(log_likelihoods[..., 0]))
         return replace(
             ForwardOutput.with_one_context(log_likelihoods, means, target.mask, penalty),
-            cross_attentions=tuple(one.weights[:, before:] for one in shown),
-            posteriors=tuple(one[:, before:] for one in posteriors),
+            cross_attentions=tuple(step.weights[:, before:] for step in output_steps),
+            posteriors=tuple(posterior[:, before:] for posterior in posteriors),
             encoder_attentions=tuple(encoder_attentions),
             decoder_attentions=tuple(weights[:, :, before:, before:] for weights in session.self_attentions),
         )

@@ -337,12 +337,12 @@ def initialize_uniform(model: nn.Module, limit: float) -> None:
     Parameters that a plugin's class defines itself, such as a temperature, keep their values. These are the
     direct parameters of modules whose class is neither regard's nor PyTorch's.
     """
-    own = {
+    excluded = {
         id(parameter)
         for part in model.modules()
         if type(part).__module__.partition(".")[0] not in ("regard", "torch")
         for parameter in part.parameters(recurse=False)
     }
     for parameter in model.parameters():
-        if id(parameter) not in own:
+        if id(parameter) not in excluded:
             nn.init.uniform_(parameter, -limit, limit)

@@ -316,14 +316,16 @@ class RnnModel(TranslationModel):
                 outputs.append(step.outputs)
         attention_step = stack_steps(attention_steps, state.attention)
         if self.attention.observes_tokens:
-            found, means = (torch.stack(items, dim=1) for items in zip(*scored, strict=True))
+            scores, means = (torch.stack(items, dim=1) for items in zip(*scored, strict=True))
             # Steps after the end of a shorter sentence were scored too; mask them.
             padding = ~batch.target.mask.unsqueeze(-1)
-            found, means, top = found.masked_fill(padding, 0.0), means.masked_fill(padding, 0.0), None
+            scores, means, top = scores.masked_fill(padding, 0.0), means.masked_fill(padding, 0.0), None
         else:
-            found, means, top = self._score_outputs(torch.stack(outputs, dim=1), batch.target, mean_log_probs)
+            scores, means, top = self._score_outputs(
+                torch.stack(outputs, dim=1), batch.target, mean_log_probs
+            )
         return ForwardOutput(
-            log_likelihoods=found,
+            log_likelihoods=scores,
             mean_log_probs=means,
             log_weights=attention_step.log_weights,
             log_policy=attention_step.log_policy,
@@ -350,9 +352,9 @@ class RnnModel(TranslationModel):
     ) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"], Int[Tensor, "B T"] | None]:
         """Return log p(y_t), its mean over the vocabulary, and the top tokens if the reward needs them."""
         output = self._output(hidden.dtype)
-        found, means = score_real_tokens(hidden, output, target.tokens, target.mask, mean_log_probs)
+        log_likelihoods, means = score_real_tokens(hidden, output, target.tokens, target.mask, mean_log_probs)
         wanted = self.training and self.reward is not None
-        return found, means, top_tokens(hidden[:, :, 0], output) if wanted else None
+        return log_likelihoods, means, top_tokens(hidden[:, :, 0], output) if wanted else None
 
     def _output(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return the output layer's weights and biases."""
@@ -372,12 +374,12 @@ class RnnModel(TranslationModel):
         if opened.source_readout is not None:
             positions = step.attention_step.positions
             assert positions is not None
-            found, means = opened.source_readout.score(step.top, targets[:, t], t)
-            scored.append((found.gather(1, positions), means.gather(1, positions)))
+            log_likelihoods, means = opened.source_readout.score(step.top, targets[:, t], t)
+            scored.append((log_likelihoods.gather(1, positions), means.gather(1, positions)))
         if step.outputs is not None:
             output = self._output(step.outputs.dtype)
             # With `linear_readout` these contexts are not single source positions: score all of them.
             contexts = None if self.linear_readout else scored_contexts(step.attention_step)
             scored.append(score_tokens(step.outputs, output, targets[:, t], mean_log_probs, contexts))
-        found, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
-        return found, means
+        log_likelihoods, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
+        return log_likelihoods, means

@@ -74,20 +74,20 @@ class _SourceLogits(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         powers, index = ctx.saved_tensors
         _, picked, mean, _ = grads
-        found = torch.zeros_like(powers)
+        gradient = torch.zeros_like(powers)
         # One product for several steps: sum_t share_tj u_tv.
         for start in range(0, len(ctx.visits), STEPS_PER_PRODUCT):
             steps = ctx.visits[start : start + STEPS_PER_PRODUCT]
             shares = torch.stack([share for _, share in steps], dim=2)  # (B, S, t)
-            found.baddbmm_(shares, torch.stack([state for state, _ in steps], dim=1))
+            gradient.baddbmm_(shares, torch.stack([state for state, _ in steps], dim=1))
         ctx.visits.clear()
         # Gradient of g through the normalizer: exp(g_jv - top) sum_t share_tj u_tv.
-        found = found.mul_(powers).to(accumulation_dtype(found.dtype))
+        gradient = gradient.mul_(powers).to(accumulation_dtype(gradient.dtype))
         if picked is not None:
-            found.scatter_add_(2, index, picked)
+            gradient.scatter_add_(2, index, picked)
         if mean is not None:
-            found += (mean / found.shape[-1]).unsqueeze(-1)
-        return found.to(ctx.dtype), None, None, None
+            gradient += (mean / gradient.shape[-1]).unsqueeze(-1)
+        return gradient.to(ctx.dtype), None, None, None
 
 
 class _StateLogits(torch.autograd.Function):
@@ -119,12 +119,12 @@ class _StateLogits(torch.autograd.Function):
         assert normalizer is not None  # every likelihood has it
         share = (normalizer / sums).to(powers.dtype)
         ctx.visits.append((state, share))
-        found = torch.bmm(share.unsqueeze(1), powers).squeeze(1).mul_(state).to(sums.dtype)
+        gradient = torch.bmm(share.unsqueeze(1), powers).squeeze(1).mul_(state).to(sums.dtype)
         if picked is not None:
-            found.scatter_add_(1, index, picked.unsqueeze(1))
+            gradient.scatter_add_(1, index, picked.unsqueeze(1))
         if mean is not None:
-            found += (mean / found.shape[-1]).unsqueeze(-1)
-        return found.to(ctx.dtype), None, None, None
+            gradient += (mean / gradient.shape[-1]).unsqueeze(-1)
+        return gradient.to(ctx.dtype), None, None, None
 
 
 def _source_hidden(
@@ -198,8 +198,8 @@ class SourceReadout:
         normalizer, picked, mean = apply(_StateLogits, logits, self.exp_logits, targets, self.visits)
         # `_StateLogits` works with exp(g - max g), so the maximum is added to log sum_v again.
         normalizer = normalizer + self.max_logits
-        found = self.target_logits[:, :, step] + picked.unsqueeze(1) - normalizer
-        return found, self.mean_logits + mean.unsqueeze(1) - normalizer
+        log_likelihoods = self.target_logits[:, :, step] + picked.unsqueeze(1) - normalizer
+        return log_likelihoods, self.mean_logits + mean.unsqueeze(1) - normalizer
 
 
 @dataclass(frozen=True)
@@ -241,9 +241,11 @@ class ReadoutMemory(Memory):
         # Hypotheses of a sentence are batched into one product only if every sentence has the same number.
         if bool((counts != counts[0]).any()):
             sentences = rows
-        every = torch.arange(len(whole.exp_logits), device=rows.device)
+        all_sentences = torch.arange(len(whole.exp_logits), device=rows.device)
         return (
-            whole.exp_logits if torch.equal(sentences, every) else whole.exp_logits.index_select(0, sentences)
+            whole.exp_logits
+            if torch.equal(sentences, all_sentences)
+            else whole.exp_logits.index_select(0, sentences)
         )
 
     def mix(
@@ -281,8 +283,8 @@ class ReadoutMemory(Memory):
 
         def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
             places = positions[rows]
-            own = tables[(rows // num_hypotheses).unsqueeze(1), places, tokens.unsqueeze(1)]
-            both = clamped_log(own) + clamped_log(powers[rows, tokens]).unsqueeze(1)
+            exp_logits = tables[(rows // num_hypotheses).unsqueeze(1), places, tokens.unsqueeze(1)]
+            both = clamped_log(exp_logits) + clamped_log(powers[rows, tokens]).unsqueeze(1)
             return both - sums[rows].gather(1, places).log()
 
         return Mixture(mixed * powers, likelihood)

@@ -102,9 +102,10 @@ class TransformerModel(TranslationModel):
         )
         self.decoder = nn.ModuleList(
             DecoderLayer(
-                local if i < config.decoder.num_localness_layers else settings, self._source_attention(one)
+                local if i < config.decoder.num_localness_layers else settings,
+                self._source_attention(attention),
             )
-            for i, one in enumerate(config.source_attentions)
+            for i, attention in enumerate(config.source_attentions)
         )
         # With pre-norm the residual stream is not normalized, so one more LayerNorm follows each stack.
         pre = config.norm_position == "pre"
@@ -154,8 +155,8 @@ class TransformerModel(TranslationModel):
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's pre-trained parameters; see `TranslationModel.pretrained_layers`."""
-        found = () if self.pretrained_encoder is None else self.pretrained_encoder.pretrained_layers()
-        return tuple(tuple(f"pretrained_encoder.{name}" for name in layer) for layer in found)
+        layers = () if self.pretrained_encoder is None else self.pretrained_encoder.pretrained_layers()
+        return tuple(tuple(f"pretrained_encoder.{name}" for name in layer) for layer in layers)
 
     def _embed(
         self,

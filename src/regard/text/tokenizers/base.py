@@ -209,9 +209,9 @@ def detect_text_format(
     # Corpora in several languages have no common extension, and so no known language.
     extension = extensions.pop() if len(extensions) == 1 else ""
     language = extension if re.fullmatch("[a-z]{2}", extension) else None
-    found = TOKENIZERS.part_of(config).detect_format(config, counter, language)
+    text_format = TOKENIZERS.part_of(config).detect_format(config, counter, language)
     # With any tokenizer, capital letters are unknown if the training text has none.
-    return dataclasses.replace(found, lowercase=counter.lowercase)
+    return dataclasses.replace(text_format, lowercase=counter.lowercase)
 
 
 def check_joint_tokenizers(source: TokenizerConfig, target: TokenizerConfig) -> None:

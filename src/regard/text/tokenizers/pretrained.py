@@ -101,13 +101,13 @@ class PretrainedTokenizer(Tokenizer):
         pad = end if hf.pad_token_id is None else hf.pad_token_id
         # A tokenizer without an unknown symbol never returns one, so any id can take its place.
         unknown = pad if hf.unk_token_id is None else hf.unk_token_id
-        start = next(one for one in (hf.bos_token_id, hf.cls_token_id, end) if one is not None)
+        start = next(symbol for symbol in (hf.bos_token_id, hf.cls_token_id, end) if symbol is not None)
         # These symbols are represented by PAD, UNK and EOS of this package.
-        own = {pad, unknown, end}
+        reserved_ids = {pad, unknown, end}
         ranked = sorted((number, token) for token, number in vocabulary.items())
-        kept = [(n, token) for n, token in ranked if n not in own and token and "\n" not in token]
-        self.pretrained_tokens = tuple(token for _, token in kept)
-        self.library_ids = (pad, unknown, start, end, end, *(number for number, _ in kept))
+        entries = [(n, token) for n, token in ranked if n not in reserved_ids and token and "\n" not in token]
+        self.pretrained_tokens = tuple(token for _, token in entries)
+        self.library_ids = (pad, unknown, start, end, end, *(number for number, _ in entries))
         self._names = {number: token for token, number in vocabulary.items()}
         self._specials = {*hf.all_special_tokens, *self._languages()} - {hf.unk_token}
         self.prefix_ids, self.suffix_ids = self._special_ids_around()
@@ -218,10 +218,10 @@ class PretrainedTokenizer(Tokenizer):
     def decode(self, tokens: Sequence[str]) -> str:
         """Convert tokens to text with the library, without special tokens."""
         # A model may generate the language code as its first token.
-        kept = [token for token in tokens if token not in self._specials]
-        if not kept:
+        text_tokens = [token for token in tokens if token not in self._specials]
+        if not text_tokens:
             return ""
-        text = self._hf.convert_tokens_to_string(kept)
+        text = self._hf.convert_tokens_to_string(text_tokens)
         if getattr(self._hf, "clean_up_tokenization_spaces", False):
             text = self._hf.clean_up_tokenization(text)
         return text.strip(ASCII_WHITESPACE)
@@ -237,7 +237,7 @@ class PretrainedTokenizer(Tokenizer):
             # The space mark of this package stands for a space in tests of word boundaries.
             marks = (self._word_mark, WORD_START_MARKS[0]) if self._word_mark else ("",)
             new = [token.startswith(marks) or token in self._specials for token in tokens]
-        return list(accumulate(int(one and place > 0) for place, one in enumerate(new)))
+        return list(accumulate(int(is_new and place > 0) for place, is_new in enumerate(new)))
 
     @property
     def learned(self) -> bytes:

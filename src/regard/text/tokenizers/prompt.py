@@ -185,9 +185,9 @@ class _Prompt:
             # The text of a chat template is used unchanged, also a space at its end.
             return cls(*text.split(_PLACEHOLDER), separator="", chat=True)
         before, after = template.split(SOURCE_FIELD)
-        kept = after.rstrip(" ")
+        stripped = after.rstrip(" ")
         # Without any text in between, a space separates the source from the translation.
-        return cls(before, kept, after[len(kept) :] if after else " ", chat=False)
+        return cls(before, stripped, after[len(stripped) :] if after else " ", chat=False)
 
 
 @register_tokenizer("prompt", PromptTokenizerConfig)
@@ -248,14 +248,14 @@ class PromptTokenizer(PretrainedTokenizer):
 
     def _ids(self, text: str, bare: bool = False) -> list[int]:
         """Return the library's ids of a text, after its start symbols unless `bare` is true."""
-        found = list(self._hf(text, add_special_tokens=False, verbose=False)["input_ids"])
-        return found if bare else [*self._front, *found]
+        ids = list(self._hf(text, add_special_tokens=False, verbose=False)["input_ids"])
+        return ids if bare else [*self._front, *ids]
 
     def _special_ids_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ids before and after every source sentence."""
-        given = {name: getattr(self.config, name) for name in _PromptFile.model_fields}
-        given = {name: value for name, value in given.items() if value is not None}
-        stored = _read_prompt_file(self.archive, self.where).model_copy(update=given)
+        options = {name: getattr(self.config, name) for name in _PromptFile.model_fields}
+        options = {name: value for name, value in options.items() if value is not None}
+        stored = _read_prompt_file(self.archive, self.where).model_copy(update=options)
         self.stop_at_newline = bool(stored.stop_at_newline)
         self._prompt = prompt = _Prompt.build(self._hf, stored, self.where)
         # The symbols that the tokenizer adds in front; those behind a text do not belong into a prompt.
@@ -266,22 +266,26 @@ class PromptTokenizer(PretrainedTokenizer):
         self._joins = len(word) > len(before) and word[: len(before)] == before
         self.prefix_ids = tuple(before if self._joins else self._ids(prompt.before))
         whole = [*self.prefix_ids, *self._source_ids(_WORD)]
-        found = self._ids(prompt.before + _WORD + prompt.after)
-        after = found[len(whole) :] if found[: len(whole)] == whole else self._ids(prompt.after, bare=True)
+        prompt_ids = self._ids(prompt.before + _WORD + prompt.after)
+        after = (
+            prompt_ids[len(whole) :]
+            if prompt_ids[: len(whole)] == whole
+            else self._ids(prompt.after, bare=True)
+        )
         return self.prefix_ids, tuple(after if prompt.after else ())
 
     def _source_ids(self, line: str) -> list[int]:
         """Return the library's ids of a source sentence."""
         if self._joins:
-            found = self._ids(self._prompt.before + line)
-            if found[: len(self.prefix_ids)] == list(self.prefix_ids):
-                return found[len(self.prefix_ids) :]
+            ids = self._ids(self._prompt.before + line)
+            if ids[: len(self.prefix_ids)] == list(self.prefix_ids):
+                return ids[len(self.prefix_ids) :]
         return self._ids(line, bare=True)
 
     def _target_ids(self, line: str) -> list[int]:
         """Return the library's ids of a translation, as it follows a prompt."""
-        found, size = self._ids(self._context + line), len(self._context_ids)
-        return found[size:] if found[:size] == self._context_ids else self._ids(line, bare=True)
+        ids, size = self._ids(self._context + line), len(self._context_ids)
+        return ids[size:] if ids[:size] == self._context_ids else self._ids(line, bare=True)
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the tokens of a source sentence within its prompt, or of a translation after a prompt."""

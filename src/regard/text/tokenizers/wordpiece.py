@@ -94,7 +94,7 @@ def train_wordpiece(counts: Mapping[str, int], vocab_size: int) -> tuple[str, ..
     known = [word for word in sorted(counts) if len(word) <= _MAX_LENGTH]
     inside = {character for word in known for character in word[1:]}
     starts = {word[0] for word in known}
-    characters = [*sorted(starts | inside), *(f"{_MARK}{one}" for one in sorted(inside))]
+    characters = [*sorted(starts | inside), *(f"{_MARK}{symbol}" for symbol in sorted(inside))]
     if not characters:
         return ()
     library = _library()

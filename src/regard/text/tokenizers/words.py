@@ -161,8 +161,8 @@ class InflectionTokenizer(Tokenizer):
     def pretokenize(self, line: str) -> list[str]:
         """Return the characters of the lemma and the features."""
         lemma, _, features = line.partition("\t")
-        found = [f"{FEATURE_PREFIX}{feature}" for feature in _FEATURE_SEPARATOR.split(features) if feature]
-        return [*_CHARACTERS.pretokenize(lemma), *found]
+        tokens = [f"{FEATURE_PREFIX}{feature}" for feature in _FEATURE_SEPARATOR.split(features) if feature]
+        return [*_CHARACTERS.pretokenize(lemma), *tokens]
 
     def format_error(self, line: str) -> str | None:
         """Return a message if the lemma or the features are missing."""

@@ -149,7 +149,7 @@ def split_outcome(
     if joint is batch:
         return outcome, [*parts]
     assert joint.target is not None and batch.target is not None
-    start, found = len(batch), []
+    start, new_parts = len(batch), []
     for part in parts:
         if part.rows is not None:
             rows = slice(start, start + len(part.rows))
@@ -157,8 +157,8 @@ def split_outcome(
             target = PaddedSequences(joint.target.tokens[rows], joint.target.lengths[rows])
             padded = dataclasses.replace(part.rows, target=target)
             part, start = TermBatch(padded, part.values, _slice_outcome(outcome, rows)), rows.stop
-        found.append(part)
-    return _slice_outcome(outcome, slice(0, len(batch)), batch.target.tokens.shape[1]), found
+        new_parts.append(part)
+    return _slice_outcome(outcome, slice(0, len(batch)), batch.target.tokens.shape[1]), new_parts
 
 
 def _slice_outcome(outcome: ForwardOutput, rows: slice, num_steps: int | None = None) -> ForwardOutput:
@@ -169,16 +169,16 @@ def _slice_outcome(outcome: ForwardOutput, rows: slice, num_steps: int | None = 
         rows: The rows to select.
         num_steps: The number of time steps. Default: all.
     """
-    found: dict[str, Any] = {"encoder_attentions": (), "decoder_attentions": ()}
+    changes: dict[str, Any] = {"encoder_attentions": (), "decoder_attentions": ()}
     for field in dataclasses.fields(outcome):
         value = getattr(outcome, field.name)
-        if field.name in found or value is None:
+        if field.name in changes or value is None:
             continue
         if isinstance(value, tuple):
-            found[field.name] = tuple(one[rows, :num_steps] for one in value)
+            changes[field.name] = tuple(tensor[rows, :num_steps] for tensor in value)
         else:
-            found[field.name] = value[rows, :num_steps]
-    return dataclasses.replace(outcome, **found)
+            changes[field.name] = value[rows, :num_steps]
+    return dataclasses.replace(outcome, **changes)
 
 
 LOSSES: Registry[type[LossTerm]] = Registry(

@@ -164,9 +164,9 @@ class GuidedAlignment(LossTerm):
         has_prefix = [corpus.source_prefix is not None for corpus in config.train]
         # A source prefix is the first token of its row. It has no translation, so its links are removed.
         prefixed_rows = np.repeat(has_prefix, [int(corpus["kept"]) for corpus in split.corpora])
-        kept = (links.pairs[:, 0] > 0) | ~np.repeat(prefixed_rows, np.diff(links.offsets))
-        ends = np.concatenate([[0], np.cumsum(kept)])[links.offsets]
-        self.links = SplitLinks(links.pairs[kept], ends)
+        mask = (links.pairs[:, 0] > 0) | ~np.repeat(prefixed_rows, np.diff(links.offsets))
+        ends = np.concatenate([[0], np.cumsum(mask)])[links.offsets]
+        self.links = SplitLinks(links.pairs[mask], ends)
 
     def _read_links(self, prepared: PreparedData, config: DataConfig) -> SplitLinks:
         """Read the file of links. Links of words are cached, as their text must be tokenized again."""
@@ -209,8 +209,8 @@ def _align_training_split(prepared: PreparedData) -> SplitLinks:
 
         _log.info("aligning %s to guide attention", prepared.directory)
         corpus = Corpus.from_prepared(prepared)
-        found = train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1)).align(corpus)
-        return SplitLinks(np.stack([found.source, found.target], axis=1), found.offsets)
+        link_table = train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1)).align(corpus)
+        return SplitLinks(np.stack([link_table.source, link_table.target], axis=1), link_table.offsets)
 
     return _cached_links(prepared, f"{DEFAULT_ALIGNER}-{prepared.fingerprint[:16]}", align)
 
@@ -219,9 +219,9 @@ def _cached_links(prepared: PreparedData, name: str, make: Callable[[], SplitLin
     """Return the links in the two files of a name next to the prepared text; make them if they are absent."""
     paths = [prepared.directory / f"{name}.{kind}" for kind in ("links", "edges")]
     if not all(path.exists() for path in paths):
-        made = make()
-        write_array(paths[0], made.pairs.astype(np.int32))
-        write_array(paths[1], made.offsets.astype(np.int64))
+        new_links = make()
+        write_array(paths[0], new_links.pairs.astype(np.int32))
+        write_array(paths[1], new_links.offsets.astype(np.int64))
     split = prepared.split("train")
     # Reading the files even when they were just written means that cached links are always checked.
     pairs, offsets = read_array(paths[0], "int32", None, 2), read_array(paths[1], "int64", len(split) + 1)

@@ -113,14 +113,14 @@ def reinforce_loss(outcome: ForwardOutput, label_smoothing: float = 0.0) -> Loss
         outcome: The result of teacher forcing, with `mean_log_probs` if `label_smoothing` is not 0.
         label_smoothing: e, in [0, 1).
     """
-    found = _smoothed(outcome, label_smoothing)
+    log_likelihoods = _smoothed(outcome, label_smoothing)
     if outcome.advantage is None:
         unused = torch.isneginf(outcome.log_weights)
-        best = found.masked_fill(~unused, -torch.inf).amax(-1, keepdim=True)
-        policy = estimate(outcome.log_policy, found, torch.where(torch.isneginf(best), 0.0, best))
+        best = log_likelihoods.masked_fill(~unused, -torch.inf).amax(-1, keepdim=True)
+        policy = estimate(outcome.log_policy, log_likelihoods, torch.where(torch.isneginf(best), 0.0, best))
     else:
         policy = estimate(outcome.log_policy, outcome.advantage.unsqueeze(-1))
-    gained = (outcome.log_weights.exp() * (found + policy)).sum(-1) - outcome.penalty
+    gained = (outcome.log_weights.exp() * (log_likelihoods + policy)).sum(-1) - outcome.penalty
     return Loss(-gained.masked_fill(~outcome.mask, 0.0).sum(), -outcome.log_likelihood.sum().detach())
 
 
@@ -186,14 +186,14 @@ def add_advantage(outcome: ForwardOutput, reference: PaddedSequences, reward: Re
         reward: The options of the reward: its weight and its baseline.
     """
     assert outcome.top_tokens is not None
-    found = compute_returns(outcome.top_tokens, reference)
+    returns = compute_returns(outcome.top_tokens, reference)
     penalty = outcome.penalty
     if outcome.baseline is not None:
         # The squared error alone trains the baseline, not the policy-gradient term.
         baseline = outcome.baseline.detach()
-        penalty = penalty + BASELINE_LOSS_WEIGHT * (outcome.baseline - found) ** 2
+        penalty = penalty + BASELINE_LOSS_WEIGHT * (outcome.baseline - returns) ** 2
     elif reward.batch_baseline:
-        baseline = leave_one_out(found, reference.mask)
+        baseline = leave_one_out(returns, reference.mask)
     else:
-        baseline = torch.zeros_like(found)
-    return dataclasses.replace(outcome, advantage=reward.weight * (found - baseline), penalty=penalty)
+        baseline = torch.zeros_like(returns)
+    return dataclasses.replace(outcome, advantage=reward.weight * (returns - baseline), penalty=penalty)

@@ -119,11 +119,14 @@ def generate_candidates(
         max_length_offset=MAX_LENGTH_OFFSET,
     )
     if config.candidates == "beam":
-        found = beam_search(model, batch.source, search, None, batch.upper_bounds, batch.lower_bounds)
+        translations = beam_search(model, batch.source, search, None, batch.upper_bounds, batch.lower_bounds)
     else:
-        found = sample(model, batch, search, SamplingConfig(seed=seed))
-    made = [[Candidate((*one.tokens, EOS), one.truncated) for one in hypotheses] for hypotheses in found]
-    return [[*own, *own[:1] * (config.num_candidates - len(own))] for own in made]
+        translations = sample(model, batch, search, SamplingConfig(seed=seed))
+    candidates = [
+        [Candidate((*hypothesis.tokens, EOS), hypothesis.truncated) for hypothesis in hypotheses]
+        for hypotheses in translations
+    ]
+    return [[*row, *row[:1] * (config.num_candidates - len(row))] for row in candidates]
 
 
 def sequence_loss(
@@ -150,8 +153,8 @@ def sequence_loss(
     final = scores.gather(1, candidates.lengths.unsqueeze(1) - 1)  # (N, 1)
     num_sentences = len(log_p) // config.num_candidates
     if config.method == "mrt":
-        own = candidates.tokens.view(num_sentences, config.num_candidates, -1)
-        same = (own.unsqueeze(2) == own.unsqueeze(1)).all(-1)  # (sentences, n, n)
+        candidate_tokens = candidates.tokens.view(num_sentences, config.num_candidates, -1)
+        same = (candidate_tokens.unsqueeze(2) == candidate_tokens.unsqueeze(1)).all(-1)  # (sentences, n, n)
         repeated = same.tril(-1).any(-1)  # Q is over distinct candidates: repetitions get probability 0
         # Q is proportional to p to the power of alpha (Shen et al. 2016).
         logits = (config.alpha * log_p.sum(1)).view(num_sentences, -1)
@@ -196,10 +199,12 @@ class SequenceLoss(LossTerm):
         self, model: TranslationModel, batch: Batch, rows: Int[Tensor, "B"], seed: int
     ) -> TermBatch:
         """Return the candidates of all sentences, sentence by sentence, and whether each `EOS` was forced."""
-        flat = [one for own in generate_candidates(model, batch, self.config, seed) for one in own]
+        flat = [
+            candidate for group in generate_candidates(model, batch, self.config, seed) for candidate in group
+        ]
         device = batch.source.tokens.device
-        targets = PaddedSequences.pad([one.tokens for one in flat]).to(device)
-        forced_eos = torch.tensor([one.forced_eos for one in flat], device=device)
+        targets = PaddedSequences.pad([candidate.tokens for candidate in flat]).to(device)
+        forced_eos = torch.tensor([candidate.forced_eos for candidate in flat], device=device)
         return TermBatch(batch.with_targets(self._owners(batch), targets), forced_eos)
 
     def add(
