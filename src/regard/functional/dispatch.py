@@ -218,7 +218,9 @@ def _normalize_along(
         )
         return _normalize_along(normalizer, scores.movedim(dim, -1), u, low, moved_mask, -1).movedim(-1, dim)
     backend = select_backend(scores)
-    if backend == "reference" or in_functorch_transform():
+    # Compiled code has the reference instead of the kernels for a CPU, which cannot raise errors there.
+    compiles = torch.compiler.is_compiling()
+    if backend == "reference" or in_functorch_transform() or (compiles and backend == "numba"):
         if not scores.numel():
             return sum((one for one in (upper, lower) if one is not None), scores.clone())
         return normalizer.reference(scores, upper, lower, mask)
@@ -230,14 +232,12 @@ def _normalize_along(
         upper = upper.to(exact)
     if lower is not None:
         lower = lower.to(exact)
-    if torch.compiler.is_compiling():
+    if compiles:
         weights = traced_normalizer(normalizer.kernel, backend, scores, upper, lower, mask)
     else:
         try:
             weights = eager_normalizer(normalizer.kernel, backend, scores, upper, lower, mask)
         except KernelFallbackError:
-            # The kernel found infeasible bounds or a threshold it cannot compute; the reference raises the
-            # error or solves the row.
             weights = normalizer.reference(scores, upper, lower, mask)
     return weights if dtype == exact else weights.to(dtype)
 

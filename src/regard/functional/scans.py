@@ -31,7 +31,7 @@ from regard.functional.dispatch import (
     normalize,
 )
 from regard.kernels.backend import KernelFallbackError, in_functorch_transform, select_backend
-from regard.kernels.scans import SUPPORTED_HEADS, ScanSettings, eager_scan, mean_over_heads, traced_scan
+from regard.kernels.scans import ScanSettings, eager_scan, mean_over_heads, traced_scan
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["add_exhaustion", "constrained_softmax_scan", "constrained_sparsemax_scan", "remaining_bound"]
@@ -138,15 +138,16 @@ def _scan(
     scores, fertility = scores.to(exact), fertility.to(exact)
     backend = select_backend(scores)
     settings = ScanSettings(normalizer.kernel, backend, exhaustion, heads)
-    if backend == "reference" or in_functorch_transform():
+    compiles = torch.compiler.is_compiling()
+    if backend == "reference" or in_functorch_transform() or (compiles and backend == "numba"):
         weights = reference_scan(normalizer, scores, fertility, exhaustion, mask, heads)
-    elif heads not in SUPPORTED_HEADS[backend]:
-        # No scan kernel shares a fertility between this number of heads; use the single-step kernel.
+    elif backend == "triton" and heads > 1:
+        # The kernel for a GPU cannot share a fertility between heads; use the single-step kernel.
         def step(z: Tensor, upper: Tensor, lower: None, usable: Tensor | None) -> Tensor:
             return normalize(normalizer, z, upper, lower, mask=usable)
 
         weights = reference_scan(normalizer, scores, fertility, exhaustion, mask, heads, step)
-    elif torch.compiler.is_compiling():
+    elif compiles:
         weights = traced_scan(settings, scores, fertility, mask)
     else:
         try:

@@ -112,9 +112,9 @@ def in_functorch_transform() -> bool:
 
 
 class KernelFallbackError(Exception):
-    """The kernel has no valid result: a row is infeasible or too long, or a threshold was not found.
+    """The kernel has no valid result: a row is infeasible, too long, or has NaN or extreme scores.
 
-    The caller then uses the reference implementation, which raises the appropriate error.
+    The caller then uses the reference implementation, which raises the appropriate error if there is one.
     """
 
 

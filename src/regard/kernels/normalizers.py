@@ -2,18 +2,19 @@
 
 A backend is a module with two functions:
 
-- `forward(name, scores, upper, lower, mask, raise_on_failure)` returns the weights, and the status of each
+- `forward(name, scores, upper, lower, mask)` returns the weights, and the status of each
   position as uint8: 0 masked, 1 at its lower bound, 2 strictly between its bounds (free), 3 at its upper
   bound, 4 in a row that is NaN. The status is None for a normalizer without bounds. The scores are [..., S],
-  float32 or float64; the bounds have their dtype and broadcast to them, as does the mask. A row without a
-  valid result is NaN, or raises `KernelFallbackError` if `raise_on_failure` is True and raising does not wait
-  for a device.
+  float32 or float64; the bounds have their dtype and broadcast to them, as does the mask. On a
+  GPU a row without a valid result is NaN. On a CPU it raises `KernelFallbackError`, and the caller uses the
+  reference.
 - `backward(name, gradient, weights, status, upper, lower)` returns the gradients of the scores and, if the
   last two arguments are True, of the upper and lower bounds, each in the shape of the scores.
 
 Eager calls use a plain autograd Function, which has half the overhead of a registered operator. Under
-`torch.compile` and `torch.export` the operators `regard::normalizer` and `regard::normalizer_gradient` are
-used, whose fake implementations give the shapes of the results. Second derivatives use the same formula in
+`torch.compile` and `torch.export` a GPU uses the operators `regard::normalizer` and
+`regard::normalizer_gradient`, whose fake implementations give the shapes of the results, and a CPU the
+reference. Second derivatives use the same formula in
 PyTorch operations (`normalizer_backward`). The references of the forward passes are in `regard.functional`,
 because they raise its errors.
 """
@@ -96,10 +97,8 @@ class _Normalizer(torch.autograd.Function):
         lower: Tensor | None,
         mask: Tensor | None,
     ) -> Tensor:
-        weights, rests = backend_module(version, "normalizers").forward(
-            name, scores, upper, lower, mask, raise_on_failure=True
-        )
-        ctx.save_for_backward(weights, rests)
+        weights, status = backend_module(version, "normalizers").forward(name, scores, upper, lower, mask)
+        ctx.save_for_backward(weights, status)
         ctx.name, ctx.version = name, version
         ctx.shapes = None if upper is None else upper.shape, None if lower is None else lower.shape
         return weights
@@ -107,23 +106,19 @@ class _Normalizer(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = grads
-        weights, rests = ctx.saved_tensors
+        weights, status = ctx.saved_tensors
         _, _, _, upper, lower, _ = ctx.needs_input_grad
         if torch.is_grad_enabled():  # the backward pass itself is being differentiated
-            scores, by_upper, by_lower = normalizer_backward(ctx.name, gradient, weights, rests)
-            found = [scores, by_upper if upper else None, by_lower if lower else None]
+            gradients = normalizer_backward(ctx.name, gradient, weights, status)
         else:
-            found = list(
-                backend_module(ctx.version, "normalizers").backward(
-                    ctx.name, gradient, weights, rests, upper, lower
-                )
-            )
+            kernels = backend_module(ctx.version, "normalizers")
+            gradients = kernels.backward(ctx.name, gradient, weights, status, upper, lower)
+        by_scores, by_upper, by_lower = gradients
         # The gradients have the shape of the scores; sum over the dimensions in which a bound broadcasts.
-        for i, shape in enumerate(ctx.shapes, 1):
-            one = found[i]
-            if one is not None and shape != one.shape:
-                found[i] = one.sum_to_size(shape)
-        return None, None, found[0], found[1], found[2], None
+        upper_shape, lower_shape = ctx.shapes
+        by_upper = by_upper.sum_to_size(upper_shape) if upper else None
+        by_lower = by_lower.sum_to_size(lower_shape) if lower else None
+        return None, None, by_scores, by_upper, by_lower, None
 
 
 def eager_normalizer(
@@ -159,35 +154,35 @@ def _normalizer_op(
     lower: torch.Tensor | None,
     mask: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    weights, rests = backend_module(version, "normalizers").forward(
-        name, scores, upper, lower, mask, raise_on_failure=False
-    )
+    weights, status = backend_module(version, "normalizers").forward(name, scores, upper, lower, mask)
     # An operator cannot return None, so an empty tensor stands for a missing status.
-    return weights, weights.new_empty(0, dtype=torch.uint8) if rests is None else rests
+    return weights, weights.new_empty(0, dtype=torch.uint8) if status is None else status
 
 
 @_normalizer_op.register_fake
 def _(name: str, version: str, scores: Tensor, upper: Tensor | None, lower: Any, mask: Any) -> Any:
     weights = scores.new_empty(scores.shape)
-    rests = scores.new_empty(0 if upper is None else scores.shape, dtype=torch.uint8)
-    return weights, rests
+    status = scores.new_empty(0 if upper is None else scores.shape, dtype=torch.uint8)
+    return weights, status
 
 
 @torch.library.custom_op("regard::normalizer_gradient", mutates_args=())
 def _normalizer_gradient_op(
-    name: str, version: str, gradient: torch.Tensor, weights: torch.Tensor, rests: torch.Tensor, bounds: int
+    name: str, version: str, gradient: torch.Tensor, weights: torch.Tensor, status: torch.Tensor, bounds: int
 ) -> list[torch.Tensor]:
     # Bits 0 and 1 of `bounds` request the gradients of the upper and lower bounds.
-    kept = None if weights.numel() and not rests.numel() else rests
-    found = backend_module(version, "normalizers").backward(
-        name, gradient, weights, kept, bool(bounds & 1), bool(bounds & 2)
+    known = None if weights.numel() and not status.numel() else status
+    gradients = backend_module(version, "normalizers").backward(
+        name, gradient, weights, known, bool(bounds & 1), bool(bounds & 2)
     )
     # The result type of the operator has no None. `_gradients` reads the list in the same order.
-    return [each for each in found if each is not None]
+    return [each for each in gradients if each is not None]
 
 
 @_normalizer_gradient_op.register_fake
-def _(name: str, version: str, gradient: Tensor, weights: Tensor, rests: Tensor, bounds: int) -> list[Tensor]:
+def _(
+    name: str, version: str, gradient: Tensor, weights: Tensor, status: Tensor, bounds: int
+) -> list[Tensor]:
     return [weights.new_empty(weights.shape) for _ in range(1 + (bounds & 1) + (bounds >> 1))]
 
 
@@ -201,12 +196,13 @@ def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, 
 
 def _gradients(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     """Return the gradients of the inputs of the operator; a gradient of the status is ignored."""
-    weights, rests = ctx.saved_tensors
+    weights, status = ctx.saved_tensors
     upper, lower = ctx.needs_input_grad[3:5]
-    found = list(_normalizer_gradient_op(ctx.name, ctx.version, gradient, weights, rests, upper + 2 * lower))
-    scores = found.pop(0)
-    by_upper = found.pop(0).sum_to_size(ctx.upper) if upper else None
-    by_lower = found.pop(0).sum_to_size(ctx.lower) if lower else None
+    bounds = upper + 2 * lower
+    gradients = list(_normalizer_gradient_op(ctx.name, ctx.version, gradient, weights, status, bounds))
+    scores = gradients.pop(0)
+    by_upper = gradients.pop(0).sum_to_size(ctx.upper) if upper else None
+    by_lower = gradients.pop(0).sum_to_size(ctx.lower) if lower else None
     return None, None, scores, by_upper, by_lower, None
 
 
@@ -221,5 +217,5 @@ def traced_normalizer(
     lower: Tensor | None,
     mask: Tensor | None,
 ) -> Tensor:
-    """Return the same as `eager_normalizer`, for `torch.compile`; infeasible rows are NaN."""
+    """Return the same as `eager_normalizer`, for `torch.compile` on a GPU."""
     return _normalizer_op(name, backend, scores, upper, lower, mask)[0]

@@ -2,10 +2,11 @@
 
 The recurrence is that of `regard.functional.scans`. A backend is a module with two functions:
 
-- `forward(name, scores, fertility, exhaustion, mask, heads_per_budget, raise_on_failure)` returns the weights
-  and the status of each position (see `normalizers`), both [B, T, S]. The scores are [B, T, S], float32 or
-  float64. The fertilities are [B, S], in their dtype. The mask broadcasts to the scores. A step without a
-  valid result is NaN, with all later steps of the sentence, or raises `KernelFallbackError`.
+- `forward(name, scores, fertility, exhaustion, mask, heads_per_budget)` returns the weights and the status of
+  each position (see `normalizers`), both [B, T, S]. The scores are [B, T, S], float32 or float64. The
+  fertilities are [B, S], in their dtype. The mask broadcasts to the scores. On a GPU a step without a valid
+  result is NaN, with all later steps of the sentence. On a CPU it raises `KernelFallbackError`, and the
+  caller uses the reference.
 - `backward(name, gradient, weights, status, heads_per_budget)` returns the gradients of the scores and of the
   fertilities.
 """
@@ -19,10 +20,7 @@ from regard.kernels.backend import BackendName, apply, backend_module
 from regard.kernels.normalizers import NormalizerName, normalizer_backward
 from regard.types import Tensor
 
-__all__ = ["SUPPORTED_HEADS", "ScanSettings", "eager_scan", "mean_over_heads", "scan_backward", "traced_scan"]
-
-SUPPORTED_HEADS: dict[str, tuple[int, ...]] = {"numba": (1, 2, 4, 8), "triton": (1,)}
-"""The numbers of adjacent rows that may share a fertility, for each backend."""
+__all__ = ["ScanSettings", "eager_scan", "mean_over_heads", "scan_backward", "traced_scan"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class ScanSettings:
         name: The normalizer.
         backend: `numba` or `triton`.
         exhaustion: Factor c; c times the remaining fertility of a position is added to its score.
-        heads_per_budget: Number of adjacent rows that share one fertility.
+        heads_per_budget: Number of adjacent rows that share one fertility; 1 for `triton`.
     """
 
     name: NormalizerName
@@ -58,14 +56,14 @@ def scan_backward(
         The gradients of the scores [B, T, S] and of the fertility [B, S].
     """
     loosened = torch.zeros_like(weights[:, 0])
-    found: list[Tensor] = []
+    gradients: list[Tensor] = []
     for t in reversed(range(weights.shape[1])):
         # Attention at this step lowers the bounds of all later steps, so their gradients are subtracted.
         received = gradient[:, t] - mean_over_heads(loosened, heads_per_budget)
         scores, upper, _ = normalizer_backward(name, received, weights[:, t], status[:, t])
         loosened = loosened + upper
-        found.append(scores)
-    return torch.stack(found[::-1], 1), loosened
+        gradients.append(scores)
+    return torch.stack(gradients[::-1], 1), loosened
 
 
 class _Scan(torch.autograd.Function):
@@ -76,22 +74,22 @@ class _Scan(torch.autograd.Function):
         ctx: Any, settings: ScanSettings, scores: Tensor, fertility: Tensor, mask: Tensor | None
     ) -> Tensor:
         name, exhaustion, heads = settings.name, settings.exhaustion, settings.heads_per_budget
-        weights, rests = backend_module(settings.backend, "scans").forward(
-            name, scores, fertility, exhaustion, mask, heads, raise_on_failure=True
+        weights, status = backend_module(settings.backend, "scans").forward(
+            name, scores, fertility, exhaustion, mask, heads
         )
-        ctx.save_for_backward(weights, rests)
+        ctx.save_for_backward(weights, status)
         ctx.settings = settings
         return weights
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        settings, (weights, rests) = ctx.settings, ctx.saved_tensors
+        settings, (weights, status) = ctx.settings, ctx.saved_tensors
         name, heads = settings.name, settings.heads_per_budget
         if torch.is_grad_enabled():  # the backward pass itself is being differentiated
-            scores, fertility = scan_backward(name, grads[0], weights, rests, heads)
+            scores, fertility = scan_backward(name, grads[0], weights, status, heads)
         else:
             backend = backend_module(settings.backend, "scans")
-            scores, fertility = backend.backward(name, grads[0], weights, rests, heads)
+            scores, fertility = backend.backward(name, grads[0], weights, status, heads)
         return None, scores, fertility, None
 
 
@@ -123,9 +121,7 @@ def _scan_op(
     mask: torch.Tensor | None,
     heads: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return backend_module(version, "scans").forward(
-        name, scores, fertility, exhaustion, mask, heads, raise_on_failure=False
-    )
+    return backend_module(version, "scans").forward(name, scores, fertility, exhaustion, mask, heads)
 
 
 @_scan_op.register_fake
@@ -141,15 +137,15 @@ def _scan_gradient_op(
     version: str,
     gradient: torch.Tensor,
     weights: torch.Tensor,
-    rests: torch.Tensor,
+    status: torch.Tensor,
     heads: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return backend_module(version, "scans").backward(name, gradient, weights, rests, heads)
+    return backend_module(version, "scans").backward(name, gradient, weights, status, heads)
 
 
 @_scan_gradient_op.register_fake
 def _(
-    name: str, version: str, gradient: Tensor, weights: Tensor, rests: Tensor, heads: int
+    name: str, version: str, gradient: Tensor, weights: Tensor, status: Tensor, heads: int
 ) -> tuple[Tensor, Tensor]:
     return weights.new_empty(weights.shape), weights.new_empty(weights.shape[0], weights.shape[2])
 
@@ -168,6 +164,6 @@ _scan_op.register_autograd(_scan_gradients, setup_context=_save_scan_for_backwar
 
 
 def traced_scan(settings: ScanSettings, scores: Tensor, fertility: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the same as `eager_scan` through an operator for `torch.compile`; infeasible steps are NaN."""
+    """Return the same as `eager_scan` through an operator, for `torch.compile` on a GPU."""
     name, version, exhaustion = settings.name, settings.backend, settings.exhaustion
     return _scan_op(name, version, scores, fertility, exhaustion, mask, settings.heads_per_budget)[0]

@@ -8,13 +8,14 @@ independent of the number of threads.
 import ctypes
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
-__all__ = ["CHUNK_SIZE", "argument_block", "run_kernel"]
+__all__ = ["CHUNK_SIZE", "argument_block", "run_kernel", "run_rows"]
 
 CHUNK_SIZE = 1 << 10
 """Number of elements of a long row that are processed at a time, so that they stay in the cache."""
@@ -103,3 +104,37 @@ def run_kernel(kernel: Any, block: Any, units: int, *, single_threaded: bool) ->
         kernel.ctypes(ctypes.addressof(block))
     else:
         parallel(kernel.address, ctypes.addressof(block), threads, 0)
+
+
+_MIN_PARALLEL_SIZE = 1 << 15
+"""Number of elements below which waking a second thread would take more time than it saves."""
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Return the threads besides the calling one."""
+    return ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), "regard-kernels")
+
+
+# A child process has none of the threads of its parent.
+os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def run_rows(kernel: Callable[..., bool], num_rows: int, num_elements: int, *arguments: Any) -> bool:
+    """Run a kernel over rows, on up to as many threads as PyTorch uses.
+
+    Args:
+        kernel: A function of the first row, the last row + 1 and the arguments. It releases the global lock,
+            and its results do not depend on the distribution of the rows.
+        num_rows: Number of rows.
+        num_elements: Number of elements of all rows, by which the number of threads is chosen.
+        arguments: The other arguments of the kernel.
+
+    Returns:
+        Whether the kernel has returned True for all rows.
+    """
+    shares = min(torch.get_num_threads(), num_rows) if num_elements >= _MIN_PARALLEL_SIZE else 1
+    edges = [num_rows * i // shares for i in range(shares + 1)]
+    others = [_pool().submit(kernel, edges[i], edges[i + 1], *arguments) for i in range(1, shares)]
+    complete = kernel(0, edges[1], *arguments)
+    return all([complete, *(other.result() for other in others)])

@@ -1,211 +1,242 @@
-"""The normalizers and their gradients on a CPU, in blocks of eight rows.
-
-`row_blocks` reads and writes the rows, `weights` computes the weights of a block, and `extreme_scores`
-repeats this for rows with extreme scores.
-"""
+"""The normalizers and their gradients on a CPU, row by row; `thresholds` computes the weights of a row."""
 
 from typing import Any
 
 import numpy as np
 import torch
-from numba import types
 
-from regard.kernels._numba.arithmetic import any_lane, fill_lanes, select_lanes
-from regard.kernels._numba.extreme_scores import apply_mask, solve_shifted
-from regard.kernels._numba.memory import claim_units, keep_alive
-from regard.kernels._numba.row_blocks import (
-    OPERANDS,
-    Arguments,
-    arguments_of,
-    find_rows,
-    prefetch_rows,
-    read_byte_rows,
-    read_mask,
-    read_rows,
-    read_scores,
-    set_failed,
-    write_byte_rows,
-    write_rows,
-)
-from regard.kernels._numba.weights import (
+from regard.kernels._numba.thresholds import (
+    PADDING,
+    SUMS,
+    center_scores,
     clip_bounds,
-    mark_invalid,
-    prepare_scores,
-    score_gradient,
-    solve_constrained_softmax,
-    solve_constrained_sparsemax,
+    solve_bounded,
     solve_unbounded,
-    write_bound_gradient,
 )
 from regard.kernels.backend import KernelFallbackError, broadcast_rows
-from regard.kernels.compilation import cfunc
+from regard.kernels.compilation import njit
 from regard.kernels.normalizers import (
-    CONSTRAINED_SPARSEMAX,
+    CONSTRAINED_SOFTMAX,
     ENTMAX15,
+    FREE,
     LOWER,
     NORMALIZER_CODES,
-    SPARSEMAX,
     UPPER,
 )
-from regard.kernels.threads import run_kernel
+from regard.kernels.threads import run_rows
 from regard.types import Tensor
 
 
-@cfunc(types.void(types.int64))
-def forward_kernel(block: int) -> None:
-    """Write the weights and, for normalizers with bounds, the status of all rows."""
-    args = arguments_of(block)
-    kind, wide = args.normalizer, args.is_float64
-    rows, count = args.rows, args.size
-    # A vector of eight doubles has 64 bytes. The number of positions is padded to an even number for the
-    # solvers, and scratch arrays to a multiple of 8 for the tiles.
-    size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
-    room = 64 * ((count + 7) // 8 * 8)
-    scratch = np.empty(6 * room + 6 * 64, np.uint8)
-    z = scratch.ctypes.data
-    mask, u, low, powers, raw = z + room, z + 2 * room, z + 3 * room, z + 4 * room, z + 5 * room
-    table = z + 6 * room
-    begin, end = claim_units(block)
-    while begin < end:
-        for first in range(8 * begin, min(8 * end, rows), 8):
-            read_scores(wide, table, block, first, count, z)
-            prefetch_rows(block, OPERANDS.scores, first + 8, stride, False)
-            prefetch_rows(block, OPERANDS.upper_bound, first + 8, stride, False)
-            prefetch_rows(block, OPERANDS.weights, first, stride, True)
-            prefetch_rows(block, OPERANDS.status, first, count, True)
-            # 1.5-entmax has the form max(z / 2 - tau, 0)^2, hence the halved scores (Peters et al., 2019).
-            poison = prepare_scores(
-                size, z, read_mask(table, block, first, count, mask), 0.5 if kind == ENTMAX15 else 1.0
-            )
-            left, found = min(8, rows - first), z
-            if kind == SPARSEMAX or kind == ENTMAX15:
-                solve_unbounded(kind, size, z, poison)
-            else:
-                find_rows(table, block, OPERANDS.upper_bound, first, stride)
-                read_rows(wide, table, count, u)
-                least = 0
-                if find_rows(table, block, OPERANDS.lower_bound, first, stride):
-                    read_rows(wide, table, count, low)
-                    least = low
-                most, least_level, infeasible, sick = clip_bounds(size, z, u, least, wide)
-                poison = select_lanes(infeasible, fill_lanes(np.nan), poison + sick)
-                if kind == CONSTRAINED_SPARSEMAX:
-                    # From here on the memory of the mask holds the status of the positions.
-                    unsolved, again, _ = solve_constrained_sparsemax(
-                        size, z, u, least, least_level, most, infeasible, poison, wide, powers, mask
-                    )
-                    found = powers
-                else:
-                    unsolved, again, _, _ = solve_constrained_softmax(
-                        size, z, powers, u, least, most, infeasible, poison, wide, mask
-                    )
-                if any_lane(again):
-                    read_scores(wide, table, block, first, count, raw)
-                    apply_mask(size, raw, read_mask(table, block, first, count, mask))
-                    unsolved = solve_shifted(
-                        kind, size, raw, z, powers, u, least, most, infeasible, again, poison, wide, mask
-                    )
-                set_failed(block, infeasible | unsolved)
-                mark_invalid(size, mask, (poison != 0.0) | unsolved)
-                find_rows(table, block, OPERANDS.status, first, count)
-                write_byte_rows(table, left, count, mask)
-            find_rows(table, block, OPERANDS.weights, first, stride)
-            write_rows(wide, table, left, count, found)
-        begin, end = claim_units(block)
-    keep_alive(scratch)
+@njit
+def load_row(values, row, out):
+    """Copy a row to scratch memory as float64."""
+    for i in range(values.shape[1]):
+        out[i] = values[row, i]
 
 
-@cfunc(types.void(types.int64))
-def backward_kernel(block: int) -> None:
-    """Write the gradients of the scores and, on request, of the bounds; see `kernels.normalizers`."""
-    args = arguments_of(block)
-    kind, wide = args.normalizer, args.is_float64
-    rows, count = args.rows, args.size
-    size, stride = 128 * ((count + 1) // 2), count * (8 if wide else 4)
-    room = 64 * ((count + 7) // 8 * 8)
-    scratch = np.empty(3 * room + 64, np.uint8)
-    g = scratch.ctypes.data
-    weights, rests, table = g + room, g + 2 * room, g + 3 * room
-    begin, end = claim_units(block)
-    while begin < end:
-        for first in range(8 * begin, min(8 * end, rows), 8):
-            left = min(8, rows - first)
-            find_rows(table, block, OPERANDS.gradient, first, stride)
-            read_rows(wide, table, count, g)
-            prefetch_rows(block, OPERANDS.gradient, first + 8, stride, False)
-            prefetch_rows(block, OPERANDS.weights, first + 8, stride, False)
-            prefetch_rows(block, OPERANDS.status, first + 8, count, False)
-            prefetch_rows(block, OPERANDS.scores_gradient, first + 8, stride, True)
-            prefetch_rows(block, OPERANDS.upper_gradient, first + 8, stride, True)
-            if kind != CONSTRAINED_SPARSEMAX:  # whose gradient depends on the status only
-                find_rows(table, block, OPERANDS.weights, first, stride)
-                read_rows(wide, table, count, weights)
-            bounded = find_rows(table, block, OPERANDS.status, first, count)
-            if bounded:
-                read_byte_rows(table, count, rests)
-            mean = score_gradient(kind, size, g, weights, rests if bounded else 0)
-            find_rows(table, block, OPERANDS.scores_gradient, first, stride)
-            write_rows(wide, table, left, count, weights)
-            if find_rows(table, block, OPERANDS.upper_gradient, first, stride):
-                write_bound_gradient(size, g, mean, rests, UPPER, weights)
-                write_rows(wide, table, left, count, weights)
-            if find_rows(table, block, OPERANDS.lower_gradient, first, stride):
-                write_bound_gradient(size, g, mean, rests, LOWER, weights)
-                write_rows(wide, table, left, count, weights)
-        begin, end = claim_units(block)
-    keep_alive(scratch)
+@njit
+def mask_row(mask, row, z):
+    """Set the scores of a row to -inf where the mask is False."""
+    for i in range(mask.shape[1]):
+        z[i] = z[i] if mask[row, i] else -np.inf
 
 
-_NUMBER_INDEX = {name: 3 * i for i, name in enumerate(OPERANDS._fields)}
-_MIN_PARALLEL_SIZE = 1 << 11  # elements below which a single thread is faster; see `run_kernel`
+@njit
+def padded_length(size):
+    """Return the length of the scratch memory of a row."""
+    return (size + PADDING - 1) // PADDING * PADDING
 
 
-def prepare_arguments(name: str, like: Tensor, rows: int, **arguments: int) -> Any:
-    """Return an argument block with the arguments that all kernels need, and others."""
-    codes = NORMALIZER_CODES[name], like.dtype == torch.float64
-    return Arguments(normalizer=codes[0], is_float64=codes[1], rows=rows, size=like.shape[-1], **arguments)
+@njit(cache=True, nogil=True)
+def _unbounded_rows(begin, end, normalizer, scores, mask, every, count, weights):
+    """Write the weights of sparsemax or 1.5-entmax; returns False if a row needs the reference.
+
+    Args:
+        begin: First row.
+        end: Last row + 1.
+        normalizer: The normalizer.
+        scores: [N, S].
+        mask: [*, S]; no rows if there is none.
+        every: See `backend.broadcast_rows`, for the mask.
+        count: The same.
+        weights: [N, S]; output.
+    """
+    size = scores.shape[1]
+    length = padded_length(size)
+    z, p = np.full(length, -np.inf), np.zeros(length)
+    scale = 0.5 if normalizer == ENTMAX15 else 1.0
+    for row in range(begin, end):
+        for i in range(size):
+            z[i] = scores[row, i] * scale
+        if len(mask):
+            mask_row(mask, row // every % count, z)
+        top = center_scores(z)
+        if np.isnan(top):
+            return False
+        if top == -np.inf:
+            p[:] = 0.0
+        else:
+            solve_unbounded(normalizer, z, top, p)
+        for i in range(size):
+            weights[row, i] = p[i]
+    return True
 
 
-def set_operand(block: Any, name: str, operand: Tensor | None, count: int, every: int = 1) -> None:
-    """Store a contiguous operand in the argument block; row r of the scores uses row (r // every) % count."""
-    if operand is not None:
-        numbers, i = block.operands, _NUMBER_INDEX[name]
-        numbers[i], numbers[i + 1], numbers[i + 2] = operand.data_ptr(), every, count
+@njit(cache=True, nogil=True)
+def _bounded_rows(
+    begin, end, normalizer, scores, upper, lower, mask, every, counts, near, slack, weights, status
+):
+    """Write the weights and the status; returns False if a row needs the reference.
+
+    Args:
+        begin: First row.
+        end: Last row + 1.
+        normalizer: The normalizer.
+        scores: [N, S].
+        upper: Upper bounds, [*, S].
+        lower: Lower bounds, [*, S]; no rows if there are none.
+        mask: [*, S]; no rows if there is none.
+        every: See `backend.broadcast_rows`, for each of these three operands.
+        counts: The same.
+        near: Distance from a bound that counts as a tie.
+        slack: Tolerance of the sums of the bounds.
+        weights: [N, S]; output.
+        status: [N, S]; output.
+    """
+    size = scores.shape[1]
+    length = padded_length(size)
+    z, u, low = np.full(length, -np.inf), np.zeros(length), np.zeros(length)
+    e, p, states = np.zeros(length), np.zeros(length), np.zeros(length, np.uint8)
+    for row in range(begin, end):
+        load_row(scores, row, z)
+        if len(mask):
+            mask_row(mask, row // every[2] % counts[2], z)
+        top = center_scores(z)
+        if np.isnan(top):
+            return False
+        if top == -np.inf:
+            p[:], states[:] = 0.0, 0
+        else:
+            load_row(upper, row // every[0] % counts[0], u)
+            if len(lower):
+                load_row(lower, row // every[1] % counts[1], low)
+            most = clip_bounds(z, u, low, near, slack, p)
+            if np.isnan(most) or not solve_bounded(normalizer, z, top, u, low, most, near, e, p, states):
+                return False
+        for i in range(size):
+            weights[row, i] = p[i]
+        for i in range(size):
+            status[row, i] = states[i]
+    return True
 
 
-def run_blocks(kernel: Any, block: Any, num_elements: int) -> None:
-    """Run a kernel over its rows, in blocks of eight."""
-    run_kernel(kernel, block, (block.rows + 7) // 8, single_threaded=num_elements < _MIN_PARALLEL_SIZE)
+@njit(fastmath=SUMS, error_model="numpy")
+def mean_gradient(normalizer, g, p, status):
+    """Replace the weights p by s, and return m; the gradient of the scores is s (g - m).
+
+    s is the derivative of a free weight for a fixed threshold: 1 (sparsemax), p (softmax) or sqrt(p)
+    (1.5-entmax). m is the mean of the gradient g over the free positions, weighted by s. The gradient of an
+    active bound is g - m.
+    """
+    total, slope = 0.0, 0.0
+    for i in range(len(g)):
+        s = p[i] if normalizer == CONSTRAINED_SOFTMAX else np.sqrt(p[i]) if normalizer == ENTMAX15 else 1.0
+        p[i] = s if status[i] == FREE else 0.0
+        total += p[i] * g[i] if status[i] == FREE else 0.0
+        slope += p[i]
+    return total / slope if slope > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _backward_rows(begin, end, normalizer, gradient, weights, status, by_scores, by_upper, by_lower):
+    """Write the gradients of the scores and, if they have rows, of the upper and lower bounds.
+
+    Args:
+        begin: First row.
+        end: Last row + 1.
+        normalizer: The normalizer.
+        gradient: [N, S].
+        weights: [N, S].
+        status: [N, S], no rows for a normalizer without bounds.
+        by_scores: [N, S]; output.
+        by_upper: [N, S] or no rows; output.
+        by_lower: [N, S] or no rows; output.
+    """
+    size = gradient.shape[1]
+    length = padded_length(size)
+    g, p, states = np.zeros(length), np.zeros(length), np.zeros(length, np.uint8)
+    for row in range(begin, end):
+        load_row(gradient, row, g)
+        load_row(weights, row, p)
+        if len(status):
+            for i in range(size):
+                states[i] = status[row, i]
+        else:
+            for i in range(size):
+                states[i] = FREE if p[i] > 0.0 else 0
+        mean = mean_gradient(normalizer, g, p, states)
+        for i in range(size):
+            by_scores[row, i] = p[i] * (g[i] - mean) if states[i] == FREE else 0.0
+        if len(by_upper):
+            for i in range(size):
+                by_upper[row, i] = g[i] - mean if states[i] == UPPER else 0.0
+        if len(by_lower):
+            for i in range(size):
+                by_lower[row, i] = g[i] - mean if states[i] == LOWER else 0.0
+    return True
+
+
+ABSENT = {
+    dtype: np.empty((0, 0), dtype) for dtype in (*map(np.dtype, ("float32", "float64")), np.uint8, np.bool_)
+}
+"""Arrays without rows, which stand for absent operands."""
+
+
+def as_rows(tensor: Tensor) -> Any:
+    """Return a contiguous tensor as an array [N, S] that shares its memory."""
+    array = tensor.detach().numpy()
+    return array if array.ndim == 2 else array.reshape(-1, array.shape[-1])
+
+
+def as_operand(operand: Tensor | None, shape: torch.Size, num_rows: int, dtype: Any) -> tuple[Any, int, int]:
+    """Return an operand as an array, with the numbers of `broadcast_rows`; no rows if it is absent."""
+    if operand is None:
+        return ABSENT[dtype], 1, 1
+    laid, every, count = broadcast_rows(operand, shape, num_rows)
+    return as_rows(laid), every, count
+
+
+def tolerances(dtype: torch.dtype) -> tuple[float, float]:
+    """Return the distance from a bound that counts as a tie, and the tolerance of the sums of bounds."""
+    return (1e-9, 1e-9) if dtype == torch.float64 else (1e-6, 1e-4)
 
 
 def forward(
-    name: str,
-    scores: Tensor,
-    upper: Tensor | None,
-    lower: Tensor | None,
-    mask: Tensor | None,
-    *,
-    raise_on_failure: bool,
+    name: str, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """Compute the weights and the status; see `kernels.normalizers`."""
+    """Compute the weights and the status; see `kernels.normalizers`.
+
+    Raises:
+        KernelFallbackError: A row is infeasible, has a score of NaN or +inf, or needs more than float64.
+    """
     scores = scores.contiguous()
     weights = torch.empty_like(scores)
     status = None if upper is None else torch.empty_like(scores, dtype=torch.uint8)
-    num_elements = scores.numel()
-    if not num_elements:
+    if not scores.numel():
         return weights, status
-    rows = num_elements // scores.shape[-1]
-    block = prepare_arguments(name, scores, rows)
-    operands = []  # keeps contiguous copies alive until the kernel has finished
-    for key, operand in (("mask", mask), ("upper_bound", upper), ("lower_bound", lower)):
-        if operand is not None:
-            laid, every, count = broadcast_rows(operand, scores.shape, rows)
-            operands.append(laid)
-            set_operand(block, key, laid, count, every)
-    for key, operand in (("scores", scores), ("weights", weights), ("status", status)):
-        set_operand(block, key, operand, rows)
-    run_blocks(forward_kernel, block, num_elements)
-    if raise_on_failure and block.failed:
+    rows, out, code = as_rows(scores), as_rows(weights), NORMALIZER_CODES[name]
+    shape, num_rows = scores.shape, len(rows)
+    masks, mask_every, mask_count = as_operand(mask, shape, num_rows, np.bool_)
+    if status is None:
+        operands = rows, masks, mask_every, mask_count
+        exact = run_rows(_unbounded_rows, num_rows, out.size, code, *operands, out)
+    else:
+        most, most_every, most_count = as_operand(upper, shape, num_rows, rows.dtype)
+        least, least_every, least_count = as_operand(lower, shape, num_rows, rows.dtype)
+        every, counts = (most_every, least_every, mask_every), (most_count, least_count, mask_count)
+        operands = rows, most, least, masks, every, counts, *tolerances(scores.dtype)
+        exact = run_rows(_bounded_rows, num_rows, out.size, code, *operands, out, as_rows(status))
+    if not exact:
         raise KernelFallbackError
     return weights, status
 
@@ -218,17 +249,16 @@ def backward(
     by_upper = torch.empty_like(weights) if upper else None
     by_lower = torch.empty_like(weights) if lower else None
     if weights.numel():
-        rows = weights.numel() // weights.shape[-1]
-        block = prepare_arguments(name, weights, rows)
-        operands = {
-            "weights": weights,
-            "status": status,
-            "gradient": gradient.contiguous(),
-            "scores_gradient": by_scores,
-            "upper_gradient": by_upper,
-            "lower_gradient": by_lower,
-        }
-        for key, operand in operands.items():
-            set_operand(block, key, operand, rows)
-        run_blocks(backward_kernel, block, weights.numel())
+        out = as_rows(by_scores)
+        run_rows(
+            _backward_rows,
+            len(out),
+            out.size,
+            NORMALIZER_CODES[name],
+            as_rows(gradient.contiguous()),
+            as_rows(weights),
+            ABSENT[np.uint8] if status is None else as_rows(status),
+            out,
+            *(ABSENT[out.dtype] if bound is None else as_rows(bound) for bound in (by_upper, by_lower)),
+        )
     return by_scores, by_upper, by_lower

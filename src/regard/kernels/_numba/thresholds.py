@@ -1,228 +1,326 @@
-"""Solvers for the thresholds of the normalizers, eight rows at a time, on vectors in memory.
+"""Weights of one row for each normalizer, in plain loops that LLVM vectorizes.
 
-A block of rows with S positions is stored as S vectors of scores. They are shifted so that the maximum is 0,
-and are -inf at masked positions. Normalizers with bounds have S vectors of upper bounds, clipped to 1, and S
-vectors of lower bounds, both 0 at masked positions. An odd S is padded with a masked position: the inner
-loops process two positions at a time, whose sums are independent. Sizes and offsets are in bytes; S positions
-take 64 S bytes.
+A row is a set of float64 arrays in scratch memory, as long as the row or longer: the scores are -inf and the
+bounds 0 at masked positions and beyond the end of the row. A length that is a multiple of `PADDING` avoids
+the scalar loops for the last positions, which would take as long as the vector loops.
 
 Each solver finds the threshold tau at which the weights sum to 1 by Newton's method. The sum is a piecewise
 simple function of tau, and a Newton step within the segment of the solution is exact. Without upper bounds
 the sum is convex, so that the steps approach the solution from one side. With bounds on both sides a step may
-leave the bracket, the interval that must contain the solution. Such a step is replaced by one that divides
-the bracket.
+leave the bracket, the interval that must contain the solution. It is then replaced by one that divides the
+bracket.
+
+A solver returns False if the row needs more than float64: its threshold is more than `MAX_DISTANCE` below the
+maximum score, or exponentials that matter underflow. The caller then uses the reference.
+
+Sums may be reordered (`reassoc`), which vectorization needs. NaN and infinities keep their meaning, except in
+`_maximum`, whose argument has no NaN.
 """
 
-from typing import Any
+import numpy as np
 
-from regard.kernels._numba.arithmetic import any_lane, fill_lanes, maximum, minimum, select_lanes, sqrt
-from regard.kernels._numba.memory import load_vector
 from regard.kernels.compilation import njit
+from regard.kernels.normalizers import CONSTRAINED_SPARSEMAX, ENTMAX15, FREE, LOWER, UPPER
 
+PADDING = 16
 MAX_STEPS = 200  # maximum number of steps, more than bisection needs
 SUM_TOLERANCE = 1e-13  # tolerance of the sum of the weights
-EDGE_OVERSHOOT = 1.0 + 1e-12  # relative step past the point where a position leaves its bound
-TINY = 1e-300  # lower end of a bracket for the geometric mean, instead of 0
+MAX_DISTANCE = 4096.0  # maximum distance of the threshold from the maximum score
+MAX_OFFSET = 64.0  # magnitude of the maximum score from which on the scores are shifted
+MAX_SCORE = 1e290  # maximum score; a difference of larger scores may overflow
+MAX_FACTOR = 1e250  # a factor above which exponentials that underflow to 0 may matter
 MIN_FACTOR = 1e-20  # a factor at which exponentials clipped to the maximum double exceed every bound
-_INF = float("inf")
-FAR_SCORE = -4096.0  # below this, the score of a position is no useful initial value
+MAX_EXPONENT = 700.0  # an exponent whose exponential is a normal double, as is its inverse
+EDGE_OVERSHOOT = 1.0 + 1e-12  # relative step past the point where a position leaves its bound
+NEGLIGIBLE = 1e-13  # a total weight that cannot be distinguished from rounding errors
+
+SUMS = {"reassoc", "contract"}
+# Adding 1.5 * 2^52 to a double leaves the nearest integer in the last bits of the sum.
+_SHIFT = 6755399441055744.0
+_BIAS, _MANTISSA = np.int64(1023), np.int64(52)
 
 
-@njit
-def sparsemax_threshold(size: int, scores: int) -> Any:
-    """Return the threshold tau of sparsemax (Martins & Astudillo, 2016), p = max(z - tau, 0)."""
-    # The maximum score is 0, so tau is at least -1, where the sum is at least 1.
-    tau = fill_lanes(-1.0)
-    for _ in range(MAX_STEPS):
-        total, count, total2, count2 = fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0)
-        for at in range(0, size, 128):
-            x, x2 = load_vector(scores + at) - tau, load_vector(scores + at + 64) - tau
-            inside, inside2 = x > 0.0, x2 > 0.0
-            total, total2 = select_lanes(inside, total + x, total), select_lanes(inside2, total2 + x2, total2)
-            count, count2 = (
-                select_lanes(inside, count + 1.0, count),
-                select_lanes(inside2, count2 + 1.0, count2),
-            )
-        excess, count = total + total2 - 1.0, count + count2
-        if not any_lane(excess > SUM_TOLERANCE):
-            break
-        tau = select_lanes(excess > SUM_TOLERANCE, tau + excess / count, tau)
-    return tau
+@njit(fastmath={"contract"})
+def exp(x):
+    """Return the exponential with an error of at most 2 units in the last place, or 0 for x < -708.
 
-
-@njit
-def entmax15_threshold(size: int, scores: int) -> Any:
-    """Return the threshold tau of 1.5-entmax (Peters et al., 2019), p = max(z - tau, 0)^2.
-
-    The scores z must have been halved.
+    exp(x) = 2^n exp(r) with x = n log 2 + r and |r| <= log(2) / 2. The Taylor series of exp(r) up to r^12 has
+    a truncation error below 2e-16. Unlike the function of the C library, loops over it are vectorized.
     """
-    tau = fill_lanes(-1.0)
-    for _ in range(MAX_STEPS):
-        total, slope, total2, slope2 = fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0)
-        for at in range(0, size, 128):
-            x = maximum(load_vector(scores + at) - tau, fill_lanes(0.0))
-            x2 = maximum(load_vector(scores + at + 64) - tau, fill_lanes(0.0))
-            total, total2 = total + x * x, total2 + x2 * x2
-            slope, slope2 = slope + x, slope2 + x2
-        excess, slope = total + total2 - 1.0, slope + slope2
-        if not any_lane(excess > SUM_TOLERANCE):
-            break
-        tau = select_lanes(excess > SUM_TOLERANCE, tau + excess / (slope + slope), tau)
-    return tau
+    bounded = x if x > -708.0 else -708.0
+    shifted = bounded * 1.4426950408889634 + _SHIFT
+    n = shifted - _SHIFT
+    r = (bounded - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10
+    y = 1.0 / 479001600.0
+    y = y * r + 1.0 / 39916800.0
+    y = y * r + 1.0 / 3628800.0
+    y = y * r + 1.0 / 362880.0
+    y = y * r + 1.0 / 40320.0
+    y = y * r + 1.0 / 5040.0
+    y = y * r + 1.0 / 720.0
+    y = y * r + 1.0 / 120.0
+    y = y * r + 1.0 / 24.0
+    y = y * r + 1.0 / 6.0
+    y = y * r + 0.5
+    y = y * r + 1.0
+    y = y * r + 1.0
+    power = np.int64((np.float64(shifted).view(np.int64) + _BIAS) << _MANTISSA).view(np.float64)
+    return y * power if x >= -708.0 else 0.0
 
 
-@njit
-def safeguarded_step(step: Any, low: Any, high: Any, low_excess: Any, high_excess: Any) -> Any:
-    """Return the Newton step if it is inside the bracket, and a secant step (regula falsi) otherwise.
+@njit(fastmath={*SUMS, "nnan", "nsz"})
+def _maximum(values):
+    """Return the maximum, -inf if there are no values; LLVM vectorizes it only without NaN."""
+    top = -np.inf
+    for i in range(len(values)):
+        top = values[i] if values[i] > top else top
+    return top
 
-    The secant step is restricted to the middle four fifths of the bracket, which otherwise might shrink from
-    one side only, and slowly.
+
+@njit(fastmath=SUMS)
+def center_scores(z):
+    """Return the maximum of the scores, which are shifted if it is far from 0.
+
+    The result is -inf if no position may be attended to, and NaN if a score is NaN or +inf or the differences
+    of the scores may overflow.
     """
-    width = high - low
-    crossing = low - width * low_excess / (high_excess - low_excess)
-    crossing = minimum(maximum(crossing, low + 0.1 * width), high - 0.1 * width)
-    return select_lanes((step > low) & (step < high), step, crossing)
+    sick = 0.0
+    for i in range(len(z)):
+        # 0 times infinity or NaN is NaN.
+        sick += z[i] * 0.0 if z[i] != -np.inf else 0.0
+    if sick != 0.0:
+        return np.nan
+    top = _maximum(z)
+    if -MAX_OFFSET <= top <= MAX_OFFSET or top == -np.inf:
+        return top
+    if top > MAX_SCORE:
+        return np.nan
+    for i in range(len(z)):
+        z[i] -= top
+    return 0.0
 
 
-@njit
-def bounded_sparsemax_threshold(
-    size: int, scores: int, upper: int, lower: int, low: Any, most: Any, full: Any
-) -> Any:
-    """Return the threshold tau of constrained sparsemax, p = clip(z - tau, lower, upper).
+@njit(fastmath=SUMS, error_model="numpy")
+def solve_unbounded(normalizer, z, top, p):
+    """Write the weights of sparsemax or 1.5-entmax; z has the maximum `top` and is halved for 1.5-entmax.
 
-    Args:
-        size: 64 S, for an even S.
-        scores: Address of the scores.
-        upper: Address of the upper bounds.
-        lower: Address of the lower bounds, 0 if all are 0.
-        low: The minimum of z - u, a lower end of the bracket.
-        most: The sum of the upper bounds.
-        full: The rows whose weights are all at their upper bounds, which are not solved.
-
-    Returns:
-        The threshold, and the rows for which it was not found.
+    p = max(z - tau, 0) (Martins & Astudillo, 2016), or its square (Peters et al., 2019).
     """
-    high, low_excess, high_excess = fill_lanes(0.0), most - 1.0, fill_lanes(-1.0)
-    # Initial value. With tight bounds the sum is nearly linear over the whole bracket, with loose bounds it
-    # is nearly that of sparsemax. If a score is far below all others, the bracket is no guide.
-    nearly = (most < 4.0) & (low > FAR_SCORE)
-    tau = select_lanes(nearly, low - low * low_excess / most, maximum(low, fill_lanes(-1.0)))
-    tau = select_lanes(full, low - 1.0, tau)
-    searched = ~full
+    tau = top - 1.0  # where the sum is at least 1
     for _ in range(MAX_STEPS):
-        total, count, total2, count2 = fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0)
-        if lower:
-            for at in range(0, size, 64):
-                x, u, least = load_vector(scores + at) - tau, load_vector(upper + at), load_vector(lower + at)
-                total += minimum(maximum(x, least), u)
-                count = select_lanes((x > least) & (x < u), count + 1.0, count)
+        total, slope = 0.0, 0.0
+        if normalizer == ENTMAX15:
+            for i in range(len(z)):
+                x = z[i] - tau if z[i] > tau else 0.0
+                total += x * x
+                slope += x + x
         else:
-            for at in range(0, size, 128):
-                x, x2 = load_vector(scores + at) - tau, load_vector(scores + at + 64) - tau
-                p = minimum(maximum(x, fill_lanes(0.0)), load_vector(upper + at))
-                p2 = minimum(maximum(x2, fill_lanes(0.0)), load_vector(upper + at + 64))
-                total, total2 = total + p, total2 + p2
-                count, count2 = (
-                    select_lanes(p == x, count + 1.0, count),
-                    select_lanes(p2 == x2, count2 + 1.0, count2),
-                )
-        excess, count = total + total2 - 1.0, count + count2
-        # The tolerance is relative to the size of tau, which is at most 0.
-        room = SUM_TOLERANCE - SUM_TOLERANCE * tau
-        searched = searched & ((excess > room) | (excess < fill_lanes(0.0) - room))
-        if not any_lane(searched):
+            for i in range(len(z)):
+                total += z[i] - tau if z[i] > tau else 0.0
+                slope += 1.0 if z[i] > tau else 0.0
+        if total - 1.0 <= SUM_TOLERANCE:
             break
-        above = excess > 0.0
-        low, low_excess = select_lanes(above, tau, low), select_lanes(above, excess, low_excess)
-        high, high_excess = select_lanes(above, high, tau), select_lanes(above, high_excess, excess)
-        step = safeguarded_step(tau + excess / count, low, high, low_excess, high_excess)
-        tau = select_lanes(searched, step, tau)
-    return tau, searched
+        tau += (total - 1.0) / slope
+    for i in range(len(z)):
+        x = z[i] - tau if z[i] > tau else 0.0
+        p[i] = x * x if normalizer == ENTMAX15 else x
 
 
-@njit
-def sparsemax_edge(size: int, scores: int, upper: int, tau: Any, near: float) -> Any:
-    """Return the threshold at which the first position leaves its upper bound, or tau if none is at one."""
-    leaves = fill_lanes(_INF)
-    for at in range(0, size, 64):
-        z, u = load_vector(scores + at), load_vector(upper + at)
-        leaves = select_lanes((u > 0.0) & (z - tau >= u - near), minimum(leaves, z - u), leaves)
-    return select_lanes(leaves >= _INF, tau, leaves)
+@njit(fastmath=SUMS)
+def clip_bounds(z, u, low, tie_tolerance, sum_tolerance, edges):
+    """Clip the upper bounds to 1, and set both bounds to 0 where the score is -inf.
 
-
-@njit
-def bounded_softmax_factor(size: int, powers: int, upper: int, lower: int, total: Any, full: Any) -> Any:
-    """Return the factor 1 / Z of constrained softmax, p = clip(exp(z) / Z, lower, upper).
-
-    Args:
-        size: 64 S.
-        powers: Address of the exponentials of the scores.
-        upper: Address of the upper bounds.
-        lower: Address of the lower bounds, 0 if all are 0.
-        total: The sum of the exponentials.
-        full: The rows whose weights are all at their upper bounds, which are not solved.
+    Write u - z, or -inf without an upper bound above 0, to `edges`.
 
     Returns:
-        The factor, and the rows for which it was not found. The factor is infinite if no free position has an
-        exponential above 0.
+        The sum of the upper bounds, or NaN if a bound is NaN or the row is infeasible.
+    """
+    most, least, bad = 0.0, 0.0, 0.0
+    for i in range(len(z)):
+        upper = (u[i] if not u[i] >= 1.0 else 1.0) if z[i] != -np.inf else 0.0
+        lower = low[i] if z[i] != -np.inf else 0.0
+        bad += 1.0 if (upper < 0.0) | (lower < 0.0) | (lower > upper + tie_tolerance) else 0.0
+        most += upper
+        least += lower
+        u[i], low[i] = upper, lower
+        edges[i] = upper - z[i] if upper > 0.0 else -np.inf
+    infeasible = bad > 0.0 or not most >= 1.0 - sum_tolerance or not least <= 1.0 + sum_tolerance
+    return np.nan if infeasible else most
+
+
+@njit(fastmath=SUMS, error_model="numpy")
+def _sparsemax_threshold(z, top, u, low, most, edges):
+    """Return tau of p = clip(z - tau, low, u), NaN if it was not found; the bounds sum to more than 1."""
+    # A bracket of tau: all weights are at their upper bounds, and at their lower bounds.
+    start, stop, start_excess, stop_excess = -_maximum(edges), top, most - 1.0, -1.0
+    # With tight bounds the sum is nearly linear over the whole bracket, with loose bounds it is nearly that
+    # of sparsemax. If a score is far below all others, the bracket is no guide.
+    tau = max(start, top - 1.0)
+    if most < 4.0 and start > -MAX_DISTANCE:
+        tau = start + (top - start) * start_excess / most
+    for _ in range(MAX_STEPS):
+        total, count = 0.0, 0
+        for i in range(len(z)):
+            x = z[i] - tau
+            p = x if x > low[i] else low[i]
+            p = p if p < u[i] else u[i]
+            total += p
+            count += p == x
+        excess = total - 1.0
+        if abs(excess) <= SUM_TOLERANCE * (1.0 + abs(tau)):
+            return tau
+        if excess > 0.0:
+            start, start_excess = tau, excess
+        else:
+            stop, stop_excess = tau, excess
+        tau += excess / count
+        if not start < tau < stop:
+            # A secant step, restricted to the middle four fifths of the bracket, which otherwise might shrink
+            # from one side only, and slowly.
+            width = stop - start
+            tau = start - width * start_excess / (stop_excess - start_excess)
+            tau = min(max(tau, start + 0.1 * width), stop - 0.1 * width)
+    return np.nan
+
+
+@njit(fastmath=SUMS, error_model="numpy")
+def _solve_sparsemax(z, top, u, low, most, near, p, status):
+    """Write the weights and the status of constrained sparsemax; returns whether it is exact."""
+    # Upper bounds that sum to 1 leave only one distribution. Sums slightly below 1 are rescaled.
+    full = most <= 1.0
+    tau = -np.inf if full else _sparsemax_threshold(z, top, u, low, most, p)
+    if not full and not tau >= -MAX_DISTANCE:
+        return False
+    scale, free = 1.0 / most, 0
+    for i in range(len(z)):
+        x = z[i] - tau
+        weight = x if x > low[i] else low[i]
+        weight = weight if weight < u[i] else u[i]
+        p[i] = u[i] * scale if full else weight
+        state = FREE if x > low[i] + near else LOWER
+        state = UPPER if x > u[i] + near else state
+        status[i] = state if z[i] > -np.inf else 0
+        free += (x > low[i] + near) & (x < u[i] - near)
+    if free:
+        return True
+    # Any threshold of an interval gives the same weights. The status, and with it the gradient, is that at
+    # the end of the interval, where the first position leaves its upper bound.
+    edge = np.inf
+    for i in range(len(z)):
+        if u[i] > 0.0 and z[i] - tau >= u[i] - near:
+            edge = min(edge, z[i] - u[i])
+    for i in range(len(z)):
+        if z[i] > -np.inf and edge < np.inf:
+            x = z[i] - edge
+            status[i] = UPPER if x > u[i] + near else FREE if x > low[i] + near else LOWER
+    return not edge < -MAX_DISTANCE
+
+
+@njit(fastmath=SUMS, error_model="numpy")
+def _softmax_factor(e, u, low, total):
+    """Return the factor 1 / Z of p = clip(e / Z, low, u), NaN if it was not found.
+
+    It is infinite if no free position has an exponential above 0. The exponentials e sum to `total`, the
+    upper bounds to more than 1.
     """
     # Without lower bounds the sum is concave in the factor. A first step from above the solution ends below
     # it, and the following steps approach it from below.
-    factor = select_lanes(full, fill_lanes(_INF), maximum(1.5 / total, fill_lanes(MIN_FACTOR)))
-    low, high = fill_lanes(0.0), fill_lanes(_INF)
-    searched = ~full
+    factor = max(1.5 / total, MIN_FACTOR)
+    start, stop = 0.0, np.inf
     for _ in range(MAX_STEPS):
-        total, slope, total2, slope2 = fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0), fill_lanes(0.0)
-        if lower:
-            for at in range(0, size, 64):
-                e, u, least = load_vector(powers + at), load_vector(upper + at), load_vector(lower + at)
-                x = e * factor
-                total += minimum(maximum(x, least), u)
-                slope = select_lanes((x > least) & (x < u), slope + e, slope)
+        total, slope = 0.0, 0.0
+        for i in range(len(e)):
+            x = e[i] * factor
+            p = x if x > low[i] else low[i]
+            p = p if p < u[i] else u[i]
+            total += p
+            slope += e[i] if p == x else 0.0
+        excess = total - 1.0
+        if abs(excess) <= SUM_TOLERANCE:
+            return factor
+        if excess < 0.0:
+            start = factor
         else:
-            for at in range(0, size, 128):
-                e, u, e2, u2 = (
-                    load_vector(powers + at),
-                    load_vector(upper + at),
-                    load_vector(powers + at + 64),
-                    load_vector(upper + at + 64),
-                )
-                x, x2 = e * factor, e2 * factor
-                total, total2 = total + minimum(x, u), total2 + minimum(x2, u2)
-                slope, slope2 = (
-                    select_lanes(x < u, slope + e, slope),
-                    select_lanes(x2 < u2, slope2 + e2, slope2),
-                )
-        excess, slope = total + total2 - 1.0, slope + slope2
-        searched = searched & ((excess > SUM_TOLERANCE) | (excess < -SUM_TOLERANCE))
-        if not any_lane(searched):
-            break
-        low, high = select_lanes(excess < 0.0, factor, low), select_lanes(excess < 0.0, high, factor)
-        step = factor - excess / slope
-        outside = searched & ~((step > low) & (step < high))
-        if any_lane(outside):
+            stop = factor
+        factor -= excess / slope
+        if not start < factor < stop:
             # Bisect the bracket on a logarithmic scale. If its upper end is still unknown, go to the factor
             # at which the next position leaves its lower bound.
-            following = fill_lanes(_INF)
-            if lower:
-                for at in range(0, size, 64):
-                    e, least = load_vector(powers + at), load_vector(lower + at)
-                    waits = (
-                        (least > 0.0) & (e > 0.0) & (e * factor <= least) & (least < load_vector(upper + at))
-                    )
-                    following = select_lanes(waits, minimum(following, EDGE_OVERSHOOT * least / e), following)
-            middle = sqrt(maximum(low, fill_lanes(TINY))) * sqrt(high)
-            step = select_lanes(outside, select_lanes(high < _INF, middle, following), step)
-            searched = searched & (step < _INF)
-        factor = select_lanes(searched | outside, step, factor)
-    return factor, searched
+            if stop < np.inf:
+                factor = np.sqrt(max(start, 1e-300)) * np.sqrt(stop)
+            else:
+                factor = np.inf
+                for i in range(len(e)):
+                    waits = low[i] > 0.0 and e[i] > 0.0 and e[i] * start <= low[i] < u[i]
+                    end = EDGE_OVERSHOOT * low[i] / e[i] if waits else np.inf
+                    factor = end if end < factor else factor
+                if factor == np.inf:
+                    return factor
+    return np.nan
+
+
+@njit(fastmath=SUMS, error_model="numpy")
+def _solve_softmax(z, top, u, low, most, near, e, p, status):
+    """Write the weights and the status of constrained softmax; returns whether they are exact."""
+    full = most <= 1.0
+    shift = top
+    if full:
+        # Even the lowest score matters, for the status, so its exponential must not underflow.
+        for i in range(len(z)):
+            shift = z[i] if (u[i] > 0.0) & (z[i] < shift) else shift
+        if shift < top - MAX_EXPONENT:
+            return False
+    total = 0.0
+    for i in range(len(z)):
+        e[i] = exp(z[i] - shift)
+        total += e[i]
+    factor = np.inf if full else _softmax_factor(e, u, low, total)
+    if not full and not factor <= MAX_FACTOR:
+        return False
+    scale, free = 1.0 / most, 0.0
+    for i in range(len(z)):
+        x = e[i] * factor
+        weight = x if x > low[i] else low[i]
+        weight = weight if weight < u[i] else u[i]
+        p[i] = u[i] * scale if full else weight
+        state = FREE if (x > (1.0 + near) * low[i]) | (low[i] <= 0.0) else LOWER
+        state = UPPER if (x > (1.0 + near) * u[i]) | (u[i] <= 0.0) else state
+        status[i] = state if z[i] > -np.inf else 0
+        free += x if (x > (1.0 + near) * low[i]) & (x < (1.0 - near) * u[i]) else 0.0
+    if free > NEGLIGIBLE:
+        return True
+    # As in `_solve_sparsemax`. Free positions whose weights are 0 up to rounding errors do not count.
+    edge = 0.0
+    for i in range(len(z)):
+        if u[i] > 0.0 and e[i] * factor >= (1.0 - near) * u[i]:
+            edge = max(edge, u[i] / e[i])
+    for i in range(len(z)):
+        if z[i] > -np.inf and edge > 0.0:
+            x = e[i] * edge
+            state = FREE if x > (1.0 + near) * low[i] or low[i] <= 0.0 else LOWER
+            status[i] = UPPER if x > (1.0 + near) * u[i] or u[i] <= 0.0 else state
+    return True
 
 
 @njit
-def softmax_edge(size: int, powers: int, upper: int, factor: Any, near: float) -> Any:
-    """Return the factor at which the first position leaves its upper bound, or `factor` if none is at one."""
-    leaves = fill_lanes(0.0)
-    for at in range(0, size, 64):
-        e, u = load_vector(powers + at), load_vector(upper + at)
-        leaves = select_lanes((u > 0.0) & (e * factor >= (1.0 - near) * u), maximum(leaves, u / e), leaves)
-    return select_lanes(leaves <= 0.0, factor, leaves)
+def solve_bounded(normalizer, z, top, u, low, most, near, e, p, status):
+    """Write the weights and the status of a constrained normalizer.
+
+    Args:
+        normalizer: The normalizer.
+        z: Scores.
+        top: Maximum of the scores.
+        u: Upper bounds after `clip_bounds`.
+        low: Lower bounds after `clip_bounds`.
+        most: Sum of the upper bounds.
+        near: Distance from a bound that counts as a tie.
+        e: Scratch memory.
+        p: The edges that `clip_bounds` writes; output for the weights.
+        status: Output for the status; see `kernels.normalizers`.
+
+    Returns:
+        Whether the result is exact.
+    """
+    if normalizer == CONSTRAINED_SPARSEMAX:
+        return _solve_sparsemax(z, top, u, low, most, near, p, status)
+    return _solve_softmax(z, top, u, low, most, near, e, p, status)

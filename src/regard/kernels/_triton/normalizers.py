@@ -215,8 +215,6 @@ def forward(
     upper: Tensor | None,
     lower: Tensor | None,
     mask: Tensor | None,
-    *,
-    raise_on_failure: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Compute the weights and the status; see `kernels.normalizers`.
 

@@ -134,8 +134,6 @@ def forward(
     exhaustion: float,
     mask: Tensor | None,
     heads_per_budget: int,
-    *,
-    raise_on_failure: bool,
 ) -> tuple[Tensor, Tensor]:
     """Compute the weights and the status of all steps; see `kernels.scans`.
 
