@@ -9,8 +9,7 @@ import pytest
 
 SCRIPT = """
 import logging, resource, sys
-from numba import types
-from regard.kernels.compilation import cfunc, njit
+from regard.kernels.compilation import njit
 
 logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO)
 if "full" in sys.argv:  # writing a byte fails
@@ -20,11 +19,11 @@ if "full" in sys.argv:  # writing a byte fails
 def twice(x):
     return 2 * x
 
-@cfunc(types.int64(types.int64))
+@njit(cache=True)
 def thrice(x):
     return 3 * x
 
-print(twice(2), thrice.ctypes(2))
+print(twice(2), thrice(2))
 """
 
 

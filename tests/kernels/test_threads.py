@@ -1,9 +1,6 @@
-"""Tests of the thread pool that runs the kernels, and of its fallback to the calling thread."""
+"""Tests of the distribution of rows over threads."""
 
-import ctypes
-import sys
 import threading
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,12 +8,6 @@ import torch
 from regard.functional import constrained_softmax
 from regard.kernels import threads
 from regard.kernels.backend import use_backend
-from regard.kernels.logits import topk
-
-has_openmp = pytest.mark.skipif(
-    sys.platform != "linux" or not torch.backends.openmp.is_available(),
-    reason="PyTorch does not use an OpenMP library that exports GOMP_parallel",
-)
 
 
 @pytest.fixture
@@ -34,52 +25,39 @@ def results() -> list[torch.Tensor]:
     with use_backend("numba"):
         weights = constrained_softmax(scores, upper)
         gradients = torch.autograd.grad(weights.square().sum(), (scores, upper))
-    with torch.inference_mode():
-        return [weights.detach(), *gradients, *topk(scores, 5)]
+    return [weights.detach(), *gradients]
 
 
-@has_openmp
-def test_function_runs_on_each_thread_of_the_pool(two_threads) -> None:
-    parallel = threads._gomp_parallel()
-    assert parallel is not None
-    seen = set()
-    barrier = threading.Barrier(2, timeout=60)
+def test_rows_are_processed_once_and_at_the_same_time(two_threads) -> None:
+    ranges, barrier = [], threading.Barrier(2, timeout=60)
 
-    @ctypes.CFUNCTYPE(None, ctypes.c_int64)
-    def record(argument: int) -> None:
+    def record(begin: int, end: int, argument: str) -> bool:
         barrier.wait()  # fails unless both threads run at the same time
-        seen.add((threading.get_native_id(), argument))
+        ranges.append((begin, end, argument))
+        return True
 
-    parallel(ctypes.cast(record, ctypes.c_void_p).value, 7, 2, 0)
-    assert len(seen) == 2 and {argument for _, argument in seen} == {7}
-
-
-@has_openmp
-def test_large_kernels_run_on_the_pool(two_threads, monkeypatch) -> None:
-    parallel, calls = threads._gomp_parallel(), []
-
-    def run(function: int, argument: int, num_threads: int, flags: int) -> None:
-        calls.append(num_threads)
-        parallel(function, argument, num_threads, flags)
-
-    monkeypatch.setattr(threads, "_gomp_parallel", lambda: run)
-    results()
-    assert calls == [2] * 3
+    assert threads.run_rows(record, 7, 1 << 20, "argument")
+    assert sorted(ranges) == [(0, 3, "argument"), (3, 7, "argument")]
 
 
-def test_kernels_run_on_the_calling_thread_without_a_pool(two_threads, monkeypatch) -> None:
-    expected = results()
-    monkeypatch.setattr(threads, "_gomp_parallel", lambda: None)
-    for found, one in zip(results(), expected, strict=True):
-        assert torch.equal(found, one)
+@pytest.mark.parametrize("failing", [0, 1])
+def test_result_is_false_if_it_is_for_any_range(two_threads, failing) -> None:
+    assert not threads.run_rows(lambda begin, end: (begin > 0) != bool(failing), 8, 1 << 20)
 
 
-@pytest.mark.parametrize("missing", ["library", "function"])
-def test_missing_pool_is_reported_as_none(missing, monkeypatch) -> None:
-    def load(path: str) -> object:
-        if missing == "library":
-            raise OSError(f"{path}: cannot open shared object file")
-        return SimpleNamespace()
+def test_small_kernels_run_on_the_calling_thread(two_threads) -> None:
+    names = []
 
-    monkeypatch.setattr(ctypes, "CDLL", load)
-    assert threads._gomp_parallel.__wrapped__() is None
+    def record(begin: int, end: int) -> bool:
+        names.append((begin, end, threading.current_thread()))
+        return True
+
+    threads.run_rows(record, 7, 70)
+    assert names == [(0, 7, threading.current_thread())]
+
+
+def test_results_do_not_depend_on_the_number_of_threads(two_threads) -> None:
+    found = results()
+    torch.set_num_threads(1)
+    for actual, expected in zip(found, results(), strict=True):
+        assert torch.equal(actual, expected)

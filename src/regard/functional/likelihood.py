@@ -17,8 +17,7 @@ from typing import Any
 import torch
 
 from regard.functional.dispatch import accumulation_dtype
-from regard.kernels.backend import apply, first_order, use_numba
-from regard.kernels.logits import exp_logits, log_softmax, nll_gradient, supports_softmax
+from regard.kernels.backend import apply, first_order
 from regard.kernels.matmul import linear, matmul
 from regard.types import Float, Int, Tensor
 
@@ -30,13 +29,11 @@ CHUNK_BYTES = 1 << 24  # bytes of logits per chunk on a CPU
 MIN_CHUNK_ROWS = 256
 
 
-def _exponentials(logits: Tensor, average: bool, fused: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _exponentials(logits: Tensor, average: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return each row's maximum, mean (if requested) and sum of exp(logits - maximum), and the exponentials.
 
     The exponentials have the dtype of the logits and may overwrite them.
     """
-    if fused and supports_softmax(logits):
-        return (*exp_logits(logits), logits)
     exact = logits.to(accumulation_dtype(logits.dtype))
     top = exact.amax(-1, keepdim=True)
     mean = exact.mean(-1) if average else torch.zeros_like(top).squeeze(1)
@@ -48,9 +45,6 @@ def _scale_exponentials(
     powers: Tensor, factors: Tensor, shifts: Tensor | None, gains: Tensor, targets: Tensor
 ) -> Tensor:
     """Compute factor * powers + shift + gain * onehot(target), each [N], in place of the powers."""
-    if supports_softmax(powers):
-        nll_gradient(powers, factors, shifts, gains, targets)
-        return powers
     powers = powers.mul_(factors.unsqueeze(1).to(powers.dtype))
     if shifts is not None:
         powers = powers.add_(shifts.unsqueeze(1).to(powers.dtype))
@@ -58,24 +52,23 @@ def _scale_exponentials(
 
 
 def _chunk_log_likelihood(
-    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, average: bool, fused: bool
+    hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, average: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute log p(target), mean log p, exp(logits - maximum) and its row sums, for one chunk."""
     logits = matmul(hidden, weight.t(), bias)
     picked = logits.gather(1, targets.unsqueeze(1)).squeeze(1)  # before the logits are overwritten
-    top, mean, sums, powers = _exponentials(logits, average, fused)
+    top, mean, sums, powers = _exponentials(logits, average)
     normalizer = sums.log() + top
     return picked.to(normalizer.dtype) - normalizer, mean - normalizer, powers, sums
 
 
 @dataclass(frozen=True)
 class _Settings:
-    """The settings of `linear_log_likelihood`, and whether to use the kernels that serve gradients."""
+    """The settings of `linear_log_likelihood`."""
 
     return_mean: bool
     max_logits: int
     keep_exponentials: bool
-    fused: bool
 
 
 class _LinearLogLikelihood(torch.autograd.Function):
@@ -83,18 +76,18 @@ class _LinearLogLikelihood(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, settings: _Settings
     ) -> tuple[Tensor, Tensor]:
-        average, fused = settings.return_mean, settings.fused
+        average = settings.return_mean
         allowed = max(1, settings.max_logits // weight.shape[0])
         held = settings.keep_exponentials and hidden.shape[0] <= allowed
         fitting = max(MIN_CHUNK_ROWS, CHUNK_BYTES // (weight.shape[0] * hidden.element_size()))
-        rows = min(allowed, fitting) if use_numba(hidden) else allowed
+        rows = min(allowed, fitting) if hidden.is_cpu else allowed
         picked: list[Tensor] = []
         means: list[Tensor] = []
         kept: list[tuple[Tensor, Tensor]] = []
         for start in range(0, max(1, hidden.shape[0]), rows):
             part = slice(start, start + rows)
             log_p, mean, powers, sums = _chunk_log_likelihood(
-                hidden[part], weight, bias, targets[part], average, fused
+                hidden[part], weight, bias, targets[part], average
             )
             picked.append(log_p)
             means.append(mean)
@@ -121,7 +114,7 @@ class _LinearLogLikelihood(torch.autograd.Function):
             if kept:
                 powers, sums = kept[start // ctx.rows]
             else:
-                _, _, powers, sums = _chunk_log_likelihood(x, weight, bias, y, False, True)
+                _, _, powers, sums = _chunk_log_likelihood(x, weight, bias, y, False)
             g = grad_picked[part]
             total = g + grad_mean[part] if ctx.average else g
             shift = grad_mean[part] / weight.shape[0] if ctx.average else None
@@ -160,9 +153,8 @@ def linear_log_likelihood(
         log p(target), and the mean of log p(v) over the vocabulary if `return_mean` is True (otherwise
         without meaning); in float32 or better.
     """
-    # Without gradients the kernels save little time, but their import takes a second.
-    fused = torch.is_grad_enabled() and any(x.requires_grad for x in (hidden, weight, bias))
-    settings = _Settings(return_mean, max_logits, keep_exponentials and fused, fused)
+    differentiated = torch.is_grad_enabled() and any(x.requires_grad for x in (hidden, weight, bias))
+    settings = _Settings(return_mean, max_logits, keep_exponentials and differentiated)
     return apply(_LinearLogLikelihood, hidden, weight, bias, targets.long(), settings)
 
 
@@ -176,12 +168,6 @@ def linear_log_softmax(
         weight: W.
         bias: b.
     """
-    # In search on a CPU, a kernel adds the bias and normalizes in one pass.
-    if not torch.is_grad_enabled() and use_numba(hidden, weight, bias):
-        logits = matmul(hidden, weight.t())
-        if supports_softmax(logits):
-            return log_softmax(logits.view(-1, len(weight)), bias).view(logits.shape)
-        return torch.log_softmax((logits + bias).to(accumulation_dtype(logits.dtype)), dim=-1)
     logits = linear(hidden, weight.t(), bias)
     return torch.log_softmax(logits.to(accumulation_dtype(logits.dtype)), dim=-1)
 
@@ -205,5 +191,5 @@ def linear_exponentials(
         powers = (exact - exact.amax(-1, keepdim=True)).exp()
         return powers, powers.sum(-1)
     # Without gradients, the exponentials may overwrite the logits.
-    _, _, sums, powers = _exponentials(exact.view(-1, exact.shape[-1]), False, True)
+    _, _, sums, powers = _exponentials(exact.view(-1, exact.shape[-1]), False)
     return powers.view(exact.shape), sums.view(exact.shape[:-1])

@@ -18,17 +18,11 @@ import torch
 from regard.attention.base import EosConstraint
 from regard.data.batch import PaddedSequences
 from regard.generation.config import GenerationConfig
-from regard.kernels.logits import supports_topk, topk
 from regard.models.base import GenerationConstraints
 from regard.text.vocabulary import EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Candidates", "SuppressedTokens", "TokenConstraints", "top_k_tokens"]
-
-MAX_KERNEL_K = 128
-"""Largest `count` for the custom kernel. Its time grows with vocabulary size times `count`; `torch.topk` is
-faster for larger counts.
-"""
 
 
 def top_k_tokens(
@@ -45,9 +39,7 @@ def top_k_tokens(
     Returns:
         Log-probabilities and token ids.
     """
-    count = min(count, log_probs.shape[1])
-    kernel = count <= MAX_KERNEL_K and supports_topk(log_probs)
-    return topk(log_probs, count) if kernel else log_probs.topk(count, dim=1)
+    return log_probs.topk(min(count, log_probs.shape[1]), dim=1)
 
 
 _NEG_INF = -float("inf")

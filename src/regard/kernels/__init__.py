@@ -1,27 +1,26 @@
-"""Compiled kernels: normalizers, attention, dropout, LSTM cells, operations on logits, matrix multiplication.
+"""Compiled kernels: normalizers, attention, dropout and LSTM cells; and matrix multiplication.
 
 An operation is a public module, its front. The front documents the operation, defines it in plain PyTorch
 (the reference), chooses the backend (`backend`), and contains the autograd Function. Where one PyTorch
 function is the reference, the front or its caller calls that function; the forward passes of the normalizers
 are defined in `regard.functional`. Each backend that has an operation has a module of the same name:
 
-- `_numba/` for a CPU. A module has the compiled kernels and the functions that call them on tensors. A kernel
-  reads its arguments from a block (`threads.argument_block`) and claims its work in units
-  (`memory.claim_units`), so that it gives the same result on any number of threads. `arithmetic` and `memory`
-  hold what several kernels use. `row_blocks`, `thresholds`, `weights` and `extreme_scores` belong to
-  `normalizers` and `scans`.
+- `_numba/` for a CPU. A module has the compiled kernels, plain loops over arrays, and the functions that call
+  them on tensors. A kernel processes a range of rows, so that it gives the same result on any number of
+  threads (`threads.run_rows`). `thresholds` belongs to `normalizers` and `scans`.
 - `_triton/` for CUDA, with `reductions` and `thresholds` for `normalizers` and `scans`.
 
-`backend.backend_module` imports a backend when it is first used. The decorators of `compilation` compile the
-Numba kernels, and `threads` runs them. `prefix_bleu`, `sorting` and `splitmix` are used by compiled code
-outside this package, too, and have no PyTorch version.
+`backend.backend_module` imports a backend when it is first used. `compilation.njit` compiles the Numba
+kernels, and `threads` runs them. `prefix_bleu`, `sorting` and `splitmix` are used by compiled code outside
+this package, too, and have no PyTorch version.
 
 To add an operation:
 
 1. Write the reference and the front, with a test against a formula or a library in float64 and a gradient
    check (`tests/kernels/test_<operation>.py`).
-2. Write the Numba kernel. Test that it agrees with the reference for any shape, for float32, float64 and
-   bfloat16 where it supports them, for masked and infinite values, and for 1 and 2 threads.
+2. Write the Numba kernel, if it makes a training step or a search faster by more than 5 %. Test that it
+   agrees with the reference for any shape, for each dtype that it supports, for masked and infinite values,
+   and for 1 and 2 threads.
 3. Write the Triton kernel if the operation takes a measurable part of the time on a GPU, and test it against
    the reference, which also runs without a GPU in Triton's interpreter.
 4. Let the front choose the kernel for the inputs that it supports, and measure it (`benchmarks/`).

@@ -9,7 +9,6 @@ In search the positions of a row are given as slot indices into a shared store o
 slot indices only. On a CPU this is one pass of a kernel; elsewhere the keys and values are gathered.
 """
 
-import struct
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -28,7 +27,6 @@ __all__ = [
     "supports_attention",
 ]
 
-_DTYPES = (torch.float32, torch.bfloat16)
 _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
@@ -79,19 +77,12 @@ def fused_backends(device: torch.device) -> AbstractContextManager[object]:
 
 
 def supports_attention(*operands: Tensor) -> bool:
-    """Return whether the kernel supports these queries, keys and values; it needs a CPU and no gradients."""
+    """Return whether the kernel supports these operands: float32, on a CPU, without gradients."""
     return (
         not torch.is_grad_enabled()
         and use_numba(*operands)
-        and operands[0].dtype in _DTYPES
-        and all(operand.dtype == operands[0].dtype for operand in operands)
-        and all(operand.numel() > 0 for operand in operands)
+        and all(operand.dtype == torch.float32 and operand.numel() > 0 for operand in operands)
     )
-
-
-def _float32_bits(number: float) -> int:
-    """Return the bits of a number in float32."""
-    return struct.unpack("I", struct.pack("f", number))[0]
 
 
 def _checked_indices(index: Tensor, count: int) -> Tensor:
@@ -134,25 +125,13 @@ def slot_attention(
     Raises:
         IndexError: A slot is not in [0, N).
     """
-    (batch, num_positions), width = slots.shape, queries.shape[1]
+    batch, width = len(slots), queries.shape[1]
     head_size = width // num_heads
     if supports_attention(queries, store) and slots.numel() > 0:
         assert store.shape[1] == 2 * width and len(slots) == len(queries)
         queries, store, slots = queries.contiguous(), store.contiguous(), _checked_indices(slots, len(store))
-        contexts, keys = torch.empty_like(queries), store.data_ptr()
-        backend_module("numba", "attention").run_attention(
-            queries,
-            contexts,
-            num_heads,
-            num_positions,
-            keys=keys,
-            # In each row of the store the values follow the keys.
-            values=keys + width * store.element_size(),
-            slots=slots.data_ptr(),
-            key_stride=2 * width,
-            value_stride=2 * width,
-            scale=_float32_bits(head_size**-0.5),
-        )
+        contexts = torch.empty_like(queries)
+        backend_module("numba", "attention").slot_attention(queries, store, slots, num_heads, contexts)
         return contexts
     keys, values = gather_slots(store, slots, num_heads)
     return fused_attention(queries.view(batch, num_heads, 1, head_size), keys, values).flatten(1)
@@ -186,7 +165,6 @@ def source_attention(
     """
     num_sentences, rows = len(keys), len(queries)
     assert keys.shape[:2] == values.shape[:2] == mask.shape and keys.shape[2] == queries.shape[1]
-    # The kernel receives addresses only. The rebound names keep contiguous copies alive until it returns.
     queries, keys, values, mask = (x.contiguous() for x in (queries, keys, values, mask))
     sentence_index = _checked_indices(
         torch.arange(rows, device=queries.device) if sentence_index is None else sentence_index, num_sentences
@@ -194,18 +172,7 @@ def source_attention(
     assert len(sentence_index) == rows
     weights = queries.new_empty(rows, mask.shape[1], dtype=torch.float32)
     contexts = values.new_empty(rows, values.shape[2])
-    backend_module("numba", "attention").run_attention(
-        queries,
-        contexts,
-        1,
-        mask.shape[1],
-        keys=keys.data_ptr(),
-        values=values.data_ptr(),
-        sentences=sentence_index.data_ptr(),
-        mask=mask.data_ptr(),
-        weights=weights.data_ptr(),
-        key_stride=keys.shape[2],
-        value_stride=values.shape[2],
-        scale=_float32_bits(1.0),
+    backend_module("numba", "attention").source_attention(
+        queries, keys, values, mask, sentence_index, weights, contexts
     )
     return contexts, weights

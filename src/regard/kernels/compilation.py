@@ -12,10 +12,8 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, NullCache
-from numba.core.ccallback import CFunc
-from numba.core.sigutils import normalize_signature
 
-__all__ = ["cfunc", "njit"]
+__all__ = ["njit"]
 
 _log = logging.getLogger(__name__)
 
@@ -77,15 +75,3 @@ def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **o
     if cache:
         dispatcher._cache = _cache_of(function)
     return dispatcher
-
-
-def cfunc(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], CFunc]:
-    """Decorate a function like `numba.cfunc` with `cache=True`; it is compiled when it is defined."""
-
-    def compiled(function: Callable[..., Any]) -> CFunc:
-        callback: Any = CFunc(function, normalize_signature(signature), locals={}, options=options)
-        callback._cache = _cache_of(function)
-        callback.compile()
-        return callback
-
-    return compiled

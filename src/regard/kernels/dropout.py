@@ -29,10 +29,12 @@ class _Dropout(torch.autograd.Function):
         # All that the backward pass needs to reproduce the noise.
         ctx.seed = int(torch.empty((), dtype=torch.int64).random_(-(2**63), None))
         ctx.threshold, ctx.dtype = threshold, x.dtype
-        x, residual = x.contiguous(), None if residual is None else residual.contiguous()
-        out = torch.empty_like(x if residual is None else residual)
-        backend_module("numba", "dropout").run_dropout(
-            x, out, threshold, ctx.seed, relu=relu, residual=residual
+        dtype = x.dtype if residual is None else residual.dtype
+        added = None if residual is None else residual.detach().float().contiguous()
+        out = (
+            backend_module("numba", "dropout")
+            .run_dropout(x.detach().float().contiguous(), threshold, ctx.seed, relu=relu, residual=added)
+            .to(dtype)
         )
         # After ReLU the output is positive exactly where a positive element was kept, so it is the gate.
         ctx.save_for_backward(out if relu else None)
@@ -46,9 +48,16 @@ class _Dropout(torch.autograd.Function):
         needs_x, needs_residual, *_ = ctx.needs_input_grad
         x_grad = None
         if needs_x:
-            grad = grad.contiguous()
-            x_grad = torch.empty_like(grad, dtype=ctx.dtype)
-            backend_module("numba", "dropout").run_dropout(grad, x_grad, ctx.threshold, ctx.seed, gate=gate)
+            x_grad = (
+                backend_module("numba", "dropout")
+                .run_dropout(
+                    grad.float().contiguous(),
+                    ctx.threshold,
+                    ctx.seed,
+                    gate=None if gate is None else gate.float().contiguous(),
+                )
+                .to(ctx.dtype)
+            )
         return x_grad, grad if needs_residual else None, None, None
 
 
