@@ -315,7 +315,7 @@ def test_training_does_not_overwrite_an_exported_model(corpus: Path, tmp_path: P
 
 def test_hub_name_as_a_directory_is_answered_with_the_download_command(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CheckpointError, match="`regard download Helsinki-NLP/opus-mt-de-en`"):
+    with pytest.raises(CheckpointError, match="`hf download Helsinki-NLP/opus-mt-de-en --local-dir"):
         load_config("Helsinki-NLP/opus-mt-de-en")
     (tmp_path / "runs").mkdir()
     with pytest.raises(CheckpointError) as caught:

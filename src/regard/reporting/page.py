@@ -58,7 +58,7 @@ class PageCheck:
     detector: str
     threshold: float
     sentences: Sequence[Sequence[Mapping[str, Any] | None]]
-    notes: Mapping[Any, str]
+    notes: Mapping[Any, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the threshold.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from regard.api.arguments import TextSource, read_parallel
 from regard.api.loading import load_translator
@@ -174,5 +174,5 @@ def _load_translator(given: "TranslatorSource | None") -> "BaseTranslator | None
     if isinstance(given, Path | str):
         return load_translator([Path(given)])
     # A `Model` contains its translator.
-    translator: BaseTranslator | None = getattr(given, "translator", given)
+    translator: Any = getattr(given, "translator", given)
     return translator
