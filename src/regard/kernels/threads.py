@@ -32,7 +32,7 @@ os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def run_rows(kernel: Callable[..., bool], num_rows: int, num_elements: int, *arguments: Any) -> bool:
-    """Run a kernel over rows, on up to as many threads as PyTorch uses.
+    """Run a kernel over rows, on at most the number of threads that PyTorch uses.
 
     Args:
         kernel: A function of the first row, the last row + 1 and the arguments. It releases the global lock,
