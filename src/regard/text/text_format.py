@@ -197,12 +197,12 @@ def _cut(words: Sequence[str], moses: "MosesTokenizer") -> list[list[str]]:
     tokens = iter(_tokens(moses, " ".join(words)))
     tokens_by_word: list[list[str]] = []
     for word in words:
-        whole, pieces = _WHITESPACE.sub("", word), []
-        while sum(map(len, pieces)) < len(whole) and (token := next(tokens, None)) is not None:
-            pieces.append(token)
-        if "".join(pieces) != whole:  # Moses dropped a character, so the tokens cannot be aligned to words
+        whole, parts = _WHITESPACE.sub("", word), []
+        while sum(map(len, parts)) < len(whole) and (token := next(tokens, None)) is not None:
+            parts.append(token)
+        if "".join(parts) != whole:  # Moses dropped a character, so the tokens cannot be aligned to words
             return [_tokens(moses, each) or [each] for each in words]
-        tokens_by_word.append(_with_spaces(word, pieces))
+        tokens_by_word.append(_with_spaces(word, parts))
     return tokens_by_word
 
 
