@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from problems import BOUNDED, COMPILED, FREE, Problem, bounded_problems, free_problems
+from regard.functional import constrained_sparsemax, sparsemax
 from regard.kernels.backend import use_backend
 
 INF = torch.inf
@@ -59,6 +60,22 @@ def test_value_and_gradients_equal_the_reference(name, data) -> None:
     problem = data.draw(free_problems() if name in FREE else bounded_problems())
     assert_equal_to_the_reference(name, problem.to(torch.float32))
     assert_equal_to_the_reference(name, problem, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_weight_of_zero_is_exactly_zero_at_ties(dtype) -> None:
+    # Binary fractions, so that thresholds often equal a score exactly.
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.randint(-20, 21, (2_000, 5), generator=generator).to(dtype) / 8
+    for upper in (None, torch.tensor([[0.5], [0.375], [0.25]], dtype=dtype).repeat(1, 5)):
+        for bound in [None] if upper is None else upper:
+            supports = []
+            for version in ("numba", "reference"):
+                with use_backend(version):
+                    weights = sparsemax(scores) if bound is None else constrained_sparsemax(scores, bound)
+                    supports.append(weights > 1e-9)
+                    assert torch.equal(weights > 0, weights > 1e-9), version
+            assert torch.equal(*supports)
 
 
 @bounded

@@ -32,7 +32,7 @@ MAX_FACTOR = 1e250  # a factor above which exponentials that underflow to 0 may 
 MIN_FACTOR = 1e-20  # a factor at which exponentials clipped to the maximum double exceed every bound
 MAX_EXPONENT = 700.0  # an exponent whose exponential is a normal double, as is its inverse
 EDGE_OVERSHOOT = 1.0 + 1e-12  # relative step past the point where a position leaves its bound
-NEGLIGIBLE = 1e-13  # a total weight that cannot be distinguished from rounding errors
+NEGLIGIBLE = 1e-13  # a weight that cannot be distinguished from rounding errors
 
 SUMS = {"reassoc", "contract"}
 # Adding 1.5 * 2^52 to a double leaves the nearest integer in the last bits of the sum.
@@ -122,7 +122,8 @@ def solve_unbounded(normalizer, z, top, p):
             break
         tau += (total - 1.0) / slope
     for i in range(len(z)):
-        x = z[i] - tau if z[i] > tau else 0.0
+        # A rounding error of the threshold must not make a weight of 0 positive.
+        x = z[i] - tau if z[i] - tau > NEGLIGIBLE else 0.0
         p[i] = x * x if normalizer == ENTMAX15 else x
 
 
@@ -194,7 +195,8 @@ def _solve_sparsemax(z, top, u, low, most, near, p, status):
     scale, free = 1.0 / most, 0
     for i in range(len(z)):
         x = z[i] - tau
-        weight = x if x > low[i] else low[i]
+        # A rounding error of the threshold must not make a weight of 0 positive.
+        weight = x if x > low[i] + NEGLIGIBLE else low[i]
         weight = weight if weight < u[i] else u[i]
         p[i] = u[i] * scale if full else weight
         state = FREE if x > low[i] + near else LOWER
