@@ -18,6 +18,7 @@ import torch
 from regard.attention.base import EosConstraint
 from regard.data.batch import PaddedSequences
 from regard.generation.config import GenerationConfig
+from regard.kernels.top_k import top_k
 from regard.models.base import GenerationConstraints
 from regard.text.vocabulary import EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
@@ -39,7 +40,7 @@ def top_k_tokens(
     Returns:
         Log-probabilities and token ids.
     """
-    return log_probs.topk(min(count, log_probs.shape[1]), dim=1)
+    return top_k(log_probs, min(count, log_probs.shape[1]))
 
 
 _NEG_INF = -float("inf")
