@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import regard
+from quick_coverage import phrasebook_model
 from regard.extensions.phrasebook.corpus import write_splits
 
 BLOCK = """
@@ -26,10 +26,8 @@ main()
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("text")
-    write_splits(directory, {"train": 300, "valid": 10, "test": 20}, seed=1)
-    regard.CoverageModel.train(directory / "train.de", directory / "train.en", num_threads=1).save(
-        directory / "checker"
-    )
+    write_splits(directory, {"train": 120, "valid": 10, "test": 20}, seed=1)
+    (directory / "checker").symlink_to(phrasebook_model(tmp_path_factory))
     return directory
 
 
@@ -44,8 +42,8 @@ def run(directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     [
         "check test.de test.en --checker checker --json check.json --sentence-scores scores.tsv",
         "check test.de test.en --detector length",
-        "corrupt test.de test.en -o corrupted",
-        "align train.de train.en -o links --save-aligner aligner",
+        "corrupt test.de test.en --checker checker -o corrupted",
+        "align train.de train.en --model ibm1 -o links --save-aligner aligner",
         "evaluate test.en test.en",
         "fertility train.de train.en -o fertilities",
         "phrasebook corpus --num-train 50 --num-valid 10 --num-test 10",
