@@ -51,13 +51,13 @@ def check_mask(mask: Tensor) -> None:
 
 def check_shape(name: str, operand: Tensor, shape: torch.Size, target_name: str = "scores") -> None:
     """Raise `ValueError` unless the argument `name` broadcasts to `shape`, the shape of `target_name`."""
-    own = operand.shape
-    if own == shape:
+    lengths = operand.shape
+    if lengths == shape:
         return
-    pairs = zip(reversed(own), reversed(shape), strict=False)
-    if len(own) > len(shape) or any(a != 1 and a != b for a, b in pairs):
+    pairs = zip(reversed(lengths), reversed(shape), strict=False)
+    if len(lengths) > len(shape) or any(a != 1 and a != b for a, b in pairs):
         raise ValueError(
-            f"{name} has shape {list(own)}, which does not broadcast to the shape of the {target_name}, "
+            f"{name} has shape {list(lengths)}, which does not broadcast to the shape of the {target_name}, "
             f"{list(shape)}"
         )
 
@@ -214,7 +214,8 @@ def _normalize_along(
         return _normalize_along(normalizer, scores.unsqueeze(0), upper, lower, mask, -1).squeeze(0)
     if dim not in (-1, scores.dim() - 1):
         u, low, moved_mask = (
-            None if one is None else one.expand_as(scores).movedim(dim, -1) for one in (upper, lower, mask)
+            None if operand is None else operand.expand_as(scores).movedim(dim, -1)
+            for operand in (upper, lower, mask)
         )
         return _normalize_along(normalizer, scores.movedim(dim, -1), u, low, moved_mask, -1).movedim(-1, dim)
     backend = select_backend(scores)
@@ -222,7 +223,7 @@ def _normalize_along(
     compiles = torch.compiler.is_compiling()
     if backend == "reference" or in_functorch_transform() or (compiles and backend == "numba"):
         if not scores.numel():
-            return sum((one for one in (upper, lower) if one is not None), scores.clone())
+            return sum((operand for operand in (upper, lower) if operand is not None), scores.clone())
         return normalizer.reference(scores, upper, lower, mask)
     dtype = scores.dtype
     exact = accumulation_dtype(dtype)

@@ -51,10 +51,10 @@ def leave_one_out(
         dim: The dimension of the samples.
     """
     real = torch.ones_like(rewards) if mask is None else mask.to(rewards.dtype)
-    kept = rewards if mask is None else rewards.masked_fill(~mask, 0.0)
+    masked = rewards if mask is None else rewards.masked_fill(~mask, 0.0)
     # The number of others is 0 where a sample is alone; its numerator is 0 then, too.
     others = real.sum(dim, keepdim=True) - real
-    return (kept.sum(dim, keepdim=True) - kept) / others.clamp_min(1.0)
+    return (masked.sum(dim, keepdim=True) - masked) / others.clamp_min(1.0)
 
 
 def sample_categorical(

@@ -103,21 +103,21 @@ class _FenchelYoung(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.prediction, _, targets, kept = inputs
-        ctx.save_for_backward(output[1], targets, kept)
-        ctx.save_for_forward(output[1], targets, kept)
+        ctx.prediction, _, targets, counted = inputs
+        ctx.save_for_backward(output[1], targets, counted)
+        ctx.save_for_forward(output[1], targets, counted)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        p, targets, kept = ctx.saved_tensors
+        p, targets, counted = ctx.saved_tensors
         by_loss, by_p = grads
         scores = None
         if by_loss is not None:
-            upstream = by_loss.masked_fill(~kept, 0).unsqueeze(-1)
+            upstream = by_loss.masked_fill(~counted, 0).unsqueeze(-1)
             scores = (p * upstream).scatter_add(-1, targets.unsqueeze(-1), -upstream)
             # An ignored row has no gradient even if its p is NaN, which 0 * NaN would not achieve.
-            scores = scores.masked_fill(~kept.unsqueeze(-1), 0)
+            scores = scores.masked_fill(~counted.unsqueeze(-1), 0)
         if by_p is not None:
             through = ctx.prediction.pull_back(by_p, p)
             scores = through if scores is None else scores + through
@@ -129,11 +129,11 @@ class _ForwardFenchelYoung(_FenchelYoung):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor) -> tuple[Tensor, Tensor]:
-        p, targets, kept = ctx.saved_tensors
+        p, targets, counted = ctx.saved_tensors
         change = tangents[1]
         loss = (p * change).sum(-1) - change.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
         # The Jacobian of p is symmetric.
-        return loss.masked_fill(~kept, 0), ctx.prediction.pull_back(change, p)
+        return loss.masked_fill(~counted, 0), ctx.prediction.pull_back(change, p)
 
 
 def _loss(
@@ -142,14 +142,14 @@ def _loss(
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction is {reduction!r}, but must be 'mean', 'sum' or 'none'")
     check_scores(scores)
-    kept = targets != ignore_index
-    classes = targets.to(torch.int64).masked_fill(~kept, 0)
+    counted = targets != ignore_index
+    classes = targets.to(torch.int64).masked_fill(~counted, 0)
     function = _FenchelYoung if torch.compiler.is_compiling() else _ForwardFenchelYoung
-    losses, _ = apply(function, prediction, scores.to(accumulation_dtype(scores.dtype)), classes, kept)
+    losses, _ = apply(function, prediction, scores.to(accumulation_dtype(scores.dtype)), classes, counted)
     if reduction == "none":
         return losses
     total = losses.sum()
-    return total if reduction == "sum" else total / kept.sum().clamp_min(1)
+    return total if reduction == "sum" else total / counted.sum().clamp_min(1)
 
 
 def sparsemax_loss(

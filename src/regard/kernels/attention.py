@@ -59,10 +59,10 @@ def fused_attention(
             mask = mask.float()
     # Autocast would convert the operands to half precision again.
     with torch.autocast(queries.device.type, enabled=False), fused_backends(queries.device):
-        found = F.scaled_dot_product_attention(
+        output = F.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, is_causal=causal, scale=scale
         )
-    return found.to(dtype)
+    return output.to(dtype)
 
 
 def fused_backends(device: torch.device) -> AbstractContextManager[object]:
@@ -103,8 +103,8 @@ def gather_slots(
     store: Float[Tensor, "N W"], slots: Int[Tensor, "B T"], num_heads: int
 ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T E"]]:
     """Gather the keys and values in the slots of each row; see `slot_attention`."""
-    found = store.index_select(0, slots.flatten()).view(*slots.shape, 2, num_heads, -1)
-    keys, values = found.permute(2, 0, 3, 1, 4)
+    cached = store.index_select(0, slots.flatten()).view(*slots.shape, 2, num_heads, -1)
+    keys, values = cached.permute(2, 0, 3, 1, 4)
     return keys, values
 
 

@@ -139,15 +139,15 @@ def broadcast_rows(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tenso
     lead = (1,) * (len(shape) - full.dim()) + tuple(full.shape[:-1])
     # The leading dimensions over which the operand does not broadcast. If they are adjacent, the rule above
     # suffices; otherwise the operand is expanded.
-    own = [i for i, length in enumerate(lead) if length != 1]
-    if not own:
+    dims = [i for i, length in enumerate(lead) if length != 1]
+    if not dims:
         return full.reshape(1, size).contiguous(), 1, 1
-    if all(lead[i] == shape[i] for i in range(own[0], own[-1] + 1)):
+    if all(lead[i] == shape[i] for i in range(dims[0], dims[-1] + 1)):
         every = 1
-        for length in shape[own[-1] + 1 : -1]:
+        for length in shape[dims[-1] + 1 : -1]:
             every *= length
         count = 1
-        for i in range(own[0], own[-1] + 1):
+        for i in range(dims[0], dims[-1] + 1):
             count *= shape[i]
         return full.contiguous(), every, count
     return operand.expand(shape).contiguous(), 1, rows

@@ -84,8 +84,8 @@ def matmul(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
         bias: [out], or None.
     """
     if _SLOW_BFLOAT16 and x.dtype == matrix.dtype == torch.bfloat16 and x.device.type == "cpu":
-        found = matmul(x.float(), matrix.float(), None if bias is None else bias.float())
-        return found.to(torch.bfloat16)
+        product = matmul(x.float(), matrix.float(), None if bias is None else bias.float())
+        return product.to(torch.bfloat16)
     exact = x.dtype == matrix.dtype == torch.float32
     if _LINEAR is not None and exact and x.device.type == "cpu" and x.numel() > 0:
         if matrix.dim() == 2:
@@ -94,8 +94,8 @@ def matmul(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
             return torch.stack([matmul(row, each, bias) for row, each in zip(x, matrix, strict=True)])
     if matrix.dim() == 2 and bias is not None:
         return F.linear(x, matrix.t(), bias)
-    found = x @ matrix
-    return found if bias is None else found + bias
+    product = x @ matrix
+    return product if bias is None else product + bias
 
 
 class _Linear(torch.autograd.Function):

@@ -71,8 +71,8 @@ def normalizer_backward(
     invalid = weights.isnan()
     free = (weights > 0 if status is None else status == FREE) | invalid
     # Replace the other weights by 1: the derivative of sqrt at 0 would be infinite.
-    kept = torch.where(free, weights, 1)
-    slope = {"constrained_softmax": kept, "entmax15": kept.sqrt()}.get(name, torch.ones_like(weights))
+    divisors = torch.where(free, weights, 1)
+    slope = {"constrained_softmax": divisors, "entmax15": divisors.sqrt()}.get(name, torch.ones_like(weights))
     slope = torch.where(invalid, torch.nan, slope * free)
     total = slope.sum(-1, keepdim=True)
     # A row without free positions has the total 0; division by 1 gives the mean 0 instead of NaN.
