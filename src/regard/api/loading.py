@@ -51,13 +51,12 @@ def load_translator(
         ConfigError: if a setting is invalid; names it.
         DeviceError: if the device is not available, or does not support the precision.
     """
-    from regard.config.extensions import hook
+    from regard.config.extensions import hook, require_hook
     from regard.models.registry import MODELS
     from regard.runs.config import load_config
 
-    first, exported = directories[0], hook("engine")
-    if engine == "ctranslate2" and exported is None:
-        raise UsageError("the extension `ctranslate2` is not installed")
+    first = directories[0]
+    exported = require_hook("engine", "ctranslate2") if engine == "ctranslate2" else hook("engine")
     if exported and (engine == "ctranslate2" or (engine is None and exported.reads(first))):
         translator = exported.load(first, device, num_threads)
         # An export has a fixed data type, so another one is an error instead of being ignored.
@@ -85,12 +84,9 @@ def load_checker(directory: Path | str) -> "CoverageJudge":
         UsageError: if no extension provides detectors.
         DataError: if a file is missing or damaged; names it.
     """
-    from regard.config.extensions import hook
+    from regard.config.extensions import require_hook
 
-    checker = hook("checker")
-    if checker is None:
-        raise UsageError("the extension `check` is not installed")
-    return checker.load(directory)
+    return require_hook("checker", "check").load(directory)
 
 
 def load_models(

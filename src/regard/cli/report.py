@@ -92,7 +92,7 @@ class ReportCheckOptions:
         Raises:
             UsageError: If options contradict each other.
         """
-        from regard.config.extensions import hook
+        from regard.config.extensions import require_hook
 
         if all(value is None for value in vars(self).values()):
             return None
@@ -106,9 +106,7 @@ class ReportCheckOptions:
         if training is not None and self.checker is not None:
             raise UsageError("give either --checker or --train-source and --train-target, not both")
         translators = self.translator, self.reverse_translator
-        report_check = hook("report_check")
-        if report_check is None:
-            raise UsageError("the extension `check` is not installed")
+        report_check = require_hook("report_check", "check")
         return report_check(self.detector or "combined", self.checker, training, *translators)
 
 

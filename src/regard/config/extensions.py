@@ -11,7 +11,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Extension", "hook", "installed_extensions", "named_object"]
+from regard.errors import UsageError
+
+__all__ = ["Extension", "hook", "installed_extensions", "named_object", "require_hook"]
 
 
 @dataclass(frozen=True)
@@ -53,3 +55,15 @@ def hook(name: str) -> Any | None:
         if name in extension.hooks:
             return named_object(extension.hooks[name])
     return None
+
+
+def require_hook(name: str, extension: str) -> Any:
+    """Import and return the object that an extension provides for a hook.
+
+    Raises:
+        UsageError: if no extension does; names the usual one.
+    """
+    provided = hook(name)
+    if provided is None:
+        raise UsageError(f"the extension `{extension}` is not installed")
+    return provided

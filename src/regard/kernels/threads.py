@@ -23,7 +23,7 @@ _MIN_PARALLEL_SIZE = 1 << 15
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    """Return the threads besides the calling one."""
+    """Return the pool of threads that run kernels in addition to the calling thread."""
     return ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), "regard-kernels")
 
 

@@ -32,8 +32,8 @@ class ReportCheck:
         detector: Name of the detector.
         checker: A coverage model, or its directory. None for a detector that needs none.
         training: Good translations on which a coverage model is trained, if `checker` is None.
-        translator: A model from the source to the target language, or its directory, for the detectors
-            `contrastive` and `attention`.
+        translator: A model from the source to the target language, or its directory, for the detector
+            `contrastive`.
         reverse_translator: The same from the target to the source language.
         threshold: Probability from which words are marked at first; the reader of the page can change it.
         optional: Whether a report without a coverage model has no check, instead of an error.

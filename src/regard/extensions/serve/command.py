@@ -64,14 +64,11 @@ class ServedCheckOptions:
             UsageError: If there is no such detector, or it needs a model.
             DataError: If the model cannot be read.
         """
-        from regard.config.extensions import hook
+        from regard.config.extensions import require_hook
 
         if self.checker is None and self.detector is None:
             return None
-        served_check = hook("served_check")
-        if served_check is None:
-            raise UsageError("the extension `check` is not installed")
-        return served_check.load(self.checker, self.detector or "combined")
+        return require_hook("served_check", "check").load(self.checker, self.detector or "combined")
 
 
 @dataclass(frozen=True)

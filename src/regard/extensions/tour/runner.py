@@ -20,9 +20,9 @@ from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.word_aligner import default_config
 from regard.api.loading import load_translator
 from regard.config import read_config
-from regard.config.extensions import hook
+from regard.config.extensions import require_hook
 from regard.data.pretokenization import ProgressCallback
-from regard.errors import DataError, UsageError
+from regard.errors import DataError
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.models.registry import MODELS
@@ -188,9 +188,7 @@ class Tour:
 
     def write_corpus(self) -> None:
         """Write the built-in corpus."""
-        write_splits = hook("example_corpus")
-        if write_splits is None:
-            raise UsageError("the extension `phrasebook` is not installed")
+        write_splits = require_hook("example_corpus", "phrasebook")
         write_splits(self.output_dir / "corpus", dict(self.sizes), seed=1)
 
     def config(self, system: TourSystem) -> RunConfig:
