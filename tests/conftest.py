@@ -1,6 +1,7 @@
 """Settings and fixtures of the whole suite, and runtime checks of tensor shapes.
 
-The whole suite runs in one process per processor (pytest-xdist). Selected tests run in this process.
+The whole suite runs in one process per processor (pytest-xdist). Selected tests run in this process. Tests with
+one of the markers of `LATER` are not part of the whole suite: `pytest -m later` runs them.
 
 The import hook of jaxtyping, with beartype, must be installed before any checked package is imported. Three
 kinds of packages are not checked: `kernels` (the hook breaks compiled kernels), `training` (its tests pass
@@ -29,18 +30,29 @@ CHECKED_PACKAGES = (
     "reporting",
 )
 
+LATER = ("faults", "browser", "blocks", "slow")
+"""Markers of tests that take long and fail rarely: faults, pages in a browser, examples of the documentation."""
+
 MAX_WORKERS = 8
 """Each worker needs about 1.5 GB of memory."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return the number of workers: none for selected tests, because a worker needs seconds to start."""
-    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    return min(num_available_cpus(), MAX_WORKERS) if whole else 0
+    return min(num_available_cpus(), MAX_WORKERS) if _is_whole_suite(config) else 0
+
+
+def _is_whole_suite(config: pytest.Config) -> bool:
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepare this process for tests, unless it only distributes them, which needs no PyTorch."""
+    """Select the tests, and prepare this process, unless it only distributes them, which needs no PyTorch."""
+    later = " or ".join(LATER)
+    if config.option.markexpr == "later":
+        config.option.markexpr = later
+    elif _is_whole_suite(config) and not config.option.markexpr:
+        config.option.markexpr = f"not ({later})"
     if "PYTEST_XDIST_WORKER" not in os.environ and config.getoption("numprocesses", 0):
         return
     # The OpenMP settings take effect only before torch is imported, so the command line does the same. A

@@ -28,7 +28,10 @@ from regard.extensions.serve.plain_text import to_plain_text
 from regard.runs.config import RunConfig, load_config
 from regard.runs.experiment import run_training
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="opened files are observed with inotify")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="opened files are observed with inotify"),
+]
 
 MODEL = {
     "embedding_size": 4,
@@ -102,6 +105,9 @@ def commands(model: Path, work: Path, new: Path) -> list[Command]:
     texts = work / "source", work / "target"
     test = "--source", texts[0], "--reference", texts[1]
     names = {path.name for path in model.iterdir()}
+    # Only this kind can be exported. Its other files are those of a recurrent model.
+    if model.name == "transformer":
+        return [("export", "ctranslate2", model, "-o", new / "exported")]
     neural: list[Command] = [
         ("score", model, *texts),
         ("tune", model, *test),
@@ -117,7 +123,6 @@ def commands(model: Path, work: Path, new: Path) -> list[Command]:
         ("analyze", "errors", model, *test),
         ("analyze", "length", model, *test),
         *(neural if "phrase" not in names else []),
-        *([("export", "ctranslate2", model, "-o", new / "exported")] if model.name == "transformer" else []),
         *([("fertility", texts[0], "--predictor", model / "predictor")] if "predictor" in names else []),
         ("fertility", *texts, "--model", model),
     ]

@@ -143,6 +143,7 @@ def installed(directory: Path, tmp_path_factory) -> Path:
     return site
 
 
+@pytest.mark.slow
 def test_installed_plugin_is_used_by_every_command(directory, installed) -> None:
     options = ("model.attention={ kind = 'topk', k = 2 }", "--output-dir", "topk")
     assert "k = 8" in run(directory, "config", "model.attention", path=installed, cold=True)

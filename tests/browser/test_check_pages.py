@@ -24,6 +24,8 @@ from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import load_engines
 from regard.reporting.page import PageCheck, render
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory) -> str:

@@ -15,6 +15,8 @@ from regard.reporting.page import Report, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.word_maps import stored_weights
 
+pytestmark = pytest.mark.browser
+
 WORST_FIRST = [1, 2, 3, 5, 6, 4]
 
 

@@ -21,6 +21,8 @@ from regard.reporting.page import PageCheck, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.word_maps import quantize
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory) -> str:

@@ -19,6 +19,8 @@ from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import load_engines
 
+pytestmark = pytest.mark.browser
+
 TEXT = "a b c d e! F g a b c"  # a single letter with a period would be an initial
 
 

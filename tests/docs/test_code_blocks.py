@@ -75,20 +75,14 @@ def run_blocks(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-every_block = pytest.mark.skipif(
-    "REGARD_CODE_BLOCKS" not in os.environ,
-    reason="the blocks of all pages take minutes: set REGARD_CODE_BLOCKS=1 to run them",
-)
-
-
-@every_block
+@pytest.mark.blocks
 @pytest.mark.parametrize("name", RUN)
 def test_commands_and_python_of_a_page_run(name: str, world: Path, tmp_path: Path) -> None:
     found = [asdict(one) for one in page_blocks(name, "sh", "python")]
     run_blocks(found, world, tmp_path, MODELS.get(name, "soft"), REPLACED.get(name))
 
 
-@every_block
+@pytest.mark.blocks
 def test_examples_of_public_names_run_on_models(world: Path, tmp_path: Path) -> None:
     common, sections = site_examples.sections(site_examples.EXAMPLES / "toolkit.py")
     block = {"page": "toolkit.py", "line": 0, "language": "python"}

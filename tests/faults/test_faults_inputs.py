@@ -12,6 +12,8 @@ from regard.errors import DataError
 from . import fuzzer
 from .fuzzer import Target, attack, run
 
+pytestmark = pytest.mark.faults
+
 CASES, MEMORY = 138, 1024
 
 

@@ -8,7 +8,10 @@ from .injector import attack, chosen, compiler, workbench
 GATE = ("prepare again", "lm", "align", "train", "average", "export", "translate", "init --overwrite")
 """One command of every kind: a new, a replaced and a write-once directory, one file, several files, a run."""
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="needs a C compiler")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(compiler() is None, reason="needs a C compiler"),
+]
 
 
 @pytest.fixture(scope="module")

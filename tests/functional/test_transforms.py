@@ -30,6 +30,7 @@ KERNELS = ["sparsemax", "entmax15", *(f"{name}{kind}" for name in BOUNDED for ki
 KERNELS += ["constrained_softmax_scan", "constrained_sparsemax_scan", "sparsemax_loss", "entmax15_loss"]
 
 
+@pytest.mark.slow
 def test_compiled_and_exported_functions_equal_eager_execution() -> None:
     command = [warm_python(), "-m", "compiling"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)

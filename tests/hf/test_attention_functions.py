@@ -324,6 +324,7 @@ def test_constrained_attention_without_bounds_is_refused() -> None:
         model(IDS)
 
 
+@pytest.mark.slow
 def test_compiled_model_has_one_graph_and_equal_results() -> None:
     command = [warm_python(), "-m", "compiled_bert"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)

@@ -349,6 +349,7 @@ for name, kind, given in [
 """
 
 
+@pytest.mark.slow
 def test_kernels_compile_without_the_interpreter(tmp_path) -> None:
     """The compiler is stricter than the interpreter. Compilation needs no GPU."""
     pytest.importorskip("triton.backends.nvidia")

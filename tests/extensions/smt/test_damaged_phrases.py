@@ -86,6 +86,7 @@ def test_malformed_description_is_rejected(saved: Path) -> None:
             read_description(saved)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("part", [PhraseTable, NgramLanguageModel])
 def test_forged_arrays_are_rejected_or_translate(part, decoder: PhraseDecoder, tmp_path: Path) -> None:
     """Forged arrays have valid checksums, so the checks must keep every index within its array."""
