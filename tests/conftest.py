@@ -1,7 +1,7 @@
 """Settings and fixtures of the whole suite, and runtime checks of tensor shapes.
 
-The whole suite runs in one process per processor (pytest-xdist). Selected tests run in this process. Tests with
-one of the markers of `LATER` are not part of the whole suite: `pytest -m later` runs them.
+The whole suite runs in one process per processor (pytest-xdist). Selected tests run in this process. Tests
+with one of the markers of `LATER` are not part of the whole suite: `pytest -m later` runs them.
 
 The import hook of jaxtyping, with beartype, must be installed before any checked package is imported. Three
 kinds of packages are not checked: `kernels` (the hook breaks compiled kernels), `training` (its tests pass
@@ -31,7 +31,7 @@ CHECKED_PACKAGES = (
 )
 
 LATER = ("faults", "browser", "blocks", "slow")
-"""Markers of tests that take long and fail rarely: faults, pages in a browser, examples of the documentation."""
+"""Markers of long tests: faults, pages in a browser, examples of the documentation."""
 
 MAX_WORKERS = 8
 """Each worker needs about 1.5 GB of memory."""
