@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.config import configclass, option
-from regard.errors import DataError, UsageError
+from regard.errors import DataError
 from regard.extensions.phrasebook.clause_builder import ClauseBuilder
 from regard.extensions.phrasebook.lexicon import lexicon
 from regard.extensions.phrasebook.pair import CorpusPair, Phrase, realize, sentence
@@ -111,12 +111,7 @@ def generate(seed: int) -> Iterator[CorpusPair]:
 
     Args:
         seed: A non-negative seed. It gives the same pairs on every machine and with every Python version.
-
-    Raises:
-        UsageError: if the seed is negative.
     """
-    if seed < 0:
-        raise UsageError(f"seed is {seed}; expected 0 or more")
     sentences = Sentences(seed)
     # Hashes of 12 bytes need less memory than the sentences.
     seen: set[bytes] = set()
@@ -137,13 +132,7 @@ def split_of(pair: CorpusPair) -> SplitName:
 
 
 def generate_split(name: SplitName, size: int, seed: int) -> list[CorpusPair]:
-    """Return the first `size` pairs of a split.
-
-    Raises:
-        UsageError: if there is no split of this name, or the size or the seed is negative.
-    """
-    if name not in SPLITS:
-        raise UsageError(f"split is {name!r}; expected one of {', '.join(SPLITS)}")
+    """Return the first `size` pairs of a split."""
     return generate_splits({name: size}, seed)[name]
 
 
@@ -153,13 +142,7 @@ def generate_splits(sizes: Mapping[SplitName, int], seed: int) -> dict[SplitName
     Args:
         sizes: Number of pairs of each split.
         seed: A non-negative seed.
-
-    Raises:
-        UsageError: if a size or the seed is negative.
     """
-    for name, size in sizes.items():
-        if size < 0:
-            raise UsageError(f"size of {name} is {size}; expected 0 or more")
     splits: dict[SplitName, list[CorpusPair]] = {name: [] for name in sizes}
     # Pairs of a split that is full are generated, too: the stream is the same for all sizes.
     missing = sum(sizes.values())

@@ -1,17 +1,15 @@
 """Tests of the built-in corpus: links, splits, grammar, frequencies, and written files."""
 
 import os
-import subprocess
-import sys
+import zlib
 from itertools import islice, pairwise
-from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from regard.cli.command import Command
-from regard.errors import DataError, UsageError
+from regard.errors import DataError
 from regard.extensions.phrasebook.command import phrasebook
 from regard.extensions.phrasebook.corpus import (
     SPLITS,
@@ -28,6 +26,7 @@ from regard.extensions.phrasebook.verb_group import MODALS
 from regard.text.links import parse_gold_links
 
 PUNCTUATION = {".", ",", "?", "!"}
+CHECKSUM = 799380483
 
 
 @pytest.fixture(scope="module")
@@ -35,20 +34,19 @@ def pairs() -> list[CorpusPair]:
     return list(islice(generate(5), 12_000))
 
 
-def test_links_are_inside_the_sentences(pairs):
+def test_links_are_inside_the_sentences_and_cover_the_english_words(pairs):
+    assert len({pair.source for pair in pairs}) == len(pairs)
     for pair in pairs:
-        assert all(0 <= i < len(pair.source) and 0 <= j < len(pair.target) for i, j in pair.links)
-
-
-def test_fertilities_count_the_links(pairs):
-    for pair in pairs:
+        assert {j for _, j in pair.links} == set(range(len(pair.target))), pair
+        assert {i for i, _ in pair.links} <= set(range(len(pair.source)))
         assert len(pair.fertilities) == len(pair.source)
         assert sum(pair.fertilities) == len(pair.links)
 
 
-def test_every_english_word_is_linked(pairs):
-    for pair in pairs:
-        assert {j for _, j in pair.links} == set(range(len(pair.target))), pair
+def test_a_seed_gives_the_same_sentences_on_every_machine(pairs):
+    """The checksum of the corpus, of this version: a change of a sentence needs a decision."""
+    text = repr([(pair.source, pair.target, sorted(pair.links)) for pair in pairs])
+    assert zlib.crc32(text.encode()) == CHECKSUM
 
 
 def test_only_function_words_have_no_counterpart(pairs):
@@ -88,10 +86,6 @@ def test_the_source_determines_target_and_links():
     assert repeated > 50
 
 
-def test_sources_are_unique(pairs):
-    assert len({pair.source for pair in pairs}) == len(pairs)
-
-
 def test_splits_are_disjoint_for_all_seeds_and_sizes():
     first = generate_splits({"train": 2000, "valid": 300, "test": 300}, 1)
     second = generate_splits({"train": 1000, "valid": 600, "test": 600}, 2)
@@ -101,60 +95,10 @@ def test_splits_are_disjoint_for_all_seeds_and_sizes():
     assert not sources["valid"] & sources["test"]
 
 
-def test_splits_do_not_depend_on_other_splits():
-    assert (
-        generate_split("test", 50, 3) == generate_splits({"train": 400, "valid": 10, "test": 50}, 3)["test"]
-    )
-    assert all(split_of(pair) == "valid" for pair in generate_split("valid", 20, 3))
-
-
-def test_smaller_splits_are_prefixes_of_larger_splits():
-    assert generate_split("train", 200, 4)[:100] == generate_split("train", 100, 4)
-
-
-def test_different_seeds_give_different_sentences():
-    first, second = ({p.source for p in islice(generate(seed), 500)} for seed in (1, 2))
-    assert len(first & second) < 250
-
-
-def test_the_corpus_is_the_same_in_every_process():
-    code = (
-        "import zlib; from itertools import islice\n"
-        "from regard.extensions.phrasebook.corpus import generate\n"
-        "text = repr([(p.source, p.target, sorted(p.links)) for p in islice(generate(9), 800)])\n"
-        "print(zlib.crc32(text.encode()))"
-    )
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-        ).stdout
-        for seed in ("0", "1", "4242")
-    ]
-    assert runs[0] == runs[1] == runs[2]
-
-
-def test_corpus_has_at_least_a_million_pairs():
-    """One construction gives a lower bound: `Der <adjective> <person> hat <number> <plural> gekauft .`."""
-    words = lexicon()
-    persons = len(words.nouns["person"].items)
-    describing = len(words.describing["person"].items)
-    numbers = len(words.expressions["number"].items)
-    things = sum(
-        len(words.nouns[kind].items) for kind in ("thing", "clothes", "furniture", "food", "text", "vehicle")
-    )
-    assert persons * describing * numbers * things > 1_000_000
-
-
-def test_the_lexicon_has_at_least_400_german_content_words():
-    words = lexicon()
-    lemmas = {noun.lemma for table in words.nouns.values() for noun in table.items}
-    lemmas |= {verb.prefix + verb.forms.infinitive for table in words.verbs.values() for verb in table.items}
-    lemmas |= {adjective.lemma for table in words.describing.values() for adjective in table.items}
-    assert len(lemmas) >= 400
+def test_a_split_depends_neither_on_other_splits_nor_on_its_size():
+    splits = generate_splits({"train": 400, "valid": 10, "test": 50}, 3)
+    assert generate_split("test", 20, 3) == splits["test"][:20]
+    assert all(split_of(pair) == "valid" for pair in splits["valid"])
 
 
 def test_word_frequencies_decrease_as_in_natural_text(pairs):
@@ -273,13 +217,7 @@ def test_written_files_are_parallel_and_equal_the_generated_pairs(tmp_path):
             assert tuple(map(int, fertility.split())) == pair.fertilities
 
 
-def test_invalid_arguments_raise_clear_errors(tmp_path):
-    with pytest.raises(UsageError, match="seed is -1"):
-        next(generate(-1))
-    with pytest.raises(UsageError, match="size of train is -5"):
-        generate_splits({"train": -5}, 1)
-    with pytest.raises(UsageError, match="expected one of train, valid, test"):
-        generate_split("dev", 5, 1)  # pyright: ignore[reportArgumentType]
+def test_a_file_in_place_of_the_directory_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="file"):
         write_splits(tmp_path / "file", {"train": 1}, 1)
@@ -295,19 +233,3 @@ def test_command_writes_and_reports_the_files(tmp_path):
     assert done.stdout == ""
     assert len((tmp_path / "test.en").read_text("utf-8").splitlines()) == 6
     assert CliRunner().invoke(app, [str(tmp_path), "--num-train", "-1"]).exit_code != 0
-
-
-def test_phrasebook_imports_no_torch():
-    code = (
-        "import sys, regard.extensions.phrasebook.corpus as p; p.generate_split('test', 3, 1)\n"
-        "print('torch' in sys.modules, 'numpy' in sys.modules)"
-    )
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
-    assert done.stdout.split() == ["False", "False"]
-
-
-def test_modules_have_at_most_400_lines():
-    directory = Path(__file__).parents[3] / "src" / "regard" / "phrasebook"
-    for path in directory.rglob("*.py"):
-        assert len(path.read_text("utf-8").splitlines()) <= 400, path

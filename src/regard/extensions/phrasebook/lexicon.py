@@ -1,0 +1,262 @@
+"""The entries of the lexicon with all inflected forms, and the lexicon, which is read from six tables.
+
+The lines of each table are in order of descending frequency. An empty cell stands for a regular form.
+
+- `nouns.tsv`: `plural` is `-` for mass nouns. The genitive of feminines equals the lemma. Weak masculines
+  have the declension `weak`. One German compound may have several English words.
+- `noun_subclasses.tsv`: classes that verbs may select, with nouns of the other classes.
+- `places.tsv`: the prepositions of position (with the dative) and of direction (`in`, `an`, `auf` with the
+  accusative, `zu` with the dative) of the nouns of the class `place`. Features: `owned` (combines with
+  possessives), `nearby` (too near for a vehicle), `dwelling` (people live there).
+- `adjectives.tsv`: `comparative` and `superlative` are `-` for adjectives without comparison. The superlative
+  is a stem. Adjectives that share a group exclude each other.
+- `verbs.tsv`: a slash marks a separable prefix (`auf/stehen`), which the other principal parts omit. The
+  present is the third person. `particles` are the English words after the verb. `complements` are the
+  subordinators of clausal complements (frame `clause`) or the English form of an infinitive (frame
+  `infinitive`). Features: `stative` (without an English progressive), `passive` (with a passive voice),
+  `manner` (combines with adverbs such as quickly), `durative` (an activity with a duration: `er wohnt seit
+  zwei Jahren in Berlin`), `preterite` (rare in the German perfect), `dwelling` (only in places in which
+  people live), `distant` and `local` (only to such destinations).
+- `expressions.tsv`: uninflected words and phrases. Without links, the words are linked one to one; `*` links
+  each German word to each English word. Without weights, the frequencies follow the order of the lines.
+"""
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+from regard.extensions.phrasebook import morphology_de as de
+from regard.extensions.phrasebook import morphology_en as en
+from regard.extensions.phrasebook.pair import Phrase, Word
+from regard.extensions.phrasebook.sampling import Distribution, zipf_distribution
+
+__all__ = ["Adjective", "Expression", "Lexicon", "Noun", "Place", "Verb", "lexicon"]
+
+CASES = {"": de.DAT, "acc": de.ACC, "dat": de.DAT}
+
+TableRow = dict[str, str]
+"""A line of a table: its cells by column."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Noun:
+    """A noun: semantic class, gender, forms by number and case, English translation.
+
+    Like all entries, nouns are compared by identity, which makes hashing fast.
+    """
+
+    lemma: str
+    kind: str
+    gender: int
+    forms: tuple[tuple[str, ...], tuple[str, ...]]
+    singular: tuple[str, ...]
+    plural: tuple[str, ...]
+    mass: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """A place with its German and English prepositions of position (`at`) and direction (`to`)."""
+
+    noun: Noun
+    at: tuple[str, str]
+    to: tuple[str, str]
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjective:
+    """An adjective with comparative and superlative, which are empty if it has none."""
+
+    lemma: str
+    stem: str
+    comparative: str
+    superlative: str
+    english: str
+    more: tuple[str, ...]
+    most: tuple[str, ...]
+    kinds: tuple[str, ...]
+    groups: tuple[str, ...]
+
+    def excludes(self, other: "Adjective") -> bool:
+        """Return whether two adjectives cannot be combined: equal, opposites or two colors."""
+        return self.lemma == other.lemma or not set(self.groups).isdisjoint(other.groups)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verb:
+    """A German verb and its English translation.
+
+    Attributes:
+        prefix: The separable prefix, or empty.
+        forms: The German forms without the prefix.
+        english: The English forms.
+        features: Features, see above.
+        reflexive: Whether the verb has the reflexive pronoun `sich`.
+        sein: Whether the auxiliary of the perfect is `sein`.
+        subjects: Semantic classes of the subject.
+        objects: Semantic classes of the object; empty without an object.
+        preposition: German preposition, case, and English preposition or the empty string.
+        complements: The subordinators of clausal complements, or the English form of an infinitive.
+    """
+
+    prefix: str
+    forms: de.Conjugation
+    english: en.EnglishVerb
+    features: tuple[str, ...]
+    reflexive: bool = False
+    sein: bool = False
+    subjects: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    preposition: tuple[str, int, str] = ("", de.NOM, "")
+    complements: tuple[str, ...] = ()
+
+    @property
+    def stative(self) -> bool:
+        """Whether the verb is stative, without an English progressive."""
+        return "stative" in self.features
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """A fixed expression: its words and, for each English word, the linked German positions."""
+
+    german: tuple[str, ...]
+    english: tuple[str, ...]
+    links: tuple[tuple[int, ...], ...]
+
+    def phrase(self) -> Phrase:
+        """Return a new phrase from the expression."""
+        words = [Word(form) for form in self.german]
+        linked = zip(self.english, self.links, strict=True)
+        return Phrase(words, [(form, tuple([words[i] for i in where])) for form, where in linked])
+
+
+def _read(table: str) -> list[TableRow]:
+    """Return the rows of a table. Empty cells at the end of a line may be omitted."""
+    path = Path(__file__).parent / "tables" / f"{table}.tsv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE, restval=""))
+
+
+def _grouped(rows: list[TableRow], column: str) -> dict[str, list[TableRow]]:
+    """Return the rows of each value of a column, in their order."""
+    # Sorting is stable, so that the rows of a value keep their order, which is that of their frequencies.
+    ordered = sorted(rows, key=itemgetter(column))
+    return {value: list(group) for value, group in groupby(ordered, key=itemgetter(column))}
+
+
+def _noun(row: TableRow) -> Noun:
+    lemma, mass = row["lemma"], row["plural"] == "-"
+    plural = lemma if mass else row["plural"]
+    forms = de.noun_forms(lemma, row["genitive"] or lemma, plural, weak=row["declension"] == "weak")
+    # Only the last word of an English compound has a plural form.
+    *first, last = row["english"].split()
+    english_plural = row["english_plural"] or en.plural(last)
+    gender = {"m": de.MASCULINE, "f": de.FEMININE, "n": de.NEUTER}[row["gender"]]
+    return Noun(lemma, row["class"], gender, forms, (*first, last), (*first, english_plural), mass)
+
+
+def _adjective(row: TableRow) -> Adjective:
+    lemma, english = row["lemma"], row["english"]
+    # The comparative of `leise` is `leiser`, but its superlative stem `leisest` keeps the `e`.
+    base, english_base = lemma.removesuffix("e"), english.removesuffix("e")
+    return Adjective(
+        lemma,
+        stem=row["stem"] or base,
+        comparative=(row["comparative"] or base + "er").strip("-"),
+        superlative=(row["superlative"] or lemma + "st").strip("-"),
+        english=english,
+        more=tuple((row["english_comparative"] or english_base + "er").split()),
+        most=tuple((row["english_superlative"] or english_base + "est").split()),
+        kinds=tuple(row["classes"].split()),
+        groups=tuple(row["groups"].split()),
+    )
+
+
+def _verb(row: TableRow) -> Verb:
+    lemma = row["infinitive"].removeprefix("sich ")
+    # Without a slash `rpartition` gives an empty prefix.
+    prefix, _, infinitive = lemma.rpartition("/")
+    german = [infinitive, row["present"], row["preterite"], row["participle"]]
+    english = [row["english"], row["english_past"], row["english_participle"]]
+    return Verb(
+        prefix,
+        de.conjugate([part for part in german if part]),
+        en.english_verb([part for part in english if part], tuple(row["particles"].split())),
+        tuple(row["features"].split()),
+        reflexive=lemma != row["infinitive"],
+        sein=row["auxiliary"] == "sein",
+        subjects=tuple(row["subjects"].split()),
+        objects=tuple(row["objects"].split()),
+        preposition=(row["preposition"], CASES[row["case"]], row["english_preposition"]),
+        complements=tuple(row["complements"].split()),
+    )
+
+
+def _expression(row: TableRow) -> Expression:
+    german, english = tuple(row["german"].split()), tuple(row["english"].split())
+    if row["links"] == "*":
+        links = (tuple(range(len(german))),) * len(english)
+    elif row["links"]:
+        pairs = [link.split("-") for link in row["links"].split()]
+        links = tuple(tuple(int(i) for i, j in pairs if int(j) == target) for target in range(len(english)))
+    else:
+        links = tuple((i,) for i in range(len(english)))
+    return Expression(german, english, links)
+
+
+def _expressions(rows: list[TableRow]) -> Distribution[Expression]:
+    """Return the expressions of a category with their weights, which all rows have or none."""
+    entries = [_expression(row) for row in rows]
+    if not rows[0]["weight"]:
+        return zipf_distribution(entries)
+    return Distribution({entry: int(row["weight"]) for entry, row in zip(entries, rows, strict=True)})
+
+
+class Lexicon:
+    """All entries of the grammar, as distributions.
+
+    Attributes:
+        nouns: The nouns of each semantic class.
+        places: The places.
+        describing: The adjectives of each semantic class.
+        verbs: The verbs of each valency frame.
+        expressions: The fixed expressions of each category.
+    """
+
+    def __init__(self) -> None:
+        """Read the tables."""
+        rows = _read("nouns")
+        nouns = {row["lemma"]: _noun(row) for row in rows}
+        # The rows of subclasses refer to nouns of the main table and add no entries of their own.
+        classes = _grouped(rows + _read("noun_subclasses"), "class")
+        self.nouns = {
+            kind: zipf_distribution(nouns[row["lemma"]] for row in group) for kind, group in classes.items()
+        }
+        self.places = zipf_distribution(
+            Place(
+                nouns[row["lemma"]],
+                at=(row["position"], row["english_position"]),
+                to=(row["direction"], row["english_direction"]),
+                features=tuple(row["features"].split()),
+            )
+            for row in _read("places")
+        )
+        adjectives = [_adjective(row) for row in _read("adjectives")]
+        self.describing = {
+            kind: zipf_distribution(adjective for adjective in adjectives if kind in adjective.kinds)
+            for kind in {kind: None for adjective in adjectives for kind in adjective.kinds}
+        }
+        verbs, expressions = _grouped(_read("verbs"), "frame"), _grouped(_read("expressions"), "category")
+        self.verbs = {frame: zipf_distribution(map(_verb, group)) for frame, group in verbs.items()}
+        self.expressions = {category: _expressions(group) for category, group in expressions.items()}
+
+
+@cache
+def lexicon() -> Lexicon:
+    """Return the lexicon, which is read on first use."""
+    return Lexicon()
