@@ -285,18 +285,6 @@ def test_kinds_that_only_some_kinds_of_the_table_above_allow_are_marked() -> Non
     ]
 
 
-def test_labels_of_two_kinds_are_explained() -> None:
-    from regard.runs.config import RunConfig
-
-    tables = reference(RunConfig)
-    meaning = 'rnn/conv: model.kind = "rnn" and model.encoder.kind = "conv".'
-    for path in ("model.encoder", "model.encoder.position_encoding"):
-        assert meaning in render_text(select_tables(tables, path))[0]
-    # No other table needs such labels.
-    lines = render_text(table for table in tables if not table.path.startswith("model.encoder"))
-    assert not any("rnn/" in line for line in lines)
-
-
 def test_a_table_that_is_absent_by_default_states_whether_an_empty_one_enables_it() -> None:
     lines = render_text(reference(Town))
     assert "[garden]  A garden. Absent by default; an empty table enables it with its defaults." in lines

@@ -74,7 +74,7 @@ CONFIGS = [
         )
     ),
     PointerAttentionConfig(),
-    HardAttentionConfig(baseline="learned"),
+    HardAttentionConfig(),
     *(("heads", config) for config in HEADED),
     "toy",  # two contexts and an update from the generated token
 ]

@@ -13,7 +13,6 @@ from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput
 from regard.text.vocabulary import EOS, UNK
 from regard.training.losses.objectives import (
-    BASELINE_LOSS_WEIGHT,
     add_advantage,
     compute_returns,
     reinforce_loss,
@@ -194,13 +193,11 @@ def test_returns_are_sums_of_future_rewards() -> None:
         assert (found[b, length:] == 0).all()
 
 
-def outcome(expected=None) -> ForwardOutput:
+def outcome() -> ForwardOutput:
     zeros = torch.zeros(2, 4, 1)
     policy = torch.tensor([[-1.0, -2.0, -0.5, -0.1], [-0.3, -0.7, -0.2, -9.0]]).unsqueeze(-1).requires_grad_()
     mask = REFERENCE.mask
-    return ForwardOutput(
-        zeros, zeros, zeros, policy, torch.zeros(2, 4), mask, (), (), top_tokens=GENERATED, baseline=expected
-    )
+    return ForwardOutput(zeros, zeros, zeros, policy, torch.zeros(2, 4), mask, (), (), top_tokens=GENERATED)
 
 
 @pytest.mark.parametrize("batch_baseline", [True, False])
@@ -214,14 +211,3 @@ def test_advantage_is_return_minus_mean_of_other_sentences(batch_baseline) -> No
     (gradient,) = torch.autograd.grad(reinforce_loss(given).total, given.log_policy)
     torch.testing.assert_close(gradient[..., 0][REFERENCE.mask], -expected[REFERENCE.mask])
     assert (gradient[..., 0][~REFERENCE.mask] == 0).all()
-
-
-def test_learned_baseline_receives_only_the_regression_gradient() -> None:
-    guess = torch.tensor([[0.5, 0.2, 0.1, 0.0], [1.0, 0.3, 0.2, 7.0]], requires_grad=True)
-    returns = compute_returns(GENERATED, REFERENCE)
-    found = add_advantage(outcome(guess), REFERENCE, Reward(1.0, False))
-    torch.testing.assert_close(found.advantage, returns - guess.detach())
-    (gradient,) = torch.autograd.grad(reinforce_loss(found).total, guess)
-    real = REFERENCE.mask
-    torch.testing.assert_close(gradient[real], 2 * BASELINE_LOSS_WEIGHT * (guess - returns).detach()[real])
-    assert (gradient[~real] == 0).all()

@@ -20,7 +20,7 @@ from regard.models.rnn.model import RnnModel
 from regard.text.vocabulary import BOS, EOS
 from regard.training.losses.objectives import get_objective
 
-ESTIMATORS = ("enumerate", "reinforce", "gumbel")
+ESTIMATORS = ("enumerate", "reinforce")
 estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
 WORDS = 9
 COUNT = 20_000
@@ -149,12 +149,12 @@ def test_proposal_is_bilinear_softmax_conditioned_on_the_target_without_padding(
 # --- estimators ---------------------------------------------------------------------------------------
 
 
-def sample(estimator: str, **settings) -> tuple[AttentionStep, torch.Tensor, torch.Tensor]:
+def sample(estimator: str) -> tuple[AttentionStep, torch.Tensor, torch.Tensor]:
     """Run one step of COUNT copies of a sentence.
 
     Returns the step, the states, whose gradient has one row per sample, and the log-proposal.
     """
-    mechanism = build(estimator, **settings)
+    mechanism = build(estimator)
     generator = torch.Generator().manual_seed(7)
     states, embedded, query = (
         torch.randn(1, *shape, dtype=torch.float64, generator=generator) for shape in ((3, 4), (1, 3), (4,))
@@ -169,8 +169,8 @@ def sample(estimator: str, **settings) -> tuple[AttentionStep, torch.Tensor, tor
     return reading, states, start.log_proposals[0].detach()
 
 
-def gradients(estimator: str, **settings) -> torch.Tensor:
-    reading, states, _ = sample(estimator, **settings)
+def gradients(estimator: str) -> torch.Tensor:
+    reading, states, _ = sample(estimator)
     objective = "reinforce" if estimator == "reinforce" else "bound"
     get_objective(objective)(outcome(reading, likelihood(reading.contexts)), 0.0).total.backward()
     assert states.grad is not None
@@ -184,22 +184,11 @@ def test_reinforce_gradient_is_unbiased() -> None:
     assert ((found.mean(0) - expected).abs() <= 4 * error).all()
 
 
-def test_gumbel_gradient_is_close_in_direction_to_exact_gradient() -> None:
-    expected = gradients("enumerate")[0]
-    for settings in ({"temperature": 0.5}, {"straight_through": True}):
-        found = gradients("gumbel", **settings).mean(0)
-        assert torch.cosine_similarity(found, expected, dim=0) > 0.95
-
-
-@pytest.mark.parametrize("estimator", ["reinforce", "gumbel"])
-def test_samples_follow_the_proposal(estimator) -> None:
-    reading, states, log_q = sample(
-        estimator, **({"straight_through": True} if estimator == "gumbel" else {})
-    )
+def test_samples_follow_the_proposal() -> None:
+    reading, states, log_q = sample("reinforce")
     chosen = (reading.contexts[:, :1] - states).abs().sum(-1) < 1e-12  # (N, S)
     assert (chosen.sum(-1) == 1).all()
-    if estimator == "reinforce":
-        torch.testing.assert_close(reading.log_policy[:, 0], log_q[chosen])
+    torch.testing.assert_close(reading.log_policy[:, 0], log_q[chosen])
     mean, expected = chosen.double().mean(0), log_q[0].exp()
     assert ((mean - expected).abs() <= 4 * (expected * (1 - expected) / COUNT).sqrt()).all()
 
@@ -225,7 +214,7 @@ def test_every_parameter_receives_a_gradient(estimator) -> None:
 
 
 def test_objective_of_each_estimator() -> None:
-    assert [model(name).objective for name in ESTIMATORS] == ["bound", "reinforce", "bound"]
+    assert [model(name).objective for name in ESTIMATORS] == ["bound", "reinforce"]
 
 
 def test_decoder_input_is_the_prior_expectation_with_and_without_target() -> None:
@@ -338,11 +327,3 @@ def test_a_few_steps_lower_loss_and_perplexity(estimator) -> None:
 def test_inference_size_must_be_even() -> None:
     with pytest.raises(ConfigError, match="even"):
         from_dict(VariationalAttentionConfig, {"inference_hidden_size": 7})
-
-
-@pytest.mark.parametrize("setting", [{"temperature": 0.5}, {"straight_through": True}])
-def test_relaxation_options_require_the_gumbel_estimator(setting) -> None:
-    for estimator in ("enumerate", "reinforce"):
-        with pytest.raises(ConfigError, match=f"{next(iter(setting))} = .* relaxed samples"):
-            from_dict(VariationalAttentionConfig, {"estimator": estimator, **setting})
-    from_dict(VariationalAttentionConfig, {"estimator": "gumbel", **setting})

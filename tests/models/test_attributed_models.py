@@ -19,7 +19,6 @@ KINDS = ["gradient", "integrated_gradients", "leave_one_out"]
 SMOOTH = [
     "luong",
     "postr-joint",
-    "convolutional encoder",
     "variational",
     "transformer, post-norm",
     "transformer, no attention to the source",

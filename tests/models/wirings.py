@@ -18,8 +18,7 @@ from regard.models import build_model
 from regard.models.base import TranslationModel
 from regard.models.conv.config import ConvConfig, ConvSideConfig
 from regard.models.conv.model import ConvModel
-from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
-from regard.models.rnn.layers import ConvEncoderConfig, RnnEncoderConfig
+from regard.models.rnn.config import RnnConfig, RnnDecoderConfig, RnnEncoderConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
 from regard.models.transformer.model import TransformerModel
@@ -82,6 +81,10 @@ LSTMS = {
         decoder=decoder(state_init="dense"),
     ),
     "learned initial state": config(decoder=decoder(state_init="learned")),
+    "constrained, additive": config(
+        decoder=decoder(query="previous", input_feeding="context"),
+        attention=ConstrainedAttentionConfig(score_function="additive"),
+    ),
     "zero initial state": config(decoder=decoder(state_init="zero")),
     "tied": config(embedding_size=8, tie_embeddings="decoder"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
@@ -111,26 +114,6 @@ LSTMS = {
         attention=HardAttentionConfig(),
     ),
     "linear output layer, one context": config(decoder=decoder(output_layer="linear")),
-    "convolutional encoder": config(
-        encoder=ConvEncoderConfig(
-            num_layers=2,
-            num_value_layers=1,
-            hidden_size=8,
-            position_encoding=LearnedPositionConfig(max_length=9),
-        ),
-        decoder=decoder(state_init="dense"),
-    ),
-    "constrained over a convolutional encoder": config(
-        encoder=ConvEncoderConfig(
-            num_layers=1,
-            num_value_layers=1,
-            hidden_size=6,
-            kernel_size=5,
-            position_encoding=LearnedPositionConfig(max_length=9),
-        ),
-        decoder=decoder(state_init="zero", query="previous", input_feeding="context"),
-        attention=ConstrainedAttentionConfig(score_function="additive"),
-    ),
     "coverage": config(attention=CoverageAttentionConfig(normalizer="sparsemax")),
     "variational": config(attention=VariationalAttentionConfig()),
     "local": config(decoder=decoder(input_feeding="context"), attention=LocalAttentionConfig(window_size=1)),

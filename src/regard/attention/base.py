@@ -171,7 +171,6 @@ class AttentionStep(BatchedState):
             the last step.
         positions: [B, W], the source positions of the first W contexts. None if no context is the state of a
             single position.
-        baseline: [B], the learned baseline: an estimate of the return. None if there is no such estimate.
         posteriors: [B, T, H, S], from `read_all` only: `State.posteriors` of every step. None means the
             weights.
     """
@@ -183,7 +182,6 @@ class AttentionStep(BatchedState):
     penalty: Float[Tensor, "B *T"]
     state: State
     positions: Int[Tensor, "B *T W"] | None = dataclasses.field(default=None, kw_only=True)
-    baseline: Float[Tensor, "B *T"] | None = dataclasses.field(default=None, kw_only=True)
     posteriors: Float[Tensor, "B T H S"] | None = dataclasses.field(default=None, kw_only=True)
 
     @classmethod
@@ -370,14 +368,10 @@ STEP_FIELDS = ("contexts", "log_weights", "weights", "log_policy", "penalty")
 def stack_steps(steps: list[AttentionStep], state: State) -> AttentionStep:
     """Stack T attention steps along a new axis T after B; `state` is the state after the last step."""
     stacked = {name: torch.stack([getattr(step, name) for step in steps], dim=1) for name in STEP_FIELDS}
-    baselines = [step.baseline for step in steps if step.baseline is not None]
-    return AttentionStep(
-        **stacked, state=state, baseline=torch.stack(baselines, dim=1) if baselines else None
-    )
+    return AttentionStep(**stacked, state=state)
 
 
 def squeeze_step(step: AttentionStep) -> AttentionStep:
     """Remove the axis T, of length 1, from an attention step."""
     parts = {name: getattr(step, name)[:, 0] for name in STEP_FIELDS}
-    baseline = None if step.baseline is None else step.baseline[:, 0]
-    return AttentionStep(**parts, state=step.state, baseline=baseline)
+    return AttentionStep(**parts, state=step.state)

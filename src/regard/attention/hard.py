@@ -71,10 +71,9 @@ class HardAttentionConfig:
         ge=0,
         le=1e6,
     )
-    baseline: Literal["batch", "learned", "none"] = option(
+    baseline: Literal["batch", "none"] = option(
         default="batch",
-        help="Baseline of the return: the mean return of the batch's other sentences (batch), a linear "
-        "function of the decoder state (learned), or 0 (none).",
+        help="Baseline of the return: the mean return of the batch's other sentences (batch), or 0 (none).",
     )
 
 
@@ -132,11 +131,9 @@ class HardAttention(Attention):
         super().__init__()
         self.config = config
         self.scale = query_size**-0.5 if config.score_scale is None else config.score_scale
-        self.total_size = query_size + memory_size
         self.query_proj = TanhProjection(query_size, query_size)
         self.key_proj = TanhProjection(memory_size, query_size)
         self.value_proj = TanhProjection(memory_size, memory_size)
-        self.baseline_proj = Linear(query_size, 1) if config.baseline == "learned" else None
         self.reward = Reward(config.reward_weight, config.baseline == "batch")
 
     @property
@@ -164,8 +161,7 @@ class HardAttention(Attention):
     ) -> AttentionStep:
         """Attend for all steps in parallel; the selection is sampled in training and greedy otherwise."""
         assert isinstance(memory.keys, HardKeys) and memory.values is not None
-        inputs = queries.detach()
-        scores = memory.keys.keys(self.query_proj(inputs))
+        scores = memory.keys.keys(self.query_proj(queries.detach()))
         scores = scores.to(accumulation_dtype(scores.dtype))
         mask = memory.mask.unsqueeze(1)
         if self.training:
@@ -184,7 +180,6 @@ class HardAttention(Attention):
             selected = _select_greedily(scores, mask)
             log_policy = scores.new_zeros(*scores.shape[:2], 1)
             penalty = log_policy.squeeze(-1)
-        # The baseline, too, is computed from the detached state: its error must not train the decoder.
         weights, probabilities = selected.to(scores.dtype), torch.sigmoid(scores).masked_fill(~mask, 0.0)
         contexts = memory.values(weights)
         return AttentionStep(
@@ -195,7 +190,6 @@ class HardAttention(Attention):
             penalty=penalty,
             state=HardState(weights[:, -1:], contexts[:, -1], probabilities[:, -1]),
             posteriors=probabilities.unsqueeze(2),
-            baseline=self.baseline_proj(inputs).squeeze(-1) if self.training and self.baseline_proj else None,
         )
 
 

@@ -12,7 +12,6 @@ with equality if q_t is the posterior. The KL term is computed exactly. The othe
     reinforce   one position sampled from q_t. q_t is trained with REINFORCE; the baseline is the
                 log-likelihood under the prior's expectation of x, as in the paper: a second context of
                 log-weight -inf
-    gumbel      one Gumbel-softmax sample: a single context, a mean of states (Jang et al., 2017)
 
 q_t(a) is a softmax of bilinear scores between the states of a bidirectional LSTM over the target at t and the
 encoder state at position a. Validation and search have no target and sum over the prior. In training, too,
@@ -42,7 +41,7 @@ from regard.attention.scorers import (
     BilinearScorer,
 )
 from regard.config import configclass, option
-from regard.functional.estimators import gumbel_softmax, sample_categorical
+from regard.functional.estimators import sample_categorical
 from regard.layers.recurrent import RecurrentLayer
 from regard.types import Bool, Float, Int, Tensor
 
@@ -57,21 +56,10 @@ class VariationalAttentionConfig:
         default="variational",
         help="A mixture over source positions, trained with an inference network.",
     )
-    estimator: Literal["enumerate", "reinforce", "gumbel"] = option(
+    estimator: Literal["enumerate", "reinforce"] = option(
         default="enumerate",
-        help="Estimator of the expectation over positions in training: the exact sum (enumerate), one sample "
-        "(reinforce) or one relaxed sample (gumbel).",
-    )
-    temperature: float = option(
-        default=1.0,
-        help="Temperature of relaxed samples; lower values are closer to a one-hot choice.",
-        gt=0,
-        le=1e6,
-    )
-    straight_through: bool = option(
-        default=False,
-        help="Straight-through estimator: the context is the sampled position, the gradient is that of the "
-        "relaxed sample.",
+        help="Estimator of the expectation over positions in training: the exact sum (enumerate) or one "
+        "sample (reinforce).",
     )
     top_k: int = option(
         default=0,
@@ -90,13 +78,7 @@ class VariationalAttentionConfig:
     score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
 
     def __post_init__(self) -> None:
-        """Reject an odd width of the inference network, and settings of relaxed samples without them."""
-        for name, default in (("straight_through", False), ("temperature", 1.0)):
-            if self.estimator != "gumbel" and (value := getattr(self, name)) != default:
-                raise ValueError(
-                    f"{name} = {str(value).lower()} requires estimator = 'gumbel': "
-                    "it is a setting of relaxed samples"
-                )
+        """Reject an odd width of the inference network."""
         if self.inference_hidden_size is not None and self.inference_hidden_size % 2:
             raise ValueError(
                 "inference_hidden_size must be even, because each direction of the LSTM has half of it; "
@@ -199,13 +181,7 @@ class VariationalAttention(ScorerAttention):
         penalty = _kl_divergence(proposal, log_proposal, log_prior, memory.mask)
         if self.config.estimator == "enumerate":
             return _step_of_all_positions(memory, log_proposal, penalty, after)
-        if self.config.estimator == "reinforce":
-            return _step_of_sample(memory, log_proposal, expected, penalty, after)
-        # The sample is one context: a mean of states, weighted by the relaxed one-hot vector.
-        sample = gumbel_softmax(log_proposal, self.config.temperature, hard=self.config.straight_through)
-        zeros = torch.zeros_like(penalty).unsqueeze(1)
-        contexts = memory.values(sample.unsqueeze(1))
-        return VariationalStep(contexts, zeros, after.weights, zeros, penalty, after)
+        return _step_of_sample(memory, log_proposal, expected, penalty, after)
 
     def _mixture(
         self, memory: Memory, log_prior: Float[Tensor, "B S"], after: VariationalState

@@ -5,8 +5,7 @@ merged: an option that several kinds share appears once, with its default for ea
 table that repeats another one (`data.valid` has the options of `data.train`) refers to it.
 
 The label of a class is its kind. If a table has other classes for other kinds of the table above, the label
-is the kind of the table above, followed by a slash and the kind of the class if it has one: in
-`model.encoder`, `rnn/conv` is the convolutional encoder of a recurrent model.
+is the kind of the table above, followed by a slash and the kind of the class if it has one.
 
 `regard.config.rendering` prints the tables.
 """

@@ -84,7 +84,6 @@ class ForwardOutput:
             `reinforce`. If None, the reward is log p(y_t | context).
         top_tokens: [B, T], the top-scoring token of each step. Computed only in training, if the model's
             reward needs it.
-        baseline: [B, T], the mechanism's estimate of the return from each step (a learned baseline), or None.
         encoder_attentions: For each encoder layer with self-attention, [B, H, S, S], if all attention was
             requested; [b, h, i, j] is the weight of key j for query i.
         decoder_attentions: The same for the decoder's self-attention, [B, H, T, T].
@@ -100,7 +99,6 @@ class ForwardOutput:
     posteriors: tuple[Float[Tensor, "B T _ S"], ...]
     advantage: Float[Tensor, "B T"] | None = None
     top_tokens: Int[Tensor, "B T"] | None = None
-    baseline: Float[Tensor, "B T"] | None = None
     encoder_attentions: tuple[Float[Tensor, "B _ S S"], ...] = ()
     decoder_attentions: tuple[Float[Tensor, "B _ T T"], ...] = ()
 

@@ -242,7 +242,6 @@ class DecoderStack:
             cross_attentions=tuple(attentions.weights),
             posteriors=tuple(attentions.posteriors),
             top_tokens=scored.top_tokens,
-            baseline=None if last is None else last.baseline,
             encoder_attentions=encoder_attentions,
             decoder_attentions=tuple(attentions.self_attentions),
         )

@@ -1,23 +1,20 @@
 """The configuration of the recurrent encoder-decoder, with checks of its consistency."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
-from regard.config import TaggedUnion, configclass, option
+from regard.config import configclass, option
 from regard.errors import ConfigError
-from regard.layers.position_encoding import LearnedPositionConfig
 from regard.layers.recurrent import CellKind, Direction
 from regard.models.base import TIE_EMBEDDINGS_HELP, check_shared_vocabulary
 
 __all__ = [
-    "ConvEncoderConfig",
     "RnnConfig",
     "RnnDecoderConfig",
     "RnnEncoderConfig",
     "StateInitKind",
     "check_rnn",
-    "state_init_kind",
 ]
 
 StateInitKind = Literal["copy", "dense", "learned", "zero"]
@@ -27,7 +24,6 @@ StateInitKind = Literal["copy", "dense", "learned", "zero"]
 class RnnEncoderConfig:
     """The recurrent encoder."""
 
-    kind: Literal["rnn"] = option(default="rnn", help="A recurrent network.")
     num_layers: int = option(default=2, help="Number of layers.", ge=1, le=256)
     hidden_size: int = option(
         default=500, help="Hidden size; half of it per direction if bidirectional.", ge=2, le=16_384
@@ -37,26 +33,6 @@ class RnnEncoderConfig:
         help="Direction: forward, backward (from the last word to the first) or bidirectional.",
     )
     rnn_type: CellKind = option(default="lstm", help="The recurrent cell.")
-
-
-@configclass
-class ConvEncoderConfig:
-    """A convolutional encoder with two stacks."""
-
-    kind: Literal["conv"] = option(
-        default="conv",
-        help="Two stacks of convolutions, which compute the attention keys and the values (Gehring et al., "
-        "2017a).",
-    )
-    num_layers: int = option(default=6, help="Number of layers of the key stack.", ge=1, le=256)
-    num_value_layers: int = option(default=3, help="Number of layers of the value stack.", ge=1, le=256)
-    hidden_size: int = option(default=500, help="Hidden size of both stacks.", ge=1, le=16_384)
-    kernel_size: int = option(
-        default=3, help="Kernel size of the convolutions, in tokens; an odd number.", ge=1, le=255
-    )
-    position_encoding: LearnedPositionConfig = option(
-        default=LearnedPositionConfig, help="Position encoding."
-    )
 
 
 @configclass
@@ -83,11 +59,10 @@ class RnnDecoderConfig:
         help="Output layer input: tanh(W [context; state]) (tanh), or W [context; state] (linear). Linear "
         "trains much faster if the attention mechanism scores each token under several source positions.",
     )
-    state_init: StateInitKind | None = option(
-        default=None,
+    state_init: StateInitKind = option(
+        default="copy",
         help="Initial state. copy: the encoder's final states; needs equal num_layers and hidden_size. "
-        "dense: a tanh layer of these states, or of the mean of the values with encoder `conv`. learned: a "
-        "learned vector. zero: zeros. Default: copy; dense with encoder `conv`, which has no final states.",
+        "dense: a tanh layer of these states. learned: a learned vector. zero: zeros.",
     )
 
 
@@ -97,9 +72,7 @@ class RnnConfig:
 
     kind: Literal["rnn"] = option(default="rnn", help="A recurrent encoder-decoder.")
     embedding_size: int = option(default=500, help="Size of the word embeddings.", ge=1, le=16_384)
-    encoder: Annotated[RnnEncoderConfig | ConvEncoderConfig, TaggedUnion("rnn")] = option(
-        default=RnnEncoderConfig, help="The encoder."
-    )
+    encoder: RnnEncoderConfig = option(default=RnnEncoderConfig, help="The encoder.")
     decoder: RnnDecoderConfig = option(default=RnnDecoderConfig, help="The decoder.")
     attention: AttentionConfig = option(
         default=SoftAttentionConfig, help="Attention mechanism of the decoder."
@@ -128,13 +101,6 @@ class RnnConfig:
     )
 
 
-def state_init_kind(config: RnnConfig) -> StateInitKind:
-    """Return the kind of the decoder's initial state, by default one that the encoder supports."""
-    if config.decoder.state_init is not None:
-        return config.decoder.state_init
-    return "dense" if isinstance(config.encoder, ConvEncoderConfig) else "copy"
-
-
 def check_rnn(config: RnnConfig, source_size: int, target_size: int) -> None:
     """Check that the parts of the configuration are compatible.
 
@@ -146,8 +112,12 @@ def check_rnn(config: RnnConfig, source_size: int, target_size: int) -> None:
     Raises:
         ConfigError: if parts are incompatible. The message names the options and their values.
     """
-    decoder = config.decoder
-    _check_encoder(config)
+    encoder, decoder = config.encoder, config.decoder
+    if encoder.direction == "bidirectional" and encoder.hidden_size % 2:
+        raise ConfigError(
+            f"model.encoder.hidden_size must be even if model.encoder.direction = 'bidirectional'; got "
+            f"{encoder.hidden_size}"
+        )
     if decoder.query == "previous" and decoder.input_feeding != "context":
         raise ConfigError(
             "model.decoder.query = 'previous' makes the context an input of the recurrence: "
@@ -164,11 +134,8 @@ def check_rnn(config: RnnConfig, source_size: int, target_size: int) -> None:
             f"'{config.attention.kind}' needs a prediction for each context; use 'current'"
         )
     # Copying states needs equal shapes.
-    shapes = (
-        (config.encoder.num_layers, config.encoder.hidden_size),
-        (decoder.num_layers, decoder.hidden_size),
-    )
-    if state_init_kind(config) == "copy" and shapes[0] != shapes[1]:
+    shapes = ((encoder.num_layers, encoder.hidden_size), (decoder.num_layers, decoder.hidden_size))
+    if decoder.state_init == "copy" and shapes[0] != shapes[1]:
         raise ConfigError(
             "model.decoder.state_init = 'copy' needs the same (num_layers, hidden_size) in encoder and "
             f"decoder; got {shapes[0]} and {shapes[1]}: use 'dense'"
@@ -180,24 +147,3 @@ def check_rnn(config: RnnConfig, source_size: int, target_size: int) -> None:
             f"model.decoder.hidden_size; got {config.embedding_size} and {decoder.hidden_size}"
         )
     check_shared_vocabulary(config.tie_embeddings, source_size, target_size)
-
-
-def _check_encoder(config: RnnConfig) -> None:
-    """Check the encoder and its connection to the decoder."""
-    encoder = config.encoder
-    if isinstance(encoder, ConvEncoderConfig):
-        if encoder.kernel_size % 2 == 0:
-            raise ConfigError(
-                "model.encoder.kernel_size must be odd, so that windows are centered on a word; "
-                f"got {encoder.kernel_size}"
-            )
-        if state_init_kind(config) == "copy":
-            raise ConfigError(
-                "model.decoder.state_init = 'copy' needs an encoder with a final state; with "
-                "model.encoder.kind = 'conv' use 'dense', 'learned' or 'zero'"
-            )
-    elif encoder.direction == "bidirectional" and encoder.hidden_size % 2:
-        raise ConfigError(
-            f"model.encoder.hidden_size must be even if model.encoder.direction = 'bidirectional'; got "
-            f"{encoder.hidden_size}"
-        )

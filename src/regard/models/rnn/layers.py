@@ -1,18 +1,8 @@
-"""The encoders and the decoder of `regard.models.rnn.model`, and the decoder's states.
+"""The encoder and the decoder of `regard.models.rnn.model`, and the decoder's states.
 
 The recurrent encoder has several layers, which run forward, backward (Sutskever et al., 2014) or in both
 directions (Bahdanau et al., 2015). The decoder has several layers; the attention result is fed back into the
 first one (input feeding; Luong et al., 2015, Section 3.3).
-
-The convolutional encoder (Gehring et al., 2017a) has two stacks of convolutions, which read the embeddings
-e_j = w_j + p_j of tokens and positions. The first stack computes the keys, the second, shallower one computes
-the values (Section 3 of the paper):
-
-    z = CNN-a(e),   c_t = sum_j a_tj CNN-c(e)_j.
-
-A layer is a convolution over a window X_k around each token, with a residual connection:
-
-    x' = tanh(W X_k + b + x)
 """
 
 from dataclasses import dataclass
@@ -22,18 +12,14 @@ from torch import nn
 
 from regard.attention.base import AttentionStep, State
 from regard.layers.batched_state import BatchedState
-from regard.layers.convolution import concatenate_windows
 from regard.layers.dropout import dropout
-from regard.layers.linear import Linear, compute_dtype
-from regard.layers.position_encoding import PositionEncoding
 from regard.layers.recurrent import CellKind, CellState, RecurrentLayer, RecurrentWeights
 from regard.layers.step_linear import StepLinear
-from regard.models.rnn.config import ConvEncoderConfig, RnnEncoderConfig, StateInitKind
+from regard.models.rnn.config import RnnEncoderConfig, StateInitKind
 from regard.models.rnn.readout import SourceReadout
-from regard.types import Bool, Float, Int, Tensor
+from regard.types import Float, Int, Tensor
 
 __all__ = [
-    "ConvEncoder",
     "OpenDecoder",
     "PendingRnnState",
     "PreparedDecoder",
@@ -58,7 +44,7 @@ class RecurrentEncoder(nn.Module):
     def __init__(self, config: RnnEncoderConfig, inputs: int, dropout: float) -> None:
         """Build the layers."""
         super().__init__()
-        self.positions, self.dropout = None, dropout
+        self.dropout = dropout
         self.layers = nn.ModuleList(
             RecurrentLayer(
                 config.rnn_type, config.hidden_size if i else inputs, config.hidden_size, config.direction
@@ -68,85 +54,15 @@ class RecurrentEncoder(nn.Module):
 
     def forward(
         self, x: Float[Tensor, "B S E"], lengths: Int[Tensor, "B"]
-    ) -> tuple[Float[Tensor, "B S D"], None, list[CellState]]:
-        """Return the top layer's states, no separate keys, and each layer's final state."""
+    ) -> tuple[Float[Tensor, "B S D"], list[CellState]]:
+        """Return the top layer's states, and each layer's final state."""
         finals: list[CellState] = []
         for i, layer in enumerate(self.layers):
             if i:
                 x = dropout(x, self.dropout, self.training)
             x, final = layer(x, lengths)
             finals.append(final)
-        return x, None, finals
-
-
-class ConvStack(nn.Module):
-    """A stack of convolutional layers.
-
-    Args:
-        inputs: Embedding size.
-        config: Hidden size and kernel size.
-        layers: Number of layers.
-    """
-
-    def __init__(self, inputs: int, config: ConvEncoderConfig, layers: int) -> None:
-        """Build the layers, with an input projection if the sizes differ."""
-        super().__init__()
-        width = config.hidden_size
-        # Padding on each side that preserves the length.
-        self.padding = config.kernel_size // 2
-        self.input_proj = Linear(inputs, width) if inputs != width else None
-        self.layers = nn.ModuleList(Linear(config.kernel_size * width, width) for _ in range(layers))
-
-    def forward(self, x: Float[Tensor, "B S E"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-        """Return the states of the highest layer.
-
-        Args:
-            x: The embeddings.
-            mask: True at real tokens. The convolutions see zeros at padding.
-        """
-        padding = ~mask.unsqueeze(-1)
-        x = x if self.input_proj is None else self.input_proj(x)
-        x = x.to(compute_dtype(x))
-        for layer in self.layers:
-            # In every layer, since a convolution writes into neighboring padding.
-            x = x.masked_fill(padding, 0.0)
-            x = torch.tanh(layer(concatenate_windows(x, self.padding, self.padding)) + x)
-        return x
-
-
-class ConvEncoder(nn.Module):
-    """Two convolutional stacks (keys and values), and learned positions.
-
-    Args:
-        config: The configuration.
-        inputs: Embedding size.
-    """
-
-    def __init__(self, config: ConvEncoderConfig, inputs: int) -> None:
-        """Build the stacks."""
-        super().__init__()
-        self.positions = PositionEncoding(config.position_encoding, inputs)
-        self.keys = ConvStack(inputs, config, config.num_layers)
-        self.values = ConvStack(inputs, config, config.num_value_layers)
-
-    def forward(
-        self, x: Float[Tensor, "B S E"], lengths: Int[Tensor, "B"]
-    ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B S D"], list[CellState]]:
-        """Encode a batch of sentences.
-
-        Args:
-            x: The sums of token and position embeddings.
-            lengths: Number of tokens in each sentence.
-
-        Returns:
-            The values; the keys; and the mean of the values, from which the decoder's initial state is
-            computed instead of the final states of a recurrent encoder.
-        """
-        mask = torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(1)
-        keys, values = self.keys(x, mask), self.values(x, mask)
-        # Mean over real tokens only.
-        total = values.masked_fill(~mask.unsqueeze(-1), 0.0).sum(1)
-        return values, keys, [(total / lengths.to(total).unsqueeze(1),)]
+        return x, finals
 
 
 class StateInit(nn.Module):
@@ -158,9 +74,6 @@ class StateInit(nn.Module):
         encoder: The encoder's number of layers and hidden size.
         decoder: The decoder's number of layers and hidden size.
         states: Number of state tensors per decoder layer (2 for an LSTM).
-
-    Raises:
-        ValueError: if the kind is `copy` and the shapes differ.
     """
 
     def __init__(
@@ -170,11 +83,6 @@ class StateInit(nn.Module):
         super().__init__()
         self.kind = kind
         self.layers, self.width = decoder
-        if kind == "copy" and encoder != decoder:
-            raise ValueError(
-                "state_init 'copy' needs the same (num_layers, hidden_size) in encoder and decoder; "
-                f"got {encoder} and {decoder}"
-            )
         self.dense = nn.ModuleList(
             nn.Linear(encoder[1], self.width) for _ in range(self.layers * states if kind == "dense" else 0)
         )

@@ -1,4 +1,4 @@
-"""A recurrent decoder with any attention mechanism, over a recurrent or a convolutional encoder.
+"""A recurrent encoder-decoder with any attention mechanism.
 
 With `query = "current"` (Luong et al., 2015, and the code of Malaviya et al., 2018) the recurrence runs
 first. The new state s_t is the query, y_t is predicted from tanh(W [context; s_t]), and this vector, or the
@@ -38,9 +38,8 @@ from regard.models.output import (
     top_tokens,
 )
 from regard.models.registry import register_model
-from regard.models.rnn.config import ConvEncoderConfig, RnnConfig, check_rnn, state_init_kind
+from regard.models.rnn.config import RnnConfig, check_rnn
 from regard.models.rnn.layers import (
-    ConvEncoder,
     PendingRnnState,
     PreparedDecoder,
     RecurrentDecoder,
@@ -82,13 +81,9 @@ class RnnModel(TranslationModel):
             if config.tie_embeddings == "all"
             else nn.Embedding(target_size, config.embedding_size, padding_idx=PAD)
         )
-        self.encoder = (
-            ConvEncoder(config.encoder, config.embedding_size)
-            if isinstance(config.encoder, ConvEncoderConfig)
-            else RecurrentEncoder(config.encoder, config.embedding_size, config.dropout)
-        )
+        self.encoder = RecurrentEncoder(config.encoder, config.embedding_size, config.dropout)
         self.state_init = StateInit(
-            state_init_kind(config),
+            decoder.state_init,
             (config.encoder.num_layers, memory_size),
             (decoder.num_layers, width),
             CELLS[decoder.rnn_type].num_states,
@@ -117,11 +112,6 @@ class RnnModel(TranslationModel):
             initialize_uniform(self, config.init_range)  # overrides the initializations above
 
     @property
-    def max_length(self) -> int | None:
-        """Maximum number of tokens if the encoder is convolutional; see `TranslationModel.max_length`."""
-        return None if self.encoder.positions is None else self.encoder.positions.max_length
-
-    @property
     def scales_embeddings(self) -> bool:
         """Whether source embeddings can be scaled: always; see `TranslationModel.scales_embeddings`."""
         return True
@@ -129,12 +119,10 @@ class RnnModel(TranslationModel):
     def _embed(
         self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"], source: PaddedSequences | None = None
     ) -> Float[Tensor, "*B E"]:
-        """Embed tokens and apply dropout; embeddings of a source are scaled and may receive positions."""
+        """Embed tokens and apply dropout; embeddings of a source may be scaled."""
         embedded = embedding(tokens)
         if source is not None:
             embedded = source.scale_embeddings(embedded)
-        if source is not None and (positions := self.encoder.positions) is not None:
-            embedded = embedded + positions(0, tokens.shape[1], embedded)
         probability = self.config.embedding_dropout
         return dropout(embedded, self.config.dropout if probability is None else probability, self.training)
 
@@ -162,8 +150,8 @@ class RnnModel(TranslationModel):
         steps: Bool[Tensor, "B T"] | None,
     ) -> tuple[tuple[Memory], RnnState]:
         x = self._embed(self.source_embedding, source.tokens, source)
-        states, key_states, finals = self.encoder(x, source.lengths)
-        unprepared = Memory(states, source.mask, upper, lower, key_states=key_states, target_mask=steps)
+        states, finals = self.encoder(x, source.lengths)
+        unprepared = Memory(states, source.mask, upper, lower, target_mask=steps)
         memory = self.attention.prepare(unprepared)
         layers = self.state_init(finals, self.decoder.zeros(len(source), like=states))
         feed = states.new_zeros(len(source), self.decoder.feed)
@@ -334,7 +322,6 @@ class RnnModel(TranslationModel):
             cross_attentions=(attention_step.weights,),
             posteriors=(torch.stack(posteriors, dim=1),),
             top_tokens=top,
-            baseline=attention_step.baseline,
         )
 
     def _open_for_target(self, memory: Memory, targets: Int[Tensor, "B T"]) -> PreparedDecoder:

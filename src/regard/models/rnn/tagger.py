@@ -70,7 +70,7 @@ class FertilityTagger(nn.Module):
 
     def log_probs(self, source: PaddedSequences) -> Float[Tensor, "B S K"]:
         """Return log p(fertility = k) of each word, for k = 1 to N, in nats; undefined at padding."""
-        states, _, _ = self.encoder(self.embedding(source.tokens), source.lengths)
+        states, _ = self.encoder(self.embedding(source.tokens), source.lengths)
         return F.log_softmax(self.output(states).float(), dim=-1)
 
     def expected_fertility(self, source: PaddedSequences) -> Float[Tensor, "B S"]:

@@ -10,8 +10,7 @@ The reward of sampled attention is the gain in BLEU of the predicted tokens (Ind
 
 y' is the top-scoring token of each step under teacher forcing, and R is the BLEU of a prefix; see
 `regard.metrics.utility`. The advantage is w (G_t - b_t), where w is the weight of the reward. The
-baseline b_t is the mean G_t of the other sentences of the batch, or the output of a baseline network. That
-network is trained on the squared error, which is added to the loss with the weight `BASELINE_LOSS_WEIGHT`.
+baseline b_t is the mean G_t of the other sentences of the batch, or 0.
 """
 
 import dataclasses
@@ -151,15 +150,6 @@ def get_objective(objective: Objective) -> Callable[[ForwardOutput, float], Loss
         raise ConfigError(f"unknown training objective {objective!r}; expected one of: {known}") from None
 
 
-BASELINE_LOSS_WEIGHT = 1e-3
-"""The weight of the baseline network's squared error relative to the log-likelihood.
-
-Returns grow with the length of the sentence, and their errors are squared. With a weight of 1 they would
-dominate the norm of the gradient, and clipping would remove nearly all of the model's own gradient. The
-weight does not affect the baseline network itself, because Adam is invariant to the scale of the gradient.
-"""
-
-
 def compute_returns(tokens: Int[Tensor, "B T"], reference: PaddedSequences) -> Float[Tensor, "B T"]:
     """Return the returns G_t as float32, zero at padding.
 
@@ -187,13 +177,6 @@ def add_advantage(outcome: ForwardOutput, reference: PaddedSequences, reward: Re
     """
     assert outcome.top_tokens is not None
     returns = compute_returns(outcome.top_tokens, reference)
-    penalty = outcome.penalty
-    if outcome.baseline is not None:
-        # The squared error alone trains the baseline, not the policy-gradient term.
-        baseline = outcome.baseline.detach()
-        penalty = penalty + BASELINE_LOSS_WEIGHT * (outcome.baseline - returns) ** 2
-    elif reward.batch_baseline:
-        baseline = leave_one_out(returns, reference.mask)
-    else:
-        baseline = torch.zeros_like(returns)
-    return dataclasses.replace(outcome, advantage=reward.weight * (returns - baseline), penalty=penalty)
+    if reward.batch_baseline:
+        returns = returns - leave_one_out(returns, reference.mask)
+    return dataclasses.replace(outcome, advantage=reward.weight * returns)
