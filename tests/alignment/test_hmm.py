@@ -9,7 +9,7 @@ from aligner_text import by_sentence, random_pairs
 from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import TranslationTable
-from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
+from regard.alignment.hmm import HMMAligner, HMMConfig
 from regard.alignment.hmm_kernels import MAX_HMM_JUMP, NUM_JUMPS
 
 
@@ -93,7 +93,9 @@ def test_posterior_decoding_omits_links_below_the_threshold(model, tiny):
 
 def test_result_does_not_depend_on_threads(phrases):
     corpus = phrases[1].subset(0, 300)
-    one, three = (train_hmm(corpus, HMMConfig(iterations=2), TrainingSetup(num_threads=n)) for n in (1, 3))
+    one, three = (
+        HMMAligner.train(corpus, HMMConfig(iterations=2), TrainingSetup(num_threads=n)) for n in (1, 3)
+    )
     np.testing.assert_array_equal(one.jumps, three.jumps)
     np.testing.assert_array_equal(one.align(corpus, 1), three.align(corpus, 3))
 
@@ -102,7 +104,7 @@ def test_long_sentences_do_not_underflow():
     # Products of 150 probabilities would underflow in float32 without scaling.
     words = [f"w{number}" for number in range(150)]
     corpus = Corpus.from_tokens([(words, words), (words[:1], words * 2), (words * 2, words[:1])])
-    model = train_hmm(corpus, HMMConfig(iterations=3), TrainingSetup(num_threads=1))
+    model = HMMAligner.train(corpus, HMMConfig(iterations=3), TrainingSetup(num_threads=1))
     assert np.isfinite(model.table.values).all() and np.isfinite(model.jumps).all()
     for links in model.posteriors(corpus):
         assert np.isfinite(links).all() and (links.sum(axis=1) < 1 + 1e-4).all()

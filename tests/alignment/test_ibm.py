@@ -15,10 +15,9 @@ from regard.alignment.ibm import (
     MAX_TENSION,
     IBM1Config,
     IBM2Config,
+    IBMAligner,
     fit_tension,
     length_counts,
-    train_ibm1,
-    train_ibm2,
 )
 from regard.config import from_dict
 from regard.data.config import DataConfig
@@ -41,15 +40,15 @@ KOEHN = {
 }
 
 
-def passes(train, corpus, config, **setting):
+def passes(corpus, config, **setting):
     reports = []
-    model = train(corpus, config, TrainingSetup(num_threads=2, report=reports.append, **setting))
+    model = IBMAligner.train(corpus, config, TrainingSetup(num_threads=2, report=reports.append, **setting))
     return model, reports
 
 
 def textbook(iterations):
     corpus = Corpus.from_tokens((source.split(), target.split()) for source, target in TEXTBOOK)
-    return corpus, passes(train_ibm1, corpus, IBM1Config(iterations=iterations, null_word=False))
+    return corpus, passes(corpus, IBM1Config(iterations=iterations, null_word=False))
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3])
@@ -71,15 +70,15 @@ def test_model_1_converges_to_correct_links_and_perplexity():
 
 
 @pytest.mark.parametrize(
-    "train, config",
+    "config",
     [
-        (train_ibm1, IBM1Config(iterations=12)),
-        (train_ibm1, IBM1Config(iterations=12, null_word=False)),
-        (train_ibm2, IBM2Config(iterations=12, alpha=0.0, fit_tension=False)),
+        IBM1Config(iterations=12),
+        IBM1Config(iterations=12, null_word=False),
+        IBM2Config(iterations=12, alpha=0.0, fit_tension=False),
     ],
 )
-def test_likelihood_never_decreases_without_a_prior(small, train, config):
-    _, reports = passes(train, small, config)
+def test_likelihood_never_decreases_without_a_prior(small, config):
+    _, reports = passes(small, config)
     likelihood = np.array([iteration.log_likelihood for iteration in reports])
     # Posteriors have float32 precision.
     assert (np.diff(likelihood) > -1e-6 * np.abs(likelihood[:-1])).all()
@@ -87,7 +86,7 @@ def test_likelihood_never_decreases_without_a_prior(small, train, config):
 
 
 def test_posteriors_follow_bayes_rule_with_diagonal_prior(small):
-    model, _ = passes(train_ibm2, small, IBM2Config(iterations=2))
+    model, _ = passes(small, IBM2Config(iterations=2))
     for row, found in enumerate(model.posteriors(small)):
         # IBM 2 with the log-linear diagonal prior of Dyer et al. (2013). Null has probability 0.08.
         source, target = small.source.sentence(row), small.target.sentence(row)
@@ -100,7 +99,7 @@ def test_posteriors_follow_bayes_rule_with_diagonal_prior(small):
 
 
 def test_links_maximize_the_posterior(small):
-    model, _ = passes(train_ibm2, small, IBM2Config())
+    model, _ = passes(small, IBM2Config())
     heads = by_sentence(model.align(small), small.target)
     for found, links in zip(model.posteriors(small), heads, strict=True):
         null = 1 - found.sum(axis=1)
@@ -112,8 +111,7 @@ def test_links_maximize_the_posterior(small):
 @pytest.mark.parametrize("config", [IBM1Config(), IBM2Config()])
 def test_result_does_not_depend_on_threads(phrases, config):
     corpus = phrases[1].subset(0, 500)
-    train = train_ibm1 if isinstance(config, IBM1Config) else train_ibm2
-    one, four = (train(corpus, config, TrainingSetup(num_threads=threads)) for threads in (1, 4))
+    one, four = (IBMAligner.train(corpus, config, TrainingSetup(num_threads=threads)) for threads in (1, 4))
     np.testing.assert_array_equal(one.table.values, four.table.values)
     np.testing.assert_array_equal(one.align(corpus, 1), four.align(corpus, 4))
 
@@ -122,20 +120,20 @@ def test_counts_summed_over_processes_equal_single_process(small):
     # The two processes run one after the other: the first records its counts, the second adds them.
     config = IBM2Config(iterations=1, alpha=0.0)
     sent, setting = [], TrainingSetup(num_threads=1, world_size=2)
-    train_ibm2(small, config, replace(setting, rank=0, reduce=lambda a: sent.append(a.copy()) or a))
+    IBMAligner.train(small, config, replace(setting, rank=0, reduce=lambda a: sent.append(a.copy()) or a))
     queue = iter(sent)
-    both = train_ibm2(small, config, replace(setting, rank=1, reduce=lambda a: a + next(queue)))
-    alone = train_ibm2(small, config, TrainingSetup(num_threads=1))
+    both = IBMAligner.train(small, config, replace(setting, rank=1, reduce=lambda a: a + next(queue)))
+    alone = IBMAligner.train(small, config, TrainingSetup(num_threads=1))
     np.testing.assert_allclose(both.table.values, alone.table.values, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
-    "train, config",
-    [(train_ibm2, IBM2Config()), (train_ibm1, IBM1Config(null_word=False))],
+    "config",
+    [IBM2Config(), IBM1Config(null_word=False)],
     ids=["ibm2", "ibm1"],
 )
-def test_unknown_words_and_empty_sides_can_be_aligned(small, train, config):
-    model, _ = passes(train, small, config)
+def test_unknown_words_and_empty_sides_can_be_aligned(small, config):
+    model, _ = passes(small, config)
     words = (small.source.words, small.target.words)
     pairs = [(["s1", "new"], ["t1", "other"]), ([], ["t1"]), (["s1"], [])]
     new = Corpus.from_tokens(pairs, words, allow_empty=True)
@@ -152,7 +150,7 @@ def test_prepared_data_trains_the_same_model(tmp_path):
     files = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
     config = from_dict(DataConfig, {"train": [files], "valid": files, "cache_dir": str(tmp_path / "data")})
     ways = [
-        passes(train_ibm1, corpus, IBM1Config())[1]
+        passes(corpus, IBM1Config())[1]
         for corpus in (Corpus.from_tokens(pairs), Corpus.from_prepared(prepare_data(config)))
     ]
     # The prepared vocabulary has special tokens, which share the uniform initial probability.

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -9,11 +10,21 @@ import torch
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import save_file as save_tensors
 
-from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
+import regard
+from regard.alignment import (
+    Corpus,
+    DirectionAligner,
+    TrainingSetup,
+    WordAligner,
+    register_aligner,
+    train_both,
+)
+from regard.alignment.base import ALIGNERS
 from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.hmm import HMMConfig
 from regard.alignment.ibm import IBM1Config, IBM2Config
-from regard.alignment.ibm3 import IBM3Config
+from regard.config import configclass, from_dict, option
+from regard.data.fertility import GuidedFertilityConfig
 from regard.errors import DataError
 from regard.metrics.alignment import alignment_score
 from regard.text.links import GoldLinks, read_gold_links
@@ -116,7 +127,7 @@ def reseal(directory, name):
 
 @pytest.mark.parametrize(
     "config",
-    [IBM1Config(), HMMConfig(iterations=1), IBM3Config(iterations=1), BayesConfig(num_chains=1, effort=0.1)],
+    [IBM1Config(), HMMConfig(iterations=1), BayesConfig(num_chains=1, effort=0.1)],
     ids=lambda config: config.kind,
 )
 def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
@@ -145,8 +156,8 @@ def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
     kept = json.loads((directory / "aligner.json").read_text())
     for wrong in (
         {"kind": "none"},
-        {"settings": {"num_chains": -1, "null_probability": 7}},
-        {"settings": [1]},
+        {"alpha": -7},
+        {"iteration": [1]},
     ):
         (directory / "aligner.json").write_text(json.dumps(kept | {"forward": kept["forward"] | wrong}))
         with pytest.raises(DataError, match="not the"):
@@ -178,3 +189,49 @@ def test_invalid_utf8_in_word_list_raises_with_position(phrases, tmp_path):
     (directory / "aligner.json").write_text(json.dumps(about))
     with pytest.raises(DataError, match=r"source\.words: not UTF-8 at byte 1"):
         WordAligner.load(directory)
+
+
+@configclass
+class DiagonalConfig:
+    kind: Literal["diagonal"] = option(default="diagonal", help="Links on the diagonal.")
+    offset: int = option(default=0, help="Offset of the links.")
+
+
+class DiagonalAligner(DirectionAligner):
+    """A registered aligner from outside the package: target word t is linked to source word t + offset."""
+
+    def __init__(self, config):
+        self.config = config
+
+    @classmethod
+    def train(cls, corpus, config, setup):
+        return cls(config)
+
+    def align(self, corpus, threads=0):
+        places = [np.arange(length) + self.config.offset for length in corpus.target.lengths]
+        sizes = zip(places, corpus.source.lengths, strict=True)
+        return np.concatenate([np.where(place < size, place, -1) for place, size in sizes]).astype(np.int32)
+
+    def posteriors(self, corpus, threads=0):
+        for target, source in zip(corpus.target.lengths, corpus.source.lengths, strict=True):
+            yield np.eye(target, source, self.config.offset, dtype=np.float32)
+
+    def arrays(self):
+        return {"none": np.zeros(1)}
+
+    @classmethod
+    def load(cls, arrays, config, sizes):
+        return cls(config)
+
+
+def test_registered_aligner_is_trained_saved_and_loaded(phrases, tmp_path, monkeypatch):
+    monkeypatch.setattr(ALIGNERS, "_entries", dict(ALIGNERS._entries))
+    register_aligner("diagonal", DiagonalConfig)(DiagonalAligner)
+    pairs = [(["a", "b"], ["x", "y", "z"])]
+    config = from_dict(GuidedFertilityConfig, {"aligner": "diagonal"})
+    assert config.aligner == "diagonal"
+    aligner = train_both(Corpus.from_tokens(pairs), DiagonalConfig(offset=1), TrainingSetup())
+    aligner.save(tmp_path / "aligner")
+    loaded = WordAligner.load(tmp_path / "aligner")
+    assert list(loaded.align(words_of(loaded, pairs), "forward")) == [{(1, 0)}]
+    assert regard.align(["a b"], ["x y"], "diagonal")[0].tolist() == [[0, 0], [1, 1]]

@@ -51,7 +51,7 @@ def write(path: Path, lines: list[str]) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("aligner", ["ibm2", "ibm4"])
+@pytest.mark.parametrize("aligner", ["ibm2", "hmm"])
 def test_chosen_aligner_counts_the_links(aligner: str, tmp_path: Path) -> None:
     found = table(with_fertilities(tmp_path, kind="guided", aligner=aligner))
     assert found["a"] == 2 and found["b"] == 1

@@ -1,14 +1,22 @@
-"""Word alignment: IBM Models 1 to 4, an HMM, a Bayesian HMM, and symmetrization of both directions.
+"""Word alignment: IBM Models 1 and 2, an HMM, a Bayesian HMM, and symmetrization of both directions.
 
 Reading order: `corpus` (text as integers), `base` (the interface of an aligner), `em` (expectation
-maximization), `ibm`, `hmm`, `ibm3`, `ibm4`, `bayes_sampler`, `bayes`, `symmetrize`, `word_aligner`. The
-modules `*_kernels` contain the compiled loops.
+maximization), `ibm`, `hmm`, `bayes_sampler`, `bayes`, `symmetrize`, `word_aligner`. The modules `*_kernels`
+contain the compiled loops.
 """
 
-from regard.alignment.base import DirectionAligner, IterationStats, TrainingSetup
+from regard.alignment.base import (
+    AlignerConfig,
+    DirectionAligner,
+    IterationStats,
+    TrainingSetup,
+    default_config,
+    register_aligner,
+    train_direction,
+)
 from regard.alignment.corpus import Corpus
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
-from regard.alignment.word_aligner import AlignerConfig, WordAligner, train_both, train_direction
+from regard.alignment.word_aligner import WordAligner, train_both
 
 __all__ = [
     "AlignerConfig",
@@ -19,6 +27,8 @@ __all__ = [
     "Method",
     "TrainingSetup",
     "WordAligner",
+    "default_config",
+    "register_aligner",
     "symmetrize",
     "train_both",
     "train_direction",

@@ -1,36 +1,46 @@
-"""The interface of word aligners, and the parallel execution of their compiled loops in threads.
+"""The interface of word aligners, their registry, and the parallel execution of compiled loops in threads.
 
 A `DirectionAligner` links target words to source words; `regard.alignment.word_aligner` combines two
 directions. A `TrainingSetup` holds the parameters of a training run other than text and configuration.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from regard.alignment.corpus import Corpus
+from regard.config.registry import PartConfig, Registry, subclass_of
 from regard.config.results import perplexity
 from regard.cpu_threads import num_available_cpus
 
 __all__ = [
+    "ALIGNERS",
+    "DEFAULT_ALIGNER",
+    "MAX_LENGTH",
     "NUM_RANGES",
-    "AlignerState",
+    "AlignerConfig",
     "DirectionAligner",
     "IterationStats",
     "Reduce",
     "TrainingSetup",
+    "default_config",
+    "register_aligner",
     "run_parallel",
     "split_evenly",
+    "train_direction",
 ]
 
 _T = TypeVar("_T")
 
 NUM_RANGES = 32
 """Number of ranges that work is cut into, large enough that all threads finish at about the same time."""
+MAX_LENGTH = 1_000
+"""Maximum number of words of a side of a pair, of aligners without a limit of their own."""
 Reduce = Callable[[np.ndarray], np.ndarray]
 """Sums an array over all processes; every process receives the sum."""
 
@@ -112,24 +122,23 @@ class TrainingSetup:
         return corpus.subset(first, last)
 
 
-@dataclass(frozen=True)
-class AlignerState:
-    """The serialized form of an aligner: JSON values and arrays."""
-
-    settings: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-
-
-@runtime_checkable
-class DirectionAligner(Protocol):
+class DirectionAligner(ABC):
     """A trained aligner of one direction.
 
     Attributes:
-        kind: The name of the model in configurations and files.
+        config: The configuration.
+        max_length: Maximum number of words of a side of a pair; longer pairs are not aligned.
     """
 
-    kind: ClassVar[str]
+    config: PartConfig
+    max_length: ClassVar[int] = MAX_LENGTH
 
+    @classmethod
+    @abstractmethod
+    def train(cls, corpus: Corpus, config: Any, setup: TrainingSetup) -> Self:
+        """Train an aligner that links the target words of a corpus to its source words."""
+
+    @abstractmethod
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
         """Return the best link of each target word.
 
@@ -142,8 +151,8 @@ class DirectionAligner(Protocol):
             int32 [target tokens], in the order of `corpus.target.offsets`: the position of the source word in
             its sentence, counted from 0, or -1 for no link.
         """
-        ...
 
+    @abstractmethod
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
         """Compute the posterior probability of every link.
 
@@ -151,25 +160,55 @@ class DirectionAligner(Protocol):
             For each pair, float32 [T, S]: the probability that target word t is aligned to source word s. The
             rest of each row, up to 1, is the probability of no link.
         """
-        ...
 
-    def state(self) -> AlignerState:
-        """Return the serialized form of the aligner, the input of `from_state`."""
-        ...
+    @abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the learned arrays, the input of `load`.
+
+        `starts`, `columns` and `values` are counts or probabilities of translations in compressed sparse
+        rows, one row per source word.
+        """
 
     @classmethod
-    def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
-        """Restore an aligner from its serialized form.
+    @abstractmethod
+    def load(cls, arrays: dict[str, np.ndarray], config: Any, sizes: tuple[int, int]) -> Self:
+        """Restore an aligner from its arrays.
 
         Args:
-            state: The result of `state`, possibly from a file that was modified.
+            arrays: The result of `arrays`, possibly from a file that was modified.
+            config: The configuration.
             sizes: Number of source words and of target words.
 
         Raises:
             DataError: if an array does not have the form that compiled loops need. The message names it.
-            ValueError: if a setting is invalid.
+            KeyError: if an array is missing.
         """
-        ...
+
+
+DEFAULT_ALIGNER = "bayes"
+ALIGNERS: Registry[type[DirectionAligner]] = Registry(
+    "aligner",
+    default=DEFAULT_ALIGNER,
+    packages=["regard.alignment.ibm", "regard.alignment.hmm", "regard.alignment.bayes"],
+    contract=subclass_of(DirectionAligner),
+)
+register_aligner = ALIGNERS.register
+
+AlignerConfig = Annotated[PartConfig, ALIGNERS]
+
+
+def default_config(kind: str) -> AlignerConfig:
+    """Return the default configuration of a kind of aligner, one of `ALIGNERS.names()`."""
+    return dict(zip(ALIGNERS.names(), ALIGNERS.config_classes(), strict=True))[kind]()
+
+
+def train_direction(corpus: Corpus, config: AlignerConfig, setup: TrainingSetup) -> DirectionAligner:
+    """Train an aligner that links the target words of a corpus to its source words.
+
+    It is not trained on pairs with more words than its `max_length`.
+    """
+    aligner = ALIGNERS.part_of(config)
+    return aligner.train(corpus.without_long_pairs(aligner.max_length), config, setup)
 
 
 def run_parallel(function: Callable[..., _T], calls: Sequence[tuple[Any, ...]], threads: int) -> list[_T]:

@@ -14,11 +14,18 @@ that rare words behave like the others.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import ClassVar, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from regard.alignment.base import AlignerState, IterationStats, TrainingSetup, run_parallel, split_evenly
+from regard.alignment.base import (
+    DirectionAligner,
+    IterationStats,
+    TrainingSetup,
+    register_aligner,
+    run_parallel,
+    split_evenly,
+)
 from regard.alignment.bayes_kernels import (
     MAX_JUMP,
     NUM_FERTILITIES,
@@ -40,7 +47,7 @@ from regard.alignment.corpus import Corpus, TextLayout
 from regard.cpu_threads import num_available_cpus
 from regard.text.array_files import MAX_COUNT, check_array, check_offsets, check_range
 
-__all__ = ["BayesAligner", "LinkStatistics", "train_bayes"]
+__all__ = ["BayesAligner", "LinkStatistics"]
 
 MAX_MARGINAL_CELLS = 1 << 22
 """Maximum number of cells whose marginals are in memory at once, unless one pair has more."""
@@ -125,15 +132,14 @@ class LinkStatistics(NamedTuple):
         )
 
 
-class BayesAligner:
+@register_aligner("bayes", BayesConfig)
+class BayesAligner(DirectionAligner):
     """A trained Bayesian aligner.
 
     Attributes:
         statistics: The statistics of the training text.
         config: The configuration.
     """
-
-    kind: ClassVar[str] = "bayes"
 
     def __init__(
         self, learned: LinkStatistics, config: BayesConfig, trained: tuple[Corpus, np.ndarray] | None = None
@@ -146,6 +152,31 @@ class BayesAligner:
             trained: The training text and its links.
         """
         self.statistics, self.config, self._trained = learned, config, trained
+
+    @classmethod
+    def train(cls, corpus: Corpus, config: BayesConfig, setup: TrainingSetup) -> Self:
+        """Train the aligner by sampling the links of a text.
+
+        Uses 4 bytes of memory per pair of a source and a target token of the same sentence pair, in addition
+        to the text. The samplers are distributed over the processes.
+        """
+        # One layout for all samplers, which only read it.
+        layout, slots = build_layout(corpus, setup.num_threads)
+        sizes = len(corpus.source.words), len(corpus.target.words)
+        # One seed per sampler, independent of the number of processes.
+        seeds = np.random.SeedSequence(setup.seed).spawn(config.num_chains)[setup.rank :: setup.world_size]
+        samplers = [Sampler(layout, slots, sizes, config, seed) for seed in seeds]
+        with ThreadPoolExecutor(max(1, min(setup.num_threads, len(samplers)))) as pool:
+            for stage, num_passes in zip(STAGES, config.passes(len(corpus)), strict=True):
+                for number in range(1, num_passes + 1):
+                    with_likelihood = number == num_passes or number % LIKELIHOOD_INTERVAL == 0
+                    # The samplers release the interpreter lock, so plain threads run them in parallel.
+                    results = list(
+                        pool.map(lambda sampler, at=(stage, with_likelihood): sampler.step(*at), samplers)
+                    )
+                    _report(setup, stage, number, num_passes, config.num_chains, results)
+            links = _best_links(layout, samplers, config, setup, pool.map)
+        return cls(LinkStatistics.of(layout, links, sizes, config), config, (corpus, links))
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
         """Return the best source word of each target word; see `DirectionAligner.align`.
@@ -187,42 +218,16 @@ class BayesAligner:
             run_parallel(estimate_marginals, calls, threads or num_available_cpus())
             yield layout, marginals
 
-    def state(self) -> AlignerState:
-        """Return the serialized form; see `DirectionAligner.state`."""
-        names = (name for name in type(self.config).__dataclass_fields__ if name != "kind")
-        return AlignerState({name: getattr(self.config, name) for name in names}, self.statistics._asdict())
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the learned arrays; see `DirectionAligner.arrays`."""
+        return self.statistics._asdict()
 
     @classmethod
-    def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
-        """Restore an aligner; see `DirectionAligner.from_state`."""
-        learned = LinkStatistics(*(state.arrays[name] for name in LinkStatistics._fields))
+    def load(cls, arrays: dict[str, np.ndarray], config: BayesConfig, sizes: tuple[int, int]) -> Self:
+        """Restore an aligner; see `DirectionAligner.load`."""
+        learned = LinkStatistics(*(arrays[name] for name in LinkStatistics._fields))
         learned.check(*sizes)
-        return cls(learned, BayesConfig(**state.settings))
-
-
-def train_bayes(corpus: Corpus, config: BayesConfig, setting: TrainingSetup) -> BayesAligner:
-    """Train the aligner by sampling the links of a text.
-
-    Uses 4 bytes of memory per pair of a source and a target token of the same sentence pair, in addition to
-    the text. The samplers are distributed over the processes.
-    """
-    # One layout for all samplers, which only read it.
-    layout, slots = build_layout(corpus, setting.num_threads)
-    sizes = len(corpus.source.words), len(corpus.target.words)
-    # One seed per sampler, independent of the number of processes.
-    seeds = np.random.SeedSequence(setting.seed).spawn(config.num_chains)[setting.rank :: setting.world_size]
-    samplers = [Sampler(layout, slots, sizes, config, seed) for seed in seeds]
-    with ThreadPoolExecutor(max(1, min(setting.num_threads, len(samplers)))) as pool:
-        for stage, num_passes in zip(STAGES, config.passes(len(corpus)), strict=True):
-            for number in range(1, num_passes + 1):
-                with_likelihood = number == num_passes or number % LIKELIHOOD_INTERVAL == 0
-                # The samplers release the interpreter lock, so plain threads run them in parallel.
-                results = list(
-                    pool.map(lambda sampler, at=(stage, with_likelihood): sampler.step(*at), samplers)
-                )
-                _report(setting, stage, number, num_passes, config.num_chains, results)
-        links = _best_links(layout, samplers, config, setting, pool.map)
-    return BayesAligner(LinkStatistics.of(layout, links, sizes, config), config, (corpus, links))
+        return cls(learned, config)
 
 
 def _best_links(

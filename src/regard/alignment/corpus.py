@@ -86,6 +86,12 @@ class Text:
         """int64 [sentences + 1]: the start of each sentence in an array with one value per token."""
         return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
 
+    @property
+    def sentence_tokens(self) -> np.ndarray:
+        """int32 [tokens]: the tokens of all sentences, in the order of `offsets`."""
+        offsets, lengths = self.offsets, self.lengths.astype(np.int64)
+        return self.tokens[np.repeat(self.starts - offsets[:-1], lengths) + np.arange(offsets[-1])]
+
 
 class TextLayout(NamedTuple):
     """The arrays of a corpus, in the form that compiled loops accept.

@@ -8,14 +8,14 @@ The text is processed in blocks with a bounded number of cells. Each block conta
 cell. Blocks are kept for the next pass if all of them fit into memory; otherwise they are computed again.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from regard.alignment.base import IterationStats, TrainingSetup, run_parallel, split_evenly
+from regard.alignment.base import DirectionAligner, IterationStats, TrainingSetup, run_parallel, split_evenly
 from regard.alignment.corpus import Corpus, TextLayout
 from regard.alignment.em_kernels import (
     MIN_PROBABILITY,
@@ -272,7 +272,7 @@ class Blocks:
             yield block
 
 
-class EMAligner(ABC):
+class EMAligner(DirectionAligner):
     """An aligner whose link probabilities are computed by an expectation step over blocks."""
 
     table: TranslationTable

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.alignment.base import TrainingSetup
-from regard.alignment.corpus import Corpus
-from regard.alignment.word_aligner import (
+from regard.alignment.base import (
     DEFAULT_ALIGNER,
     AlignerConfig,
+    TrainingSetup,
     default_config,
-    max_length,
     train_direction,
 )
+from regard.alignment.corpus import Corpus
 
 __all__ = [
     "align_fertilities",
@@ -56,9 +55,7 @@ def max_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
         float32 [words].
     """
     maxima = np.ones(len(corpus.source.words), dtype=np.int64)
-    lengths, starts = corpus.source.lengths.astype(np.int64), corpus.source.starts
-    inside = np.arange(len(fertilities)) - np.repeat(corpus.source.offsets[:-1], lengths)
-    tokens = corpus.source.tokens[np.repeat(starts, lengths) + inside]
+    tokens = corpus.source.sentence_tokens
     known = tokens >= 0
     # `maximum.at` handles repeated indices, unlike indexing.
     np.maximum.at(maxima, tokens[known], fertilities[known])
@@ -82,7 +79,7 @@ def align_fertilities(
     aligner = train_direction(corpora[0], chosen, setting)
     counts = []
     for corpus in corpora:
-        short = corpus.without_long_pairs(max_length(chosen.kind))
+        short = corpus.without_long_pairs(aligner.max_length)
         aligned = np.repeat(short.source.lengths == corpus.source.lengths, corpus.source.lengths)
         counts.append(np.zeros(len(aligned), dtype=np.int64))
         counts[-1][aligned] = count_fertilities(short, aligner.align(short, setting.num_threads))

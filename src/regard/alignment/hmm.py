@@ -9,19 +9,19 @@ position for the next jump. The translation table is initialized with Model 1. T
 forward-backward algorithm.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
-from regard.alignment.base import AlignerState, TrainingSetup
+from regard.alignment.base import TrainingSetup, register_aligner
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import Block, EMAligner, EMTrainer, TranslationTable, alpha_option
 from regard.alignment.hmm_kernels import NUM_JUMPS, HMMParameters, expect_paths, pick_links, viterbi_paths
-from regard.alignment.ibm import IBM1Config, train_ibm1
+from regard.alignment.ibm import IBM1Config, IBMAligner
 from regard.config import configclass, option
 from regard.text.array_files import MAX_COUNT, check_array, check_range
 
-__all__ = ["HMMAligner", "HMMConfig", "check_jumps", "train_hmm"]
+__all__ = ["HMMAligner", "HMMConfig", "check_jumps"]
 
 Decoding = Literal["posterior", "viterbi"]
 
@@ -49,6 +49,7 @@ class HMMConfig:
     threshold: float = option(default=0.0, help="Minimum link probability in posterior decoding.", ge=0, le=1)
 
 
+@register_aligner("hmm", HMMConfig)
 class HMMAligner(EMAligner):
     """A trained HMM.
 
@@ -60,11 +61,20 @@ class HMMAligner(EMAligner):
         config: The configuration.
     """
 
-    kind: ClassVar[str] = "hmm"
-
     def __init__(self, table: TranslationTable, jumps: np.ndarray, config: HMMConfig) -> None:
         """Create the aligner."""
         self.table, self.jumps, self.config = table, jumps, config
+
+    @classmethod
+    def train(cls, corpus: Corpus, config: HMMConfig, setup: TrainingSetup) -> Self:
+        """Train the HMM, after Model 1."""
+        table = TranslationTable.of(corpus, setup.num_threads)
+        IBMAligner.train(corpus, IBM1Config(iterations=IBM1_ITERATIONS, alpha=config.alpha), setup, table)
+        model = cls(table, np.ones((2, NUM_JUMPS)), config)
+        for _, sums in EMTrainer(corpus, model, setup).passes("hmm", config.iterations, config.alpha):
+            # Unnormalized counts: `transitions` normalizes them for each sentence length.
+            model.jumps = sums[2:].reshape(2, NUM_JUMPS)
+        return model
 
     def best(self, block: Block, links: np.ndarray, threads: int) -> None:
         """Compute the best source words, or the best path; see `EMAligner.best`."""
@@ -83,18 +93,15 @@ class HMMAligner(EMAligner):
         table, config = self.table, self.config
         return HMMParameters(table.values, table.nulls, self.jumps, config.null_probability, config.smoothing)
 
-    def state(self) -> AlignerState:
-        """Return the serialized form; see `DirectionAligner.state`."""
-        names = ("null_probability", "smoothing", "decoding", "threshold")
-        settings = {name: getattr(self.config, name) for name in names}
-        return AlignerState(settings, {**self.table.arrays(), "jumps": self.jumps})
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the learned arrays; see `DirectionAligner.arrays`."""
+        return {**self.table.arrays(), "jumps": self.jumps}
 
     @classmethod
-    def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
-        """Restore an aligner; see `DirectionAligner.from_state`."""
-        table = TranslationTable.load(state.arrays, sizes)
-        check_jumps(state.arrays["jumps"])
-        return cls(table, state.arrays["jumps"], HMMConfig(**state.settings))
+    def load(cls, arrays: dict[str, np.ndarray], config: HMMConfig, sizes: tuple[int, int]) -> Self:
+        """Restore an aligner; see `DirectionAligner.load`."""
+        check_jumps(arrays["jumps"])
+        return cls(TranslationTable.load(arrays, sizes), arrays["jumps"], config)
 
 
 def check_jumps(jumps: np.ndarray) -> None:
@@ -105,14 +112,3 @@ def check_jumps(jumps: np.ndarray) -> None:
     """
     check_array("jumps", jumps, "float64", 2, NUM_JUMPS)
     check_range("jumps", jumps, 0, MAX_COUNT)
-
-
-def train_hmm(corpus: Corpus, config: HMMConfig, setting: TrainingSetup) -> HMMAligner:
-    """Train the HMM, after Model 1."""
-    table = TranslationTable.of(corpus, setting.num_threads)
-    train_ibm1(corpus, IBM1Config(iterations=IBM1_ITERATIONS, alpha=config.alpha), setting, table)
-    model = HMMAligner(table, np.ones((2, NUM_JUMPS)), config)
-    for _, sums in EMTrainer(corpus, model, setting).passes("hmm", config.iterations, config.alpha):
-        # Unnormalized counts: `transitions` normalizes them for each sentence length.
-        model.jumps = sums[2:].reshape(2, NUM_JUMPS)
-    return model

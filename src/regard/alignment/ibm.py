@@ -8,15 +8,16 @@ diagonal prior of `em_kernels`, whose tension is learned, and the translation ta
 prior, with variational Bayes.
 """
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
-from regard.alignment.base import AlignerState, TrainingSetup
+from regard.alignment.base import TrainingSetup, register_aligner
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import Block, EMAligner, EMTrainer, TranslationTable, alpha_option
 from regard.alignment.em_kernels import best_sources, expect_links, expected_distance
 from regard.config import configclass, option
+from regard.text.array_files import check_array, check_range
 
 __all__ = [
     "MAX_TENSION",
@@ -25,8 +26,6 @@ __all__ = [
     "IBMAligner",
     "fit_tension",
     "length_counts",
-    "train_ibm1",
-    "train_ibm2",
 ]
 
 UNIFORM = -1.0
@@ -71,20 +70,53 @@ class IBM2Config:
     alpha: float = alpha_option(0.01)
 
 
+@register_aligner("ibm2", IBM2Config)
+@register_aligner("ibm1", IBM1Config)
 class IBMAligner(EMAligner):
     """A trained Model 1 or 2.
 
     Attributes:
         table: The translation table.
+        config: The configuration.
         null: Probability of the null word, or `UNIFORM`. 0 disables the null word.
         tension: Tension of the diagonal prior. 0 makes all source words equally probable.
     """
 
-    kind: ClassVar[str] = "ibm"
+    def __init__(
+        self, table: TranslationTable, config: IBM1Config | IBM2Config, tension: float | None = None
+    ) -> None:
+        """Create the aligner. The tension of Model 2 is that of the configuration by default."""
+        self.table, self.config = table, config
+        if isinstance(config, IBM1Config):
+            self.null, self.tension = UNIFORM if config.null_word else 0.0, 0.0
+        else:
+            self.null = config.null_probability
+            self.tension = config.tension if tension is None else tension
 
-    def __init__(self, table: TranslationTable, null: float, tension: float) -> None:
-        """Create the aligner."""
-        self.table, self.null, self.tension = table, null, tension
+    @classmethod
+    def train(
+        cls,
+        corpus: Corpus,
+        config: IBM1Config | IBM2Config,
+        setup: TrainingSetup,
+        table: TranslationTable | None = None,
+    ) -> Self:
+        """Train the model.
+
+        Args:
+            corpus: The pairs.
+            config: The configuration.
+            setup: Threads, seed and processes.
+            table: The initial table, updated in place. Default: a uniform table of co-occurring words.
+        """
+        model = cls(TranslationTable.of(corpus, setup.num_threads) if table is None else table, config)
+        sizes = length_counts(corpus.source.lengths, corpus.target.lengths)
+        passes = EMTrainer(corpus, model, setup).passes(config.kind, config.iterations, config.alpha)
+        for number, sums in passes:
+            # In the first pass translations are uniform, so its links contain no information on the diagonal.
+            if isinstance(config, IBM2Config) and config.fit_tension and number > 1:
+                model.tension = fit_tension(model.tension, float(sums[2]), float(sums[1]), sizes)
+        return model
 
     def best(self, block: Block, links: np.ndarray, threads: int) -> None:
         """Compute the best source words; see `EMAligner.best`."""
@@ -101,53 +133,19 @@ class IBMAligner(EMAligner):
     def _arguments(self) -> tuple[np.ndarray, np.ndarray, float, float]:
         return self.table.values, self.table.nulls, self.null, self.tension
 
-    def state(self) -> AlignerState:
-        """Return the serialized form; see `DirectionAligner.state`."""
-        return AlignerState({"null": self.null, "tension": self.tension}, self.table.arrays())
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the learned arrays; see `DirectionAligner.arrays`."""
+        return {**self.table.arrays(), "tension": np.array([self.tension])}
 
     @classmethod
-    def from_state(cls, state: AlignerState, sizes: tuple[int, int]) -> Self:
-        """Restore an aligner; see `DirectionAligner.from_state`."""
-        settings = _Settings(**state.settings)
-        return cls(TranslationTable.load(state.arrays, sizes), settings.null, settings.tension)
-
-
-@configclass
-class _Settings:
-    """The settings of an aligner in a file."""
-
-    null: float = option(help="Probability of the null word; see `IBMAligner`.", ge=UNIFORM, lt=1)
-    tension: float = option(help="Tension of the diagonal prior.", ge=0, le=14)
-
-
-def train_ibm1(
-    corpus: Corpus, config: IBM1Config, setting: TrainingSetup, table: TranslationTable | None = None
-) -> IBMAligner:
-    """Train Model 1.
-
-    Args:
-        corpus: The pairs.
-        config: The configuration.
-        setting: Threads, seed and processes.
-        table: The initial table, updated in place. Default: None, a uniform table of co-occurring words.
-    """
-    table = TranslationTable.of(corpus, setting.num_threads) if table is None else table
-    model = IBMAligner(table, UNIFORM if config.null_word else 0.0, 0.0)
-    for _ in EMTrainer(corpus, model, setting).passes("ibm1", config.iterations, config.alpha):
-        pass
-    return model
-
-
-def train_ibm2(corpus: Corpus, config: IBM2Config, setting: TrainingSetup) -> IBMAligner:
-    """Train Model 2."""
-    table = TranslationTable.of(corpus, setting.num_threads)
-    model = IBMAligner(table, config.null_probability, config.tension)
-    sizes = length_counts(corpus.source.lengths, corpus.target.lengths)
-    for number, sums in EMTrainer(corpus, model, setting).passes("ibm2", config.iterations, config.alpha):
-        # In the first pass translations are uniform, so its links contain no information on the diagonal.
-        if config.fit_tension and number > 1:
-            model.tension = fit_tension(model.tension, float(sums[2]), float(sums[1]), sizes)
-    return model
+    def load(
+        cls, arrays: dict[str, np.ndarray], config: IBM1Config | IBM2Config, sizes: tuple[int, int]
+    ) -> Self:
+        """Restore an aligner; see `DirectionAligner.load`."""
+        tension = arrays["tension"]
+        check_array("tension", tension, "float64", 1)
+        check_range("tension", tension, 0, MAX_TENSION)
+        return cls(TranslationTable.load(arrays, sizes), config, float(tension[0]))
 
 
 def length_counts(

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from regard.alignment.base import TrainingSetup
+from regard.alignment.base import AlignerConfig, TrainingSetup
 from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.corpus import Corpus
-from regard.alignment.word_aligner import AlignerConfig, train_both
+from regard.alignment.word_aligner import train_both
 from regard.errors import DataError
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic

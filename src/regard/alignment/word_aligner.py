@@ -9,22 +9,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from regard.alignment.base import AlignerState, DirectionAligner, IterationStats, TrainingSetup
-from regard.alignment.bayes import BayesAligner, train_bayes
-from regard.alignment.bayes_sampler import BayesConfig
+from regard.alignment.base import (
+    ALIGNERS,
+    AlignerConfig,
+    DirectionAligner,
+    IterationStats,
+    TrainingSetup,
+    train_direction,
+)
 from regard.alignment.corpus import UNKNOWN, Corpus, WordList
-from regard.alignment.hmm import HMMAligner, HMMConfig, train_hmm
-from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner, train_ibm1, train_ibm2
-from regard.alignment.ibm3 import IBM3Aligner, IBM3Config, train_ibm3
-from regard.alignment.ibm4 import IBM4Aligner, IBM4Config, train_ibm4
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
-from regard.config import TaggedUnion, configclass, option
+from regard.config import configclass, option, to_dict
 from regard.errors import DataError
 from regard.text.array_files import load_arrays
 from regard.text.directories import atomic_directory, check_replaceable
@@ -38,79 +39,12 @@ from regard.text.reading import (
     verify_checksums,
 )
 
-__all__ = [
-    "ALIGNER_CLASSES",
-    "DEFAULT_ALIGNER",
-    "DIRECTIONS",
-    "MAX_LENGTH",
-    "TRAINERS",
-    "AlignerConfig",
-    "WordAligner",
-    "aligner_kinds",
-    "default_config",
-    "max_length",
-    "train_both",
-    "train_direction",
-]
+__all__ = ["DIRECTIONS", "WordAligner", "train_both"]
 
 DIRECTIONS = ("forward", "backward")
 ALIGNER_FILE = "aligner.json"
-ALIGNER_FORMAT = 1
+ALIGNER_FORMAT = 2
 _MAX_LEXICAL_LINKS = 50
-DEFAULT_ALIGNER = "bayes"
-
-AlignerConfig = Annotated[
-    IBM1Config | IBM2Config | IBM3Config | IBM4Config | HMMConfig | BayesConfig,
-    TaggedUnion(DEFAULT_ALIGNER),
-]
-
-TRAINERS: dict[type[Any], Callable[[Corpus, Any, TrainingSetup], DirectionAligner]] = {
-    IBM1Config: train_ibm1,
-    IBM2Config: train_ibm2,
-    IBM3Config: train_ibm3,
-    IBM4Config: train_ibm4,
-    HMMConfig: train_hmm,
-    BayesConfig: train_bayes,
-}
-
-ALIGNER_CLASSES: dict[str, type[DirectionAligner]] = {
-    aligner.kind: aligner for aligner in (IBMAligner, IBM3Aligner, IBM4Aligner, HMMAligner, BayesAligner)
-}
-"""The aligner classes by their names in files."""
-
-
-MAX_LENGTH = 1_000
-"""Maximum number of words of a side of a pair; longer pairs are not aligned."""
-_MAX_LENGTHS = {"ibm3": 500, "ibm4": 200}
-"""The same for models whose hill climbing compares O(n^2) alignments in each step, Model 4 in time O(n)."""
-
-
-def max_length(kind: str) -> int:
-    """Return the maximum number of words of a side of a pair that a kind of aligner aligns."""
-    return _MAX_LENGTHS.get(kind, MAX_LENGTH)
-
-
-def aligner_kinds() -> tuple[str, ...]:
-    """Return the values of `kind` in a configuration."""
-    # `kind` is a literal type with a single value.
-    return tuple(get_args(get_type_hints(member)["kind"])[0] for member in TRAINERS)
-
-
-def default_config(kind: str) -> AlignerConfig:
-    """Return the default configuration of an aligner.
-
-    Args:
-        kind: One of `aligner_kinds()`.
-    """
-    return list(TRAINERS)[aligner_kinds().index(kind)]()
-
-
-def train_direction(corpus: Corpus, config: AlignerConfig, setting: TrainingSetup) -> DirectionAligner:
-    """Train an aligner that links the target words of a corpus to its source words.
-
-    It is not trained on pairs with more words than `max_length`.
-    """
-    return TRAINERS[type(config)](corpus.without_long_pairs(max_length(config.kind)), config, setting)
 
 
 @dataclass(frozen=True)
@@ -130,9 +64,9 @@ class WordAligner:
     lowercase: bool = False
 
     def alignable(self, corpus: Corpus) -> Corpus:
-        """Return the corpus with empty pairs instead of those that are too long; see `max_length`."""
-        kinds = (aligner.kind for aligner in (self.forward, self.backward) if aligner is not None)
-        return corpus.without_long_pairs(min(map(max_length, kinds)))
+        """Return the corpus with empty pairs instead of those with more words than `max_length`."""
+        aligners = (aligner for aligner in (self.forward, self.backward) if aligner is not None)
+        return corpus.without_long_pairs(min(aligner.max_length for aligner in aligners))
 
     def align(self, corpus: Corpus, method: Method = "grow-diag-final-and", threads: int = 0) -> LinkTable:
         """Align the pairs of a corpus.
@@ -216,7 +150,7 @@ class WordAligner:
     @cached_property
     def _lexical_rows(self) -> dict[str, Callable[[int], list[tuple[int, float]]]]:
         """The lexical table of each direction: a function from a word to its most probable links."""
-        return {name: _lexical_row(self._direction(name).state().arrays) for name in DIRECTIONS}
+        return {name: _lexical_row(self._direction(name).arrays()) for name in DIRECTIONS}
 
     def _direction(self, name: str) -> DirectionAligner:
         aligner: DirectionAligner | None = getattr(self, name)
@@ -241,9 +175,8 @@ class WordAligner:
                 directions: dict[str, Any] = {}
                 for name in DIRECTIONS:
                     if (aligner := getattr(self, name)) is not None:
-                        state = aligner.state()
-                        directions[name] = {"kind": aligner.kind, "settings": state.settings}
-                        arrays = {key: np.ascontiguousarray(value) for key, value in state.arrays.items()}
+                        directions[name] = to_dict(aligner.config)
+                        arrays = {key: np.ascontiguousarray(value) for key, value in aligner.arrays().items()}
                         save_file(arrays, temp_dir / f"{name}.safetensors")
                 digests = compute_checksums(temp_dir, sorted(path.name for path in temp_dir.iterdir()))
                 description = {
@@ -301,21 +234,13 @@ class WordAligner:
 
 
 @configclass
-class _DirectionDescription:
-    """The description of one direction in `aligner.json`."""
-
-    kind: Literal["ibm", "ibm3", "ibm4", "hmm", "bayes"] = option(help="Kind of the aligner.")
-    settings: dict[str, bool | int | float | str] = option(help="Settings of the aligner.")
-
-
-@configclass
 class _AlignerDescription:
     """The content of `aligner.json`."""
 
     format: int = option(help="Version of the file format.")
     lowercase: bool = option(help="Whether the words are lowercased.")
-    forward: _DirectionDescription | None = option(default=None, help="The aligner of target words.")
-    backward: _DirectionDescription | None = option(default=None, help="The aligner of source words.")
+    forward: AlignerConfig | None = option(default=None, help="The aligner of target words.")
+    backward: AlignerConfig | None = option(default=None, help="The aligner of source words.")
     sha256: Checksums = option(help="Checksums of the other files in the directory.")
 
 
@@ -328,25 +253,21 @@ def _read_words(path: Path) -> WordList:
 
 
 def _load(
-    directory: Path, name: str, description: _DirectionDescription | None, sizes: tuple[int, int]
+    directory: Path, name: str, config: AlignerConfig | None, sizes: tuple[int, int]
 ) -> DirectionAligner | None:
-    if description is None:
+    if config is None:
         return None
     path = directory / f"{name}.safetensors"
     arrays = load_arrays(path)
     try:
-        aligner = ALIGNER_CLASSES[description.kind].from_state(
-            AlignerState(description.settings, arrays), sizes
-        )
-        for name in sorted(arrays.keys() - aligner.state().arrays.keys()):
+        aligner = ALIGNERS.part_of(config).load(arrays, config, sizes)
+        for name in sorted(arrays.keys() - aligner.arrays().keys()):
             raise DataError(f"{name}: unknown")
         return aligner
     except KeyError as error:
         raise DataError(f"{path}: not the arrays of an aligner: {error} is missing") from None
-    except (TypeError, ValueError, DataError) as error:
-        # The first line: pydantic lists every error of the settings.
-        reason = str(error).split("\n")[0]
-        raise DataError(f"{path}: not the arrays of an aligner of these words: {reason}") from None
+    except DataError as error:
+        raise DataError(f"{path}: not the arrays of an aligner of these words: {error}") from None
 
 
 def _lexical_row(arrays: Mapping[str, np.ndarray]) -> Callable[[int], list[tuple[int, float]]]:
@@ -370,7 +291,7 @@ def _lexical_row(arrays: Mapping[str, np.ndarray]) -> Callable[[int], list[tuple
 def train_both(
     corpus: Corpus,
     config: AlignerConfig,
-    setting: TrainingSetup,
+    setup: TrainingSetup,
     lowercase: bool = False,
     directions: tuple[str, ...] = DIRECTIONS,
     report: Callable[[str, IterationStats], None] | None = None,
@@ -380,17 +301,17 @@ def train_both(
     Args:
         corpus: The pairs. Those with more words than `max_length` are left out.
         config: The configuration of the aligner.
-        setting: Threads, seed and processes.
+        setup: Threads, seed and processes.
         lowercase: Whether the words of the corpus are lowercased; saved with the aligner.
         directions: The directions to train.
-        report: Function called with the direction and the results of each pass, instead of `setting.report`.
+        report: Function called with the direction and the results of each pass, instead of `setup.report`.
     """
-    corpus = corpus.without_long_pairs(max_length(config.kind))
+    corpus = corpus.without_long_pairs(ALIGNERS.part_of(config).max_length)
     aligners: dict[str, DirectionAligner | None] = dict.fromkeys(DIRECTIONS)
     for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
         if name in directions:
-            callback = setting.report if report is None else _named(report, name)
-            aligners[name] = train_direction(text, config, replace(setting, report=callback))
+            callback = setup.report if report is None else _named(report, name)
+            aligners[name] = train_direction(text, config, replace(setup, report=callback))
     words = (corpus.source.words, corpus.target.words)
     return WordAligner(words, aligners["forward"], aligners["backward"], lowercase)
 

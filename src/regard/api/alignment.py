@@ -19,8 +19,9 @@ from regard.alignment import (
     WordAligner,
     train_both,
 )
+from regard.alignment.base import ALIGNERS, DEFAULT_ALIGNER, default_config
 from regard.alignment.symmetrize import METHODS, Method
-from regard.alignment.word_aligner import DEFAULT_ALIGNER, DIRECTIONS, TRAINERS, aligner_kinds
+from regard.alignment.word_aligner import DIRECTIONS
 from regard.api.arguments import TextSource, read_parallel
 from regard.config import from_dict
 from regard.config.results import Result
@@ -170,7 +171,7 @@ class Aligner:
         Args:
             sources: The source sentences, or a file.
             targets: Their translations, or a file.
-            kind: The aligner: `ibm1`, `ibm2`, `ibm3`, `ibm4`, `hmm` or `bayes`.
+            kind: The aligner: `ibm1`, `ibm2`, `hmm`, `bayes`, or a registered one.
             lowercase: Whether to ignore case.
             seed: Random seed.
             num_threads: Number of threads. 0 uses all processors.
@@ -306,7 +307,7 @@ def aligner_config(
     """Return the configuration of an aligner.
 
     Args:
-        kind: The aligner: `ibm1`, `ibm2`, `ibm3`, `ibm4`, `hmm` or `bayes`.
+        kind: The aligner: `ibm1`, `ibm2`, `hmm`, `bayes`, or a registered one.
         options: Its options by name.
         argument: Name of the argument `kind`, for messages.
         origin: Name of the options, for messages.
@@ -315,10 +316,9 @@ def aligner_config(
         UsageError: if there is no such aligner.
         ConfigError: if an option is wrong; names it.
     """
-    if kind not in aligner_kinds():
-        raise UsageError(f"{argument} {kind!r}: expected one of {', '.join(aligner_kinds())}")
-    # The configuration classes and the names are in the same order.
-    return from_dict(list(TRAINERS)[aligner_kinds().index(kind)], dict(options), origin=origin)
+    if kind not in ALIGNERS.names():
+        raise UsageError(f"{argument} {kind!r}: expected one of {', '.join(ALIGNERS.names())}")
+    return from_dict(type(default_config(kind)), dict(options), origin=origin)
 
 
 def _method(name: str) -> Method:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
+from regard.alignment.base import DEFAULT_ALIGNER, default_config
 from regard.analysis.linking import line_words
 from regard.data.hf import is_hf_directory
 from regard.data.text import TextProcessor

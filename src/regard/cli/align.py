@@ -95,7 +95,9 @@ class AlignerOptions:
     model: Annotated[
         str | None,
         typer.Option(
-            help="Alignment model: ibm1, ibm2, ibm3, ibm4, hmm or bayes. Default: bayes.", show_default=False
+            help="Alignment model: ibm1, ibm2, hmm, bayes, ibm3 or ibm4 (extension `smt`), or one of a "
+            "plugin. Default: bayes.",
+            show_default=False,
         ),
     ] = None
     settings: SettingsOption = None
@@ -116,7 +118,7 @@ class AlignerOptions:
         """
         if self.aligner is not None:
             return None
-        from regard.alignment.word_aligner import DEFAULT_ALIGNER
+        from regard.alignment.base import DEFAULT_ALIGNER
         from regard.api.alignment import aligner_config
 
         options = dict(_setting(text) for text in self.settings or [])

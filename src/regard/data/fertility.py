@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
+from pydantic import AfterValidator
 
 from regard.config import TaggedUnion, configclass, option
 from regard.errors import DataError
@@ -35,8 +36,17 @@ __all__ = [
 ]
 
 
-AlignerName = Literal["ibm1", "ibm2", "ibm3", "ibm4", "hmm", "bayes"]
-"""Kinds of `regard.alignment.word_aligner.AlignerConfig`, on which data does not depend."""
+def _check_aligner(name: str) -> str:
+    # Imported here, because a configuration without fertilities needs no aligner.
+    from regard.alignment.base import ALIGNERS
+
+    if ALIGNERS.get(name) is None:
+        raise ValueError(f"expected {' or '.join(map(repr, ALIGNERS.names()))}")
+    return name
+
+
+AlignerName = Annotated[str, AfterValidator(_check_aligner)]
+"""A kind of aligner."""
 
 FEASIBILITY_TOLERANCE = 1e-6  # rounding of bounds that sum to one
 
@@ -75,7 +85,7 @@ class GuidedFertilityConfig:
     aligner: AlignerName = option(
         default="bayes",
         help="Word aligner, trained on the training text, whose links are counted: ibm1, ibm2 (the model of "
-        "Malaviya et al., 2018), ibm3, ibm4, hmm or bayes.",
+        "Malaviya et al., 2018), hmm, bayes, or a registered one.",
     )
     file: str | None = option(
         default=None,
@@ -109,7 +119,7 @@ class PredictedFertilityConfig:
     aligner: AlignerName = option(
         default="bayes",
         help="Word aligner, trained on the training text, whose links are counted: ibm1, ibm2 (the model of "
-        "Malaviya et al., 2018), ibm3, ibm4, hmm or bayes.",
+        "Malaviya et al., 2018), hmm, bayes, or a registered one.",
     )
     file: str | None = option(
         default=None,

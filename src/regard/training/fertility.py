@@ -162,8 +162,8 @@ def _make_counts(
 ) -> list[np.ndarray]:
     """Read or count the number of links of each source token; an aligner is trained on the first split."""
     from regard.alignment import Corpus, TrainingSetup
+    from regard.alignment.base import default_config
     from regard.alignment.fertility import align_fertilities
-    from regard.alignment.word_aligner import default_config
 
     if config.files:
         return [

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
+from regard.alignment.base import DEFAULT_ALIGNER, default_config
 from regard.api.arguments import TextSource, as_list, read_parallel
 from regard.config import from_dict
 from regard.config.results import Result

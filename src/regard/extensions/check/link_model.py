@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Self
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.word_aligner import default_config
+from regard.alignment.base import default_config
 from regard.extensions.check.evidence import SideEvidence, WordNorms
 from regard.extensions.check.posteriors import LinkCounts, TextPosteriors
 from regard.extensions.check.text import WordPair

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from regard.alignment import TrainingSetup, WordAligner
-from regard.alignment.word_aligner import DEFAULT_ALIGNER
+from regard.alignment.base import DEFAULT_ALIGNER
 from regard.config import configclass, option
 from regard.errors import DataError
 from regard.extensions.check.base import (

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from regard.alignment.base import MAX_LENGTH
 from regard.alignment.corpus import UNKNOWN, WordList
-from regard.alignment.word_aligner import MAX_LENGTH
 from regard.extensions.check.base import CoverageError, PairScores, SentenceError
 from regard.extensions.check.text import WordPair
 from regard.text.words import is_alphabetic, normalize_word

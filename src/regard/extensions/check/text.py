@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
-from regard.alignment.word_aligner import MAX_LENGTH
+from regard.alignment.base import MAX_LENGTH
 from regard.text.words import fold_word, is_unspaced, is_word, split_line, word_spans
 
 __all__ = ["SideText", "WordPair", "blocks", "split_pairs", "training_pairs"]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from regard.alignment import Corpus, TrainingSetup, train_both
+from regard.alignment.base import DEFAULT_ALIGNER, default_config
 from regard.alignment.pointer_actions import write_action_tables
-from regard.alignment.word_aligner import DEFAULT_ALIGNER, default_config
 from regard.config import from_dict
 from regard.errors import RegardError
 from regard.extensions.reproduce.experiment_text import ExperimentText

@@ -1,7 +1,8 @@
-"""Phrase-based translation: Kneser-Ney language model, phrase table, stack decoder and tuning.
+"""Statistical translation: IBM Models 3 and 4, Kneser-Ney language model, phrase table, decoder and tuning.
 
-Reading order: `trie` (n-grams as ids), `language_model`, `kneser_ney`, `arpa`; `extraction`, `phrase_table`;
-`features`, `translation_options`, `search_kernels`, `decoder`; `model`, `mert`, `tuning`, `training`.
+Reading order: `fertility_models` (word alignment); `trie` (n-grams as ids), `language_model`, `kneser_ney`,
+`arpa`; `extraction`, `phrase_table`; `features`, `translation_options`, `search_kernels`, `decoder`; `model`,
+`mert`, `tuning`, `training`.
 """
 
 __all__: list[str] = []

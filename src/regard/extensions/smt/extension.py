@@ -1,8 +1,11 @@
-"""The parts and commands of phrase-based translation."""
+"""The parts and commands of statistical machine translation."""
 
 from regard.config.extensions import Extension
 
 EXTENSION = Extension(
     commands={"Alignment and statistical models": ["regard.extensions.smt.command:lm"]},
-    parts={"model": ["regard.extensions.smt.model"]},
+    parts={
+        "aligner": ["regard.extensions.smt.fertility_models"],
+        "model": ["regard.extensions.smt.model"],
+    },
 )

@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from regard.alignment.base import AlignerConfig
 from regard.alignment.bayes_sampler import BayesConfig
-from regard.alignment.word_aligner import AlignerConfig
 from regard.config import configclass, option
 from regard.cpu_threads import num_available_cpus
 from regard.data.text import TextProcessor

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard import __version__
 from regard.alignment import Corpus, WordAligner
-from regard.alignment.word_aligner import DEFAULT_ALIGNER
+from regard.alignment.base import DEFAULT_ALIGNER
 from regard.analysis.inputs import Progress, System
 from regard.config.results import SCHEMA_VERSION, Result
 from regard.errors import DataError

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.word_aligner import default_config
+from regard.alignment.base import default_config
 from regard.api.loading import load_translator
 from regard.config import read_config
 from regard.config.extensions import require_hook

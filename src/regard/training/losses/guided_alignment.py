@@ -201,11 +201,11 @@ class GuidedAlignment(LossTerm):
 
 def _align_training_split(prepared: PreparedData) -> SplitLinks:
     """Return the token links of the training split: both directions, symmetrized by grow-diag-final-and."""
-    from regard.alignment.word_aligner import DEFAULT_ALIGNER
+    from regard.alignment.base import DEFAULT_ALIGNER
 
     def align() -> SplitLinks:
         from regard.alignment import Corpus, TrainingSetup, train_both
-        from regard.alignment.word_aligner import default_config
+        from regard.alignment.base import default_config
 
         _log.info("aligning %s to guide attention", prepared.directory)
         corpus = Corpus.from_prepared(prepared)
