@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from regard.api.model import Model, load
     from regard.api.report import ReportOptions, report
     from regard.api.training import train, tune
-    from regard.api.translation import Translation
     from regard.api.translations import Scores, Translations
     from regard.attention.registry import register_attention, register_normalizer
     from regard.attention.scorers import register_score_function
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from regard.extensions.check.report import check_report as check_report
     from regard.extensions.check.result import CheckedSentence as CheckedSentence
     from regard.extensions.check.result import CoverageCheck as CoverageCheck
+    from regard.generation.translation import Translation
     from regard.generation.translator import Translator
     from regard.generation.tune_penalties import PenaltyTuningOptions
     from regard.metrics.base import register_metric
@@ -108,7 +108,7 @@ _HOMES = {
     "ReportOptions": "regard.api.report",
     "RunConfig": "regard.runs.config",
     "Scores": "regard.api.translations",
-    "Translation": "regard.api.translation",
+    "Translation": "regard.generation.translation",
     "Translations": "regard.api.translations",
     "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",

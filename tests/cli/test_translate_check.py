@@ -82,7 +82,7 @@ def config(**options) -> RepairConfig:
 def test_each_strategy_lowers_the_expected_errors_within_the_allowed_loss(bounded, strategy) -> None:
     translator, settings = regard.load(bounded).translator, config(strategies=[strategy], max_loss=5)
     before = translator.translate_block(lines())
-    after = repair(translator, before, UpperCase(), settings)
+    after = repair(translator, lines(), UpperCase(), settings)
     # Minimum attention does not make this model of random weights generate the right word.
     assert strategy == "fertility" or any(one.repair.changed for one in after)
     for old, new in zip(before, after, strict=True):
@@ -94,9 +94,9 @@ def test_each_strategy_lowers_the_expected_errors_within_the_allowed_loss(bounde
             assert record.after.errors < record.before.errors
             assert record.log_probability_after >= record.log_probability_before - 5
         else:
-            assert new.translations == old.translations and record.after == record.before
+            assert new.tokens == old.tokens and record.after == record.before
         # The record describes the text that is returned.
-        assert UpperCase().judge([new.line.text], [new.text]) == [record.after]
+        assert UpperCase().judge([new.source], [new.text]) == [record.after]
 
 
 @pytest.mark.parametrize("strategy", ["nbest", "fertility", "terms"])
@@ -105,11 +105,11 @@ def test_log_probabilities_of_candidates_are_those_without_constraints(bounded, 
     results = model.translator.translate_block(lines())
     judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
     settings = config(strategies=[strategy])
-    found = find_candidates(RepairInput(model.translator, results, judged, UpperCase(), settings))
+    found = find_candidates(RepairInput(model.translator, lines(), results, judged, UpperCase(), settings))
     assert found and {one.strategy for one in found} == {strategy}
     for one in found:
-        expected = model.score(SENTENCES[one.row], one.found.text).log_probability
-        assert one.found.hypothesis.log_probability == pytest.approx(expected, abs=1e-4)
+        expected = model.score(SENTENCES[one.row], one.translation.text).log_probability
+        assert one.translation.log_probability == pytest.approx(expected, abs=1e-4)
 
 
 def test_omitted_words_receive_their_minimum_of_attention(bounded) -> None:
@@ -117,12 +117,12 @@ def test_omitted_words_receive_their_minimum_of_attention(bounded) -> None:
     results = translator.translate_block(lines())
     judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
     settings = config(strategies=["fertility"], max_words=1, min_fertility=1.5)
-    given = RepairInput(translator, results, judged, UpperCase(), settings)
+    given = RepairInput(translator, lines(), results, judged, UpperCase(), settings)
     # Candidates with an unchanged text, which `find_candidates` leaves out, receive the attention, too.
     found = list(_fertility_candidates(given))
     assert {one.row for one in found} == set(given.omitted)
     for one in found:
-        received = one.found.hypothesis.attention[-1].mean(axis=1).sum(axis=0)
+        received = one.translation.attention[-1].mean(axis=1).sum(axis=0)
         (word,) = given.omitted[one.row]
         # As in search, the total may be half a unit below the minimum.
         assert received[word] >= 1.0 - 1e-4
@@ -133,21 +133,25 @@ def test_terms_are_translations_of_the_omitted_words(plain) -> None:
     results = translator.translate_block(lines())
     judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
     given = RepairInput(
-        translator, results, judged, UpperCase(), config(strategies=["terms"], num_translations=1)
+        translator,
+        lines(),
+        results,
+        judged,
+        UpperCase(),
+        config(strategies=["terms"], num_translations=1),
     )
     found = find_candidates(given)
     assert found
     for one in found:
         words = {given.before[one.row].source_words[place].upper() for place in given.omitted[one.row]}
-        assert words & set(one.found.text.split())
+        assert words & set(one.translation.text.split())
 
 
 def test_high_threshold_and_no_loss_limit_the_changes(plain) -> None:
     translator = regard.load(plain).translator
-    results = translator.translate_block(lines())
-    for one in repair(translator, results, UpperCase(), config(threshold=0.95)):
+    for one in repair(translator, lines(), UpperCase(), config(threshold=0.95)):
         assert not one.repair.changed
-    for one in repair(translator, results, UpperCase(), config(max_loss=0)):
+    for one in repair(translator, lines(), UpperCase(), config(max_loss=0)):
         assert one.repair.log_probability_after >= one.repair.log_probability_before
 
 

@@ -14,7 +14,7 @@ from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor, TextSide, _warn_unknown
 from regard.errors import DataError
-from regard.generation.analysis import tokens_to_words
+from regard.generation.linking import tokens_to_words
 from regard.text.corpus import CorpusConfig
 from regard.text.tokenizers.words import (
     SPACE_MARK,

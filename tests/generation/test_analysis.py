@@ -138,16 +138,16 @@ def test_translation_and_scoring_return_the_same_attention_as_analysis(build, at
     # Only for soft attention are prior weights and posteriors the same.
     has_posterior, num_different = attention["kind"] != "soft", 0
     for result in Translator(model, TEXT, search, sampling).translate(enumerate_lines(sources)):
-        pairs = [(result.line.text, one.text) for one in result.translations]
+        pairs = [(result.source, one.text) for one in result.nbest]
         scored = score_lines(model, TEXT, pairs, search)
-        lines = zip(result.translations, forced(model, pairs), scored, strict=True)
+        lines = zip(result.nbest, forced(model, pairs), scored, strict=True)
         for one, expected, score in lines:
-            assert expected is not None and score.hypothesis is not None
-            for found in (one.hypothesis, score.hypothesis):
+            assert expected is not None and score.error is None
+            for found in (one, score):
                 np.testing.assert_allclose(found.attention[0], expected.weights[0], atol=1e-6)
                 np.testing.assert_allclose(found.posterior_attention[0], expected.posteriors[0], atol=1e-6)
                 assert bool(found.posteriors) == has_posterior
-            np.testing.assert_allclose(one.weights, expected.posteriors[0][:-1, 0], atol=1e-6)
+            np.testing.assert_allclose(one.attention_map, expected.posteriors[0][:-1, 0], atol=1e-6)
             assert one.links == score.links
             num_different += not np.allclose(expected.weights[0], expected.posteriors[0], atol=1e-2)
     assert bool(num_different) == has_posterior

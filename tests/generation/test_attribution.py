@@ -48,14 +48,16 @@ def expected_map(model, method: str, source: str, target: list[int]) -> np.ndarr
 def test_translations_scores_and_forced_decoding_show_the_same_map(build, method):
     one = translator(build(seed=3), method)
     for result in one.translate(enumerate_lines(["a b c", "d"])):
-        for found in result.translations:
-            expected = expected_map(one.model, method, result.line.text, list(found.hypothesis.tokens))
-            ((layer,), pair) = found.hypothesis.attention, (result.line.text, found.text)
+        for found in result.nbest:
+            expected = expected_map(
+                one.model, method, result.source, TEXT.target.vocabulary.to_ids(found.tokens)
+            )
+            ((layer,), pair) = found.attention, (result.source, found.text)
             np.testing.assert_allclose(layer[:, 0], expected, atol=1e-3)
-            np.testing.assert_allclose(found.weights, expected[:-1], atol=1e-3)
+            np.testing.assert_allclose(found.attention_map, expected[:-1], atol=1e-3)
             (score,), (forced,) = one.score([pair]), one.force_decode([pair])
-            assert score.hypothesis is not None and forced is not None and score.links == found.links
-            for layers in (score.hypothesis.attention, forced.weights, forced.posteriors):
+            assert score.error is None and forced is not None and score.links == found.links
+            for layers in (score.attention, forced.weights, forced.posteriors):
                 np.testing.assert_allclose(layers[0][:, 0], expected, atol=1e-3)
             assert forced.links(one.search.alignment) == found.links
 
@@ -68,10 +70,10 @@ def test_map_changes_neither_translations_nor_scores(build, method):
     for one, other in zip(
         plain.translate(enumerate_lines(lines)), shown.translate(enumerate_lines(lines)), strict=True
     ):
-        assert [x.text for x in one.translations] == [x.text for x in other.translations]
-        assert [x.score for x in one.translations] == [x.score for x in other.translations]
+        assert [x.text for x in one.nbest] == [x.text for x in other.nbest]
+        assert [x.score for x in one.nbest] == [x.score for x in other.nbest]
     for one, other in zip(plain.score(PAIRS), shown.score(PAIRS), strict=True):
-        assert one.hypothesis.score == pytest.approx(other.hypothesis.score, abs=1e-6)
+        assert one.score == pytest.approx(other.score, abs=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -135,7 +137,7 @@ def test_faithfulness_equals_removing_the_top_token_by_hand(build):
             (source, target),
             *((" ".join(words[:i] + words[i + 1 :]), target) for i in range(len(words))),
         ]
-        logs = [score.hypothesis.token_log_probs[:-1] for score in translator(model).score(pairs)]
+        logs = [score.token_log_probs[:-1] for score in translator(model).score(pairs)]
         whole, *without = np.exp(np.array(logs))
         falls = 100 * (whole - np.array(without)).T  # (T, S)
         steps += len(falls)

@@ -117,7 +117,7 @@ def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None
     for (source, _), line, score in zip(
         pairs, force_decode_lines(model, TEXT, pairs, GenerationBatchConfig()), scored, strict=True
     ):
-        assert line is not None and score.hypothesis is not None
+        assert line is not None and score.error is None
         priors, posteriors = line.weights[0][:, 0], line.posteriors[0][:, 0]
         assert set(np.unique(priors)) <= {0.0, 1.0}
         np.testing.assert_array_equal(priors[posteriors > 0.5], 1.0)
@@ -130,9 +130,9 @@ def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None
         assert figures.links == best and figures.support.max() == len(source.split())
     assert num_multiple and num_not_leftmost  # otherwise the leftmost selected token would pass, too
     for result in Translator(model, TEXT, search).translate(enumerate_lines(source for source, _ in pairs)):
-        one = result.translations[0]
-        assert set(np.unique(one.hypothesis.attention[0])) <= {0.0, 1.0}
-        assert one.links == {(int(row.argmax()), t) for t, row in enumerate(one.weights)}
+        one = result
+        assert set(np.unique(one.attention[0])) <= {0.0, 1.0}
+        assert one.links == {(int(row.argmax()), t) for t, row in enumerate(one.attention_map)}
 
 
 def test_selections_are_scored_only_if_all_lines_have_one(build) -> None:
@@ -165,11 +165,11 @@ def test_translation_longer_than_the_fertilities_is_rejected(build, kind, caplog
     pairs = [("d", "D E F"), ("d", "D E F G"), ("a b", "A B C D E F"), ("d", "D " * 9)]
     within, beyond, also_within, far_beyond = score_lines(model, text, pairs, GenerationConfig())
     for line, fertility in ((within, 3), (also_within, 6)):
-        assert line.hypothesis is not None and not line.error
-        words = line.hypothesis.attention[0][:fertility].mean(axis=1).sum(0)
+        assert line.error is None
+        words = line.attention[0][:fertility].mean(axis=1).sum(0)
         np.testing.assert_array_less(words, 3 + 1e-4)
     for line in (beyond, far_beyond):
-        assert line.hypothesis is None
+        assert line.error is not None
         assert "sum to 3, and each target token uses 1: no attention is left for target token 3" in line.error
     assert "'G'" in beyond.error and beyond.error in caplog.text
     assert [line is None for line in force_decode_lines(model, text, pairs, GenerationBatchConfig())] == [
@@ -189,7 +189,7 @@ def test_sink_removes_the_fertility_limit(build) -> None:
     text = replace(TEXT, budget=Budget.constant(config, len(TEXT.source.vocabulary)))
     model = build(seed=3, attention={"kind": "constrained"})
     (line,) = score_lines(model, text, [("d", "D E F G")], GenerationConfig())
-    assert line.hypothesis is not None
-    assert line.hypothesis.attention[0][:, 0, 0].sum() <= 1 + 1e-5
-    attended = line.hypothesis.attention[0][:4, 0].argmax(axis=1)
+    assert line.error is None
+    assert line.attention[0][:, 0, 0].sum() <= 1 + 1e-5
+    attended = line.attention[0][:4, 0].argmax(axis=1)
     assert line.links == {(0, t) for t, column in enumerate(attended) if column == 0}

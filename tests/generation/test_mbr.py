@@ -104,15 +104,15 @@ def test_translator_returns_the_best_candidates(build, sampling):
         model, text, search(beam_size=8, num_return=2), sampling, mbr=config(num_candidates=8)
     )
     for candidates, found in zip(wide, chosen.translate(enumerate_lines(lines)), strict=True):
-        texts = [one.text for one in candidates.translations]
+        texts = [one.text for one in candidates.nbest]
         if not texts:
-            assert found.translations == ()
+            assert found.nbest == ()
             continue
-        log_probs = [one.hypothesis.log_probability for one in candidates.translations]
+        log_probs = [one.log_probability for one in candidates.nbest]
         expected = rank_candidates(texts, log_probs, config(), sampling is not None)[:2]
-        assert [one.text for one in found.translations] == [texts[index] for index, _ in expected]
-        assert [one.score for one in found.translations] == pytest.approx([u for _, u in expected])
-        assert found.translations[0].hypothesis.log_probability in log_probs
+        assert [one.text for one in found.nbest] == [texts[index] for index, _ in expected]
+        assert [one.score for one in found.nbest] == pytest.approx([u for _, u in expected])
+        assert found.log_probability in log_probs
 
 
 def test_samples_weighted_by_probability_are_counted_once(build):
@@ -124,9 +124,9 @@ def test_samples_weighted_by_probability_are_counted_once(build):
         SamplingConfig(),
     )
     (candidates,) = sampler.translate(enumerate_lines(["a b"]))
-    distinct = {one.hypothesis.tokens: one for one in candidates.translations}
-    assert len(distinct) < len(candidates.translations)
-    probabilities = np.exp([one.hypothesis.log_probability for one in distinct.values()])
+    distinct = {one.tokens: one for one in candidates.nbest}
+    assert len(distinct) < len(candidates.nbest)
+    probabilities = np.exp([one.log_probability for one in distinct.values()])
     weights = probabilities / probabilities.sum()
     expected = expected_utilities([one.text for one in distinct.values()], weights, "chrf")
     setting = config(num_candidates=40, weighting="probability")
@@ -138,7 +138,7 @@ def test_samples_weighted_by_probability_are_counted_once(build):
         mbr=setting,
     )
     (found,) = chosen.translate(enumerate_lines(["a b"]))
-    assert found.translations[0].score == pytest.approx(expected.max())
+    assert found.score == pytest.approx(expected.max())
 
 
 def test_default_candidates_are_32_samples_or_the_whole_beam():

@@ -9,8 +9,7 @@ import torch
 
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
-from regard.errors import ConfigError
-from regard.generation.beam import beam_search, beam_searches
+from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.ensemble import Ensemble
 from regard.generation.forced import force_decode
@@ -124,22 +123,6 @@ def test_exact_stopping_is_never_worse_than_heuristic_stopping(model, batch, sen
     ]
     for (heuristic,), (exact,) in zip(*pair, strict=True):
         assert exact.score >= heuristic.score - 1e-6
-
-
-def test_shared_search_equals_one_search_per_scorer(model, batch, sentences):
-    options = [(alpha, beta) for alpha in (0.0, 0.5, 2.0) for beta in (0.0, 0.3, 2.0)]
-    configs = [config(beta, length_penalty=alpha, beam_size=4, num_return=2) for alpha, beta in options]
-    together = beam_searches(
-        model, batch(sentences), configs[0], [HypothesisScorer.from_config(one) for one in configs]
-    )
-    for found, one in zip(together, configs, strict=True):
-        assert tokens_and_scores(found) == tokens_and_scores(beam_search(model, batch(sentences), one))
-    assert len({str(tokens_and_scores(found)) for found in together}) > 1
-
-
-def test_shared_search_rejects_penalties_on_unfinished_hypotheses(model, batch, sentences):
-    with pytest.raises(ConfigError, match="unfinished"):
-        beam_searches(model, batch(sentences), config(rescore_only=False), [HypothesisScorer()])
 
 
 def test_penalizing_unfinished_hypotheses_changes_the_results(build, batch, sentences):

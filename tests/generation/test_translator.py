@@ -11,10 +11,15 @@ from regard.config import from_dict
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
 from regard.generation.blocks import length_sorted_batches
-from regard.generation.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
+from regard.generation.config import (
+    AlignmentConfig,
+    GenerationBatchConfig,
+    GenerationConfig,
+    SamplingConfig,
+)
 from regard.generation.forced import score_lines
 from regard.generation.lines import Line, enumerate_lines
-from regard.generation.linking import replace_unk_tokens
+from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
 from regard.generation.translator import Translator
 from regard.models.registry import build_model
 from regard.models.transformer.config import TransformerConfig
@@ -49,7 +54,7 @@ def test_results_do_not_depend_on_blocks_and_batches(build):
         options = search(min_length=1, buffer_lines=block, batch_size=sentences, max_batch_tokens=tokens)
         results = list(Translator(model, TEXT, options).translate(lines()))
         assert [r.text for r in results] == expected
-        assert [r.line.text for r in results] == LINES
+        assert [r.source for r in results] == LINES
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
@@ -61,9 +66,8 @@ def test_parallel_batches_are_deterministic(build, threads):
     try:
         for _ in range(2):
             results = list(translator.translate(lines(texts)))
-            scores = [[one.score for one in result.translations] for result in results]
+            scores = [[one.score for one in result.nbest] for result in results]
             found.append(([result.text for result in results], scores))
-        assert translator.translate_with_settings(list(lines(texts)), [options]) == [found[0][0]]
     finally:
         torch.set_num_threads(before)
     assert found[0] == found[1]
@@ -86,7 +90,7 @@ def test_at_most_two_blocks_of_lines_are_read(build):
 def test_empty_lines_translate_to_empty_lines(build):
     results = list(Translator(build(), TEXT, search(min_length=2)).translate(lines(["", "\t ", "a"])))
     assert [r.text == "" for r in results] == [True, True, False]
-    assert results[0].translations == ()
+    assert results[0].nbest == ()
 
 
 def test_overlong_lines_are_skipped_with_a_warning(build, caplog):
@@ -114,10 +118,10 @@ def test_all_learned_positions_are_usable():
     translator = Translator(model, TEXT, search(min_length=1))
     results = list(translator.translate(lines(["a b c d e", "a b c d e f"])))
     assert [result.error for result in results] == [None, "the line has 6 tokens; the maximum is 5"]
-    assert 0 < len(results[0].translations[0].tokens) <= 4
+    assert 0 < len(results[0].tokens) <= 4
     pairs = [("a b c d e", "A B C D"), ("a", "A B C D E"), ("a b c d e f", "A")]
     scored = list(score_lines(model, TEXT, pairs, search()))
-    assert [one.hypothesis is None for one in scored] == [False, True, True]
+    assert [one.error is not None for one in scored] == [False, True, True]
 
 
 def test_term_longer_than_the_limit_is_skipped(build):
@@ -134,7 +138,7 @@ def test_forbidden_term_does_not_change_the_translation(build):
     with_term, without = translator.translate(
         [Line(1, "a b", terms=("A A", "E")), Line(2, "a b", terms=("E",))]
     )
-    assert with_term.missing_terms == ("'A A'",) and with_term.line.terms == ("A A", "E")
+    assert with_term.missing_terms == ("'A A'",)
     assert with_term.text == without.text and "E" in without.text.split() and not without.missing_terms
 
 
@@ -142,27 +146,24 @@ def test_results_have_tokens_scores_attention_and_links(build):
     options = search(num_return=2)
     for sampling in (None, SamplingConfig()):
         for result in Translator(build(), TEXT, options, sampling).translate(lines()):
-            for translation in result.translations:
+            for translation in result.nbest:
                 steps, words = len(translation.tokens), len(result.source_tokens)
-                assert translation.hypothesis.attention[0].shape == (steps + 1, 1, words)
-                assert translation.weights.shape == (steps, words)
-                best = translation.weights.argmax(axis=1)
+                assert translation.attention[0].shape == (steps + 1, 1, words)
+                assert translation.attention_map.shape == (steps, words)
+                best = translation.attention_map.argmax(axis=1)
                 assert translation.links == {(int(i), t) for t, i in enumerate(best)}
                 assert translation.text == " ".join(translation.tokens)
 
 
 def test_links_sum_attention_over_subword_tokens():
-    from regard.generation.hypothesis import Hypothesis
-    from regard.generation.lines import TextHypothesis
-
-    weights = np.array([[0.3, 0.3, 0.4], [0.0, 0.1, 0.9], [1, 0, 0]], dtype=np.float32)
-    hypothesis = Hypothesis((5, 6), 0.0, 0.0, (0.0, 0.0, 0.0), (weights[:, None],))
+    weights = np.array([[0.3, 0.3, 0.4], [0.0, 0.1, 0.9], [1, 0, 0]], dtype=np.float32)[:, None]
     # Source tokens 0 and 1 form the first word, token 2 the second.
     # The first target word has 0.6 on the first source word.
-    one = TextHypothesis("A B", ("A", "B"), hypothesis, (0, 0, 1), (0, 1))
-    assert one.links == {(0, 0), (1, 1)}
+    words = WordIndices((0, 0, 1), (0, 1))
+    assert attention_links([weights], [weights], AlignmentConfig(), words) == {(0, 0), (1, 1)}
     # Both target tokens form one word: 0.6 + 0.1 against 0.4 + 0.9.
-    assert TextHypothesis("AB", ("A", "B"), hypothesis, (0, 0, 1), (0, 0)).links == {(1, 0)}
+    words = WordIndices((0, 0, 1), (0, 0))
+    assert attention_links([weights], [weights], AlignmentConfig(), words) == {(1, 0)}
 
 
 def test_unknown_token_is_replaced_by_the_attended_source_word():
@@ -178,7 +179,7 @@ def test_replacement_changes_the_text_but_not_the_tokens(build):
     model.output_bias.data[UNK] = 50.0
     options = search(alignment={"replace_unk": True}, max_length_ratio=0.0, max_length_offset=2)
     (result,) = Translator(model, TEXT, options).translate(lines(["x y z"]))
-    best = result.translations[0]
+    best = result
     assert best.tokens == ("<unk>", "<unk>")
     assert set(best.text.split()) <= {"x", "y", "z"}
     assert best.text.split() == [
@@ -190,7 +191,7 @@ def test_prefix_text_is_unchanged(build):
     given = enumerate_lines(["a b", "", "c"], ["A new", "B", ""])
     results = list(Translator(build(), TEXT, search(alignment={"replace_unk": True})).translate(given))
     assert results[0].text.startswith("A new")
-    assert results[0].translations[0].tokens[:2] == ("A", "<unk>")
+    assert results[0].tokens[:2] == ("A", "<unk>")
     assert results[1].text == ""
 
 
@@ -224,17 +225,17 @@ def test_batches_contain_every_line_once_within_their_limits():
 def test_scoring_returns_the_scores_of_search(build, caplog):
     model = build()
     results = list(Translator(model, TEXT, search(length_penalty=0.6)).translate(lines()))
-    pairs = [(r.line.text, r.text) for r in results]
+    pairs = [(r.source, r.text) for r in results]
     with caplog.at_level(logging.WARNING):
         scored = list(score_lines(model, TEXT, pairs, search(length_penalty=0.6, buffer_lines=3)))
-    assert [s.number for s in scored] == [r.line.number for r in results]
+    assert [s.number for s in scored] == [r.number for r in results]
     for one, result in zip(scored, results, strict=True):
-        if not result.translations:
-            assert one.hypothesis is None
+        if not result.nbest:
+            assert one.error is not None
             continue
-        assert one.hypothesis is not None
-        assert one.hypothesis.score == pytest.approx(result.translations[0].score, abs=1e-5)
-        assert one.tokens == result.translations[0].tokens
+        assert one.error is None
+        assert one.score == pytest.approx(result.score, abs=1e-5)
+        assert one.tokens == result.tokens
     assert len(caplog.messages) == 2
 
 

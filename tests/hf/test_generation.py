@@ -25,10 +25,11 @@ from regard.extensions.check.text import split_pairs
 from regard.generation.beam import beam_search
 from regard.generation.config import search_settings
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import LineResult, enumerate_lines
+from regard.generation.lines import enumerate_lines
+from regard.generation.translation import Translation
 from regard.generation.translator import Translator
 from regard.runs.experiment import LoadedModel, load_model
-from regard.text.vocabulary import UNK
+from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 
 LINES = [
     "ein kleiner Hund läuft im Garten .",
@@ -106,11 +107,14 @@ def generated(model_dir: Path, **options: Any) -> tuple[list[list[int]], list[fl
     return rows, None if scores is None else scores.tolist()
 
 
-def assert_same(one: LoadedModel, ours: list[Hypothesis], theirs: list[list[int]]) -> None:
+def assert_same(
+    one: LoadedModel, ours: list[Hypothesis] | list[Translation], theirs: list[list[int]]
+) -> None:
     """Require equal tokens, including the position of the end symbol."""
-    places = one.text.target.tokenizer.library_ids
+    places, vocabulary = one.text.target.tokenizer.library_ids, one.text.target.vocabulary
     for own, row in zip(ours, theirs, strict=True):
-        assert [*one.model.start[1:], *(places[token] for token in own.tokens)] == row
+        ids = vocabulary.to_ids(own.tokens) if isinstance(own, Translation) else own.tokens
+        assert [*one.model.start[1:], *(places[token] for token in ids)] == row
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -164,15 +168,15 @@ def test_unknown_tokens_are_generated_as_by_generate(model_dir: ModelDir, tmp_pa
     unknown = library(made)[1].unk_token_id
     settings["suppress_tokens"] = [one for one in settings["suppress_tokens"] if one != unknown]
     path.write_text(json.dumps(settings))
-    ours = [result.translations[0].hypothesis for result in translate_lines(made)]
+    ours = translate_lines(made)
     theirs, _ = generated(made)
     assert_same(loaded(made), ours, theirs)
     assert any(unknown in row for row in theirs)
-    suppressed = [result.translations[0].hypothesis for result in translate_lines(made, suppress_unk=True)]
-    assert not any(UNK in found.tokens for found in suppressed)
+    suppressed = translate_lines(made, suppress_unk=True)
+    assert not any(SPECIAL_TOKENS[UNK] in found.tokens for found in suppressed)
 
 
-def translate_lines(model_dir: Path, **flags: Any) -> list[LineResult]:
+def translate_lines(model_dir: Path, **flags: Any) -> list[Translation]:
     """Return the translations of `Translator`, configured as by the command line and the Python API."""
     one = loaded(model_dir)
     search = search_settings(one.config.generation, flags)

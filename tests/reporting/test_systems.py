@@ -89,13 +89,13 @@ def test_own_maps_equal_maps_of_translations(soft):
     for shown, result in zip(system.sentences, results, strict=True):
         assert shown.text == result.text
         if shown.own_maps is not None:
-            best = result.translations[0]
+            best = result
             assert (
                 shown.own_maps.rows == tuple(best.tokens) and shown.own_maps.columns == shown.sentence.source
             )
-            assert abs(stored_weights(shown.own_maps.weights[0]) - best.weights).max() <= 0.004
-            logs = best.hypothesis.token_log_probs
-            assert shown.log_prob == pytest.approx(best.hypothesis.log_probability / len(logs))
+            assert abs(stored_weights(shown.own_maps.weights[0]) - best.attention_map).max() <= 0.004
+            logs = best.token_log_probs
+            assert shown.log_prob == pytest.approx(best.log_probability / len(logs))
 
 
 def test_forced_maps_equal_maps_of_forced_decoding(soft):
@@ -119,9 +119,9 @@ def test_posterior_and_prior_are_kept_on_request():
     results = list(translator.translate(enumerate_lines(source for source, _ in PAIRS)))
     for shown, result in zip(system.sentences, results, strict=True):
         if shown.own_maps is not None:
-            best = result.translations[0]
-            prior = best.hypothesis.attention[0][:-1, 0]  # the prior: before the update with the token
-            assert abs(stored_weights(shown.own_maps.weights[0]) - best.weights).max() <= 0.004
+            best = result
+            prior = best.attention[0][:-1, 0]  # the prior: before the update with the token
+            assert abs(stored_weights(shown.own_maps.weights[0]) - best.attention_map).max() <= 0.004
             assert abs(stored_weights(shown.own_maps.weights[1]) - prior).max() <= 0.004
     assert any(
         (one.own_maps.weights[0] != one.own_maps.weights[1]).any() for one in system.sentences if one.own_maps

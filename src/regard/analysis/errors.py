@@ -16,9 +16,10 @@ from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.linking import TextLinks
 from regard.config.results import Result
 from regard.errors import DataError
-from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
-from regard.generation.lines import LineResult, TextHypothesis, enumerate_lines
+from regard.generation.lines import enumerate_lines
+from regard.generation.linking import tokens_to_words
+from regard.generation.translation import Translation
 from regard.metrics.base import SentenceCounts
 from regard.metrics.coverage import (
     ReceivedAttention,
@@ -33,7 +34,7 @@ from regard.metrics.coverage import (
 from regard.plot.analyses import error_chart, plot_error_counts
 from regard.plot.figure import Figure
 from regard.text.links import Links, format_links
-from regard.text.vocabulary import UNK
+from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -249,7 +250,7 @@ def analyze_errors(
     )
     # Lines that are too long are left out: as empty translations they would count as entirely dropped.
     sentences = [
-        sentence_from_result(result, text.references[result.line.number - 1], system.translator, lowercase)
+        sentence_from_result(result, text.references[result.number - 1], system.translator, lowercase)
         for result in results
         if not result.error
     ]
@@ -325,48 +326,47 @@ def corpus_scores(sentences: Sequence[SentenceErrors]) -> dict[str, float]:
 
 
 def sentence_from_result(
-    result: LineResult, reference: str, translator: BaseTranslator, lowercase: bool
+    translation: Translation, reference: str, translator: BaseTranslator, lowercase: bool
 ) -> SentenceErrors:
     """Return a translated line as words, with the attention that each source word received.
 
     Args:
-        result: The line; without translations, the output is empty and there is no attention.
+        translation: The translation of the line. An empty one has no attention.
         reference: Text of the reference.
-        translator: The translator that produced the result.
+        translator: The translator that produced it.
         lowercase: Whether to ignore case when counting repetitions.
     """
-    text = translator.text
-    best = result.translations[0] if result.translations else None
-    # The source tokens of a translation include the sink, those of a rejected line do not.
-    source_tokens = result.source_tokens[: len(result.source_tokens) - (len(text.sink_tokens) if best else 0)]
-    output = () if best is None else tokens_to_words(text.target, _output_tokens(best, translator))
+    target = translator.text.target
+    output = tokens_to_words(target, _output_tokens(translation, translator))
     return SentenceErrors(
-        line=result.line.number,
-        source=tokens_to_words(text.source, source_tokens),
-        reference=tokens_to_words(text.target, text.target.tokenize(reference)),
+        line=translation.number,
+        source=translation.source_words,
+        reference=tokens_to_words(target, target.tokenize(reference)),
         # A model may generate two spaces in a row, with no word between them.
         output=tuple(word for word in output if word),
-        received=None if best is None else _attention_received(best, source_tokens, translator),
+        received=_attention_received(translation, translator),
         lowercase=lowercase,
     )
 
 
-def _output_tokens(best: TextHypothesis, translator: BaseTranslator) -> Sequence[str]:
+def _output_tokens(translation: Translation, translator: BaseTranslator) -> Sequence[str]:
     """Return the tokens of the translated text, after the replacement of unknown words."""
     # The replacement changes only the text, so the tokens of the text differ from those of the model.
-    if translator.search.alignment.replace_unk and UNK in best.hypothesis.tokens:
-        return translator.text.target.tokenize(best.text)
-    return best.tokens
+    if translator.search.alignment.replace_unk and SPECIAL_TOKENS[UNK] in translation.tokens:
+        return translator.text.target.tokenize(translation.text)
+    return translation.tokens
 
 
-def _attention_received(
-    best: TextHypothesis, tokens: Sequence[str], translator: BaseTranslator
-) -> ReceivedAttention | None:
-    """Return the attention that the source words received, or None if the system has no attention."""
-    if "attention" not in translator.capabilities or (best.tokens and not best.weights.any()):
+def _attention_received(translation: Translation, translator: BaseTranslator) -> ReceivedAttention | None:
+    """Return the attention that the source words received, or None if there is no attention."""
+    weights = translation.attention_map
+    if "attention" not in translator.capabilities or not translation.nbest:
+        return None
+    if translation.tokens and not weights.any():
         return None
     text = translator.text
     fertilities = None
     if text.budget is not None:
-        (fertilities,) = text.budget.fertilities([text.source.vocabulary.to_ids(tokens)])
-    return received_attention(best.weights, best.source_words, fertilities)
+        ids = text.source.vocabulary.to_ids(translation.text_source_tokens)
+        (fertilities,) = text.budget.fertilities([ids])
+    return received_attention(weights, translation.source_word_ids, fertilities)

@@ -10,7 +10,7 @@ from regard.alignment.corpus import UNKNOWN
 from regard.analysis.inputs import ParallelText
 from regard.data.text import TextSide
 from regard.errors import UsageError
-from regard.generation.analysis import tokens_to_words
+from regard.generation.linking import tokens_to_words
 from regard.text.corpus import read_lines
 from regard.text.links import (
     GoldLinks,

@@ -8,9 +8,9 @@ from regard.api.arguments import as_list, check_texts
 from regard.data.fertility import Bounds
 from regard.data.text import TextSide
 from regard.errors import UsageError
-from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import Line, user_fertilities
+from regard.generation.linking import tokens_to_words
 from regard.text.whitespace import normalize_whitespace
 
 __all__ = ["WordFertilities", "input_lines"]

@@ -8,27 +8,27 @@ t.plot()
 import dataclasses
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
 from regard.api.arguments import as_list, check_texts, read_texts
 from regard.api.line_arguments import WordFertilities, input_lines
 from regard.api.loading import load_checker, load_translator
-from regard.api.translation import Translation
-from regard.api.translations import Scores, Translations, scored_translation, searched_translation
+from regard.api.translations import Scores, Translations
 from regard.config import from_dict
 from regard.config.plugins import load_plugins
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
-from regard.generation.blocks import PretokenizedPair, read_blocks
+from regard.generation.blocks import Pair, read_blocks
 from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.coverage import CoverageJudge
 from regard.generation.lines import Line
 from regard.generation.mbr import MbrConfig
 from regard.generation.repair import RepairingTranslator
 from regard.generation.repair_candidates import RepairConfig
+from regard.generation.translation import Translation
 
 __all__ = ["AttentionOutput", "Model", "load"]
 
@@ -212,11 +212,9 @@ class Model:
         with self.lock:
             # Blocks are sorted by length inside `translate_block`, which limits padding and memory.
             return [
-                searched_translation(
-                    translator.text, result, translator.self_attention if self_attention else None
-                )
+                translator.with_self_attention(translation) if self_attention else translation
                 for block in read_blocks(lines, translator.search.buffer_lines)
-                for result in translator.translate_block(block)
+                for translation in translator.translate_block(block)
             ]
 
     @overload
@@ -263,30 +261,27 @@ class Model:
         pairs = [self._scored_pair(*pair) for pair in zip(sources, targets, strict=True)]
         translator = self.translator.with_search(search)
         with self.lock:
-            scores = tuple(
-                scored_translation(self.text, pair, line_score, translator.search.alignment)
-                for pair, line_score in zip(pairs, translator.score(pairs), strict=True)
-            )
+            scores = tuple(translator.score(pairs))
         if single and scores[0].error:
             raise DataError(f"the translation cannot be scored: {scores[0].error}")
         return scores[0] if single else Scores(scores)
 
-    def _scored_pair(self, source: str, target: Any) -> tuple[str, str] | PretokenizedPair:
-        """Return a pair to score, with the tokens of a translation if one is given."""
+    def _scored_pair(self, source: str, target: Any) -> Pair:
+        """Return a pair to score: a translation with its tokens, or texts.
+
+        Raises:
+            UsageError: if a translation is from a model with other vocabularies or tokenizers.
+        """
         if not isinstance(target, Translation):
             return source, check_texts([target], "target")[0]
         # The tokens of another vocabulary would be unknown, and those of other merges are never generated.
-        if target.text_checksum not in (None, self.text.checksum):
+        if target.processor.checksum != self.text.checksum:
             raise UsageError(
                 "target: the translation is from a model with other vocabularies or tokenizers, so "
                 f"{self!r} does not have its tokens: pass its text"
             )
-        # A sink belongs to the model that made the translation, which may be another one.
-        ids = target.source_word_ids
-        tokens = tuple(token for token, word in zip(target.source_tokens, ids, strict=True) if word >= 0)
         # A source that differs from that of the translation is tokenized again.
-        source_tokens = tokens if source == target.source else None
-        return PretokenizedPair(source, target.text, source_tokens, target.tokens)
+        return target if source == target.source else replace(target, source=source, source_tokens=())
 
     def _with_settings(
         self,

@@ -8,7 +8,6 @@ all. `--tokens-from` therefore reads the tokens from a file of `regard translate
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from regard.api.score_totals import ScoreTotals
     from regard.data.text import TextProcessor
     from regard.generation.base import BaseTranslator
-    from regard.generation.blocks import PretokenizedPair
-    from regard.generation.forced import LineScore
+    from regard.generation.translation import Translation
 
 __all__ = ["read_tokens", "score"]
 
@@ -130,45 +128,41 @@ def _score(
 ) -> "tuple[ScoreTotals, list[dict[str, Any]]]":
     """Write the score and the links of each pair, and return the sums and the JSON form of each pair."""
     from regard.api.score_totals import ScoreTotals
-    from regard.api.translations import scored_translation
     from regard.text.links import format_links
 
     path = options.tokens_from
     tokenized = pairs if path is None else read_tokens(path, pairs, translator.text)
-    # The texts of the pairs are needed again when their scores arrive, one block later.
-    tokenized, texts = tee(tokenized)
     totals, sentences = ScoreTotals(), []
     with ExitStack() as files:
         file = files.enter_context(open_output(options.output))
         links = options.links_output
         linked = None if links is None else files.enter_context(open_output(links))
-        for pair, result in zip(texts, translator.score(tokenized), strict=True):
+        for result in translator.score(tokenized):
             if linked is not None:
                 # Write a line also for a skipped pair, so that the files stay parallel.
                 linked.write(format_links(result.links) + "\n")
             file.write(_format_score(result, options.token_scores) + "\n")
             # None marks a skipped pair, which does not count for the perplexity.
-            totals = totals.add(result.hypothesis and result.hypothesis.token_log_probs, result.retokenized)
+            logs = None if result.error else result.token_log_probs.tolist()
+            totals = totals.add(logs, result.retokenized)
             # The JSON form of all pairs needs memory, so it is built only for --json.
             if options.json_file is not None:
-                scored = scored_translation(translator.text, pair, result, translator.search.alignment)
-                sentences.append(scored.to_data("none"))
+                sentences.append(result.to_data("none"))
     return totals, sentences
 
 
-def _format_score(result: "LineScore", by_token: bool) -> str:
-    hypothesis = result.hypothesis
-    if hypothesis is None:
+def _format_score(result: "Translation", by_token: bool) -> str:
+    if result.error:
         return "" if by_token else "nan"
     if not by_token:
-        return f"{hypothesis.score:.4f}"
-    named = zip((*result.tokens, "</s>"), hypothesis.token_log_probs, strict=True)
+        return f"{result.score:.4f}"
+    named = zip((*result.tokens, "</s>"), result.token_log_probs.tolist(), strict=True)
     return " ".join(f"{name}|{value:.4f}" for name, value in named)
 
 
 def read_tokens(
     path: Path, pairs: Iterable[tuple[str, str]], text: "TextProcessor"
-) -> "Iterator[PretokenizedPair]":
+) -> "Iterator[Translation]":
     """Yield sentence pairs together with their tokens from a file.
 
     Args:
@@ -182,7 +176,7 @@ def read_tokens(
     """
     from pydantic import BaseModel, Field
 
-    from regard.generation.blocks import PretokenizedPair
+    from regard.generation.translation import Translation
     from regard.text.corpus import read_lines
     from regard.text.reading import InvalidJsonError, parse_json
 
@@ -213,11 +207,12 @@ def read_tokens(
                 f"{path}:{number}: the tokens belong to {record.text[:60]!r}, but the translation is "
                 f"{target[:60]!r}: give the output file of the same run of `regard translate`"
             )
-        read = record.source_tokens
-        # The source tokens in the file include the sink, which is added again when the pair is scored.
-        if text.sink_tokens and tuple(read[-len(text.sink_tokens) :]) == text.sink_tokens:
-            read = read[: -len(text.sink_tokens)]
-        yield PretokenizedPair(source, target, tuple(read), tuple(record.tokens))
+        read = tuple(record.source_tokens)
+        # A file of a model without a sink may be scored by one with a sink.
+        if read[len(read) - len(text.sink_tokens) :] != text.sink_tokens:
+            read += text.sink_tokens
+        tokens = tuple(record.tokens)
+        yield Translation(source, text, text=target, source_tokens=read, tokens=tokens)
     if next(lines, None) is not None:
         raise DataError(
             f"{path} has more lines than the text, which has {number}: it must have one line per translation"

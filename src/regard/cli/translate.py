@@ -26,10 +26,9 @@ from regard.cli.translation_writer import TranslationOutput, TranslationWriter
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.data.text import TextProcessor
     from regard.generation.base import BaseTranslator, Capability
-    from regard.generation.lines import Line, LineResult
-    from regard.training.device import ProcessGroup
+    from regard.generation.lines import Line
+    from regard.generation.translation import Translation
 
 __all__ = ["translate"]
 
@@ -148,8 +147,7 @@ def translate(
 ) -> None:
     """Translate text, one line at a time.
 
-    Options that are not given have the values in the configuration of the model. Under `torchrun`, each
-    process translates a share of the lines.
+    Options that are not given have the values in the configuration of the model.
 
     Example: regard translate runs/first --beam-size 5 --show-attention < input.txt
 
@@ -165,42 +163,36 @@ def translate(
         raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
 
     from regard.api.loading import load_translator
-    from regard.training.device import init_process_group, pick_device, set_num_threads
+    from regard.training.device import set_num_threads
 
     set_num_threads(runtime.num_threads)
-    with init_process_group(pick_device(runtime.device)) as processes:
-        fertilities = parse_word_fertilities(text.word_fertility or [])
-        loaded = load_translator(
-            models,
-            runtime.device,
-            runtime.precision,
-            None,
-            runtime.settings or [],
-            num_threads=runtime.num_threads,
-            engine=runtime.engine,
-        )
-        options = {**given(search), **given(links), "batch_size": runtime.batch_size}
-        translator = candidates.checked(loaded, options, configs, fertilities)
-        _require_capabilities(translator, text, output)
-        results = _results(translator.pretokenized() if text.tokenized else translator, text, processes)
-        if not processes.is_main:
-            # Only the main process writes; the others run their share of the work.
-            for _ in results:
-                pass
-            return
-        if candidates.check:
-            results = candidates.report_repairs(results)
-        if fertilities:
-            results = report_missing_words(results, fertilities, translator.text)
-        # In interactive use, the message would interrupt the dialog.
-        if translator.resolved_search.suppress_unk is False and not text.interactive:
-            results = report_unknown_tokens(results)
-        with ExitStack() as files:
-            writer = TranslationWriter(files, output, search.num_return > 1, translator.text)
-            # A progress bar would be mixed with translations on the same terminal.
-            quiet = text.interactive or (output.output is None and sys.stdout.isatty())
-            for result in _with_progress(results, quiet):
-                writer.write(result)
+    fertilities = parse_word_fertilities(text.word_fertility or [])
+    loaded = load_translator(
+        models,
+        runtime.device,
+        runtime.precision,
+        None,
+        runtime.settings or [],
+        num_threads=runtime.num_threads,
+        engine=runtime.engine,
+    )
+    options = {**given(search), **given(links), "batch_size": runtime.batch_size}
+    translator = candidates.checked(loaded, options, configs, fertilities)
+    _require_capabilities(translator, text, output)
+    results = _results(translator.pretokenized() if text.tokenized else translator, text)
+    if candidates.check:
+        results = candidates.report_repairs(results)
+    if fertilities:
+        results = report_missing_words(results, fertilities)
+    # In interactive use, the message would interrupt the dialog.
+    if translator.resolved_search.suppress_unk is False and not text.interactive:
+        results = report_unknown_tokens(results)
+    with ExitStack() as files:
+        writer = TranslationWriter(files, output, search.num_return > 1)
+        # A progress bar would be mixed with translations on the same terminal.
+        quiet = text.interactive or (output.output is None and sys.stdout.isatty())
+        for result in _with_progress(results, quiet):
+            writer.write(result)
 
 
 def _require_capabilities(
@@ -225,14 +217,8 @@ def _require_capabilities(
             translator.require(capability, flag)
 
 
-def _results(
-    translator: "BaseTranslator", text: TranslationInput, processes: "ProcessGroup"
-) -> "Iterator[LineResult]":
+def _results(translator: "BaseTranslator", text: TranslationInput) -> "Iterator[Translation]":
     """Return the results of all lines, or of one line at a time if the user waits for each."""
-    from regard.generation.parallel import translate_distributed
-
-    if processes.world_size > 1:
-        return translate_distributed(translator, text.lines())
     if text.interactive:
         # A block would wait for more lines before it shows the first translation.
         return (result for line in text.lines() for result in translator.translate([line]))
@@ -258,34 +244,26 @@ def parse_word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, flo
     return fertilities
 
 
-def report_missing_words(
-    results: "Iterator[LineResult]", words: Iterable[str], text: "TextProcessor"
-) -> "Iterator[LineResult]":
+def report_missing_words(results: "Iterator[Translation]", words: Iterable[str]) -> "Iterator[Translation]":
     """Yield the results, then report the words of `--word-fertility` that did not occur in the text."""
-    from regard.generation.analysis import tokens_to_words
-
-    side, left = text.source, set(words)
-    sinks = len(text.sink_tokens)
+    left = set(words)
     for result in results:
-        if left and result.translations:
-            # The sink is an artificial token and not a word of the text.
-            tokens = result.source_tokens[: len(result.source_tokens) - sinks]
-            left.difference_update(tokens_to_words(side, tokens))
+        if left:
+            left.difference_update(result.source_words)
         yield result
     for word in words:
         if word in left:
             print_message(f"--word-fertility {word}: this word does not occur in the text")
 
 
-def report_unknown_tokens(results: "Iterator[LineResult]") -> "Iterator[LineResult]":
+def report_unknown_tokens(results: "Iterator[Translation]") -> "Iterator[Translation]":
     """Yield the results, then report the share of unknown tokens in the best translations."""
-    from regard.text.vocabulary import UNK
+    from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 
     tokens = unknown = 0
     for result in results:
-        for best in result.translations[:1]:
-            tokens += len(best.hypothesis.tokens)
-            unknown += best.hypothesis.tokens.count(UNK)
+        tokens += len(result.tokens)
+        unknown += result.tokens.count(SPECIAL_TOKENS[UNK])
         yield result
     if tokens:
         print_message(
@@ -293,7 +271,7 @@ def report_unknown_tokens(results: "Iterator[LineResult]") -> "Iterator[LineResu
         )
 
 
-def _with_progress(results: "Iterator[LineResult]", quiet: bool) -> "Iterator[LineResult]":
+def _with_progress(results: "Iterator[Translation]", quiet: bool) -> "Iterator[Translation]":
     """Yield the results and show a progress bar, if stderr is a terminal and `quiet` is false."""
     if quiet or not sys.stderr.isatty():
         yield from results

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from regard.generation.base import BaseTranslator
     from regard.generation.config import SamplingConfig
     from regard.generation.coverage import LineRepair
-    from regard.generation.lines import LineResult
     from regard.generation.mbr import MbrConfig
     from regard.generation.repair_candidates import RepairConfig
+    from regard.generation.translation import Translation
 
 __all__ = ["CandidateOptions", "SamplingOptions"]
 
@@ -154,7 +154,7 @@ class CandidateOptions(SamplingOptions):
             return loaded.with_search(options, *configs, fertilities, judge)
         return RepairingTranslator.wrap(loaded.with_search(options, *configs, fertilities), judge, config)
 
-    def report_repairs(self, results: "Iterator[LineResult]") -> "Iterator[LineResult]":
+    def report_repairs(self, results: "Iterator[Translation]") -> "Iterator[Translation]":
         """Yield the results with a message for each changed translation, and the totals at the end."""
         from regard.generation.repair import RepairSummary
 
@@ -163,7 +163,7 @@ class CandidateOptions(SamplingOptions):
         for result in results:
             summary.add(result.repair)
             if result.repair is not None and result.repair.changed:
-                print_message(_describe(result.line.number, result.repair, result.text, config.threshold))
+                print_message(_describe(result.number, result.repair, result.text, config.threshold))
             yield result
         print_message(str(summary))
 

@@ -14,9 +14,7 @@ from regard.cli.output import Output, open_output, write_rows
 from regard.text.files import format_json
 
 if TYPE_CHECKING:
-    from regard.api.translation import AttentionDetail
-    from regard.data.text import TextProcessor
-    from regard.generation.lines import LineResult, TextHypothesis
+    from regard.generation.translation import AttentionDetail, Translation
 
 __all__ = ["TranslationOutput", "TranslationWriter"]
 
@@ -71,16 +69,13 @@ class TranslationOutput:
 class TranslationWriter:
     """Write results to the output files."""
 
-    def __init__(
-        self, files: ExitStack, options: TranslationOutput, nbest: bool, processor: "TextProcessor"
-    ) -> None:
+    def __init__(self, files: ExitStack, options: TranslationOutput, nbest: bool) -> None:
         """Open the output files.
 
         Args:
             files: Stack that closes the files.
             options: The output files.
             nbest: Whether to write n-best lists.
-            processor: Text processing of the translator.
         """
 
         def opened(path: Path | str | None) -> Output | None:
@@ -92,63 +87,52 @@ class TranslationWriter:
         self.attention, self.tokens = opened(options.attention_output), opened(options.tokens_output)
         self.nbest, self.scores = nbest, options.with_scores
         self.show, self.svg = options.show_attention, options.svg
-        self.processor = processor
 
-    def write(self, result: "LineResult") -> None:
+    def write(self, translation: "Translation") -> None:
         """Write the results of one line."""
         from regard.text.links import format_links
 
-        self._write_text(result)
-        best = result.translations[0] if result.translations else None
+        self._write_text(translation)
         # A rejected line gets an empty line, so that the files stay parallel.
         if self.links is not None:
-            self.links.write((format_links(best.links) if best else "") + "\n")
-        if self.attention is not None or self.tokens is not None:
-            self._write_json(result)
-        if best is not None:
-            if self.show:
-                self._show_map(result, best)
-            if self.svg is not None:
-                self._write_svg(self.svg, result, best)
-        # In interactive use, each translation must appear at once.
-        if self.text.is_terminal or self.show:
-            self.text.flush()
-
-    def _write_json(self, result: "LineResult") -> None:
-        """Write the line number and the fields of `Translation.to_dict`."""
-        from regard.api.translations import searched_translation
-
-        translation = searched_translation(self.processor, result)
+            self.links.write(format_links(translation.links) + "\n")
         outputs: "list[tuple[Output | None, AttentionDetail]]" = [
             (self.attention, "layers"),
             (self.tokens, "none"),
         ]
         for output, detail in outputs:
             if output is not None:
-                content = {"line": result.line.number, **translation.to_dict(detail)}
+                content = {"line": translation.number, **translation.to_dict(detail)}
                 output.write(format_json(content) + "\n")
+        if translation.nbest:
+            if self.show:
+                self._show_map(translation)
+            if self.svg is not None:
+                self._write_svg(self.svg, translation)
+        # In interactive use, each translation must appear at once.
+        if self.text.is_terminal or self.show:
+            self.text.flush()
 
-    def _write_text(self, result: "LineResult") -> None:
+    def _write_text(self, best: "Translation") -> None:
         """Write the translation, a row with its score and links, or the n-best list."""
         from regard.text.links import format_links
 
         if self.nbest:
-            for translation in result.translations:
+            for translation in best.nbest:
                 # The n-best lists of Moses also count lines from 0.
-                fields = [str(result.line.number - 1), _escape(translation.text), f"{translation.score:.4f}"]
+                fields = [str(best.number - 1), _escape(translation.text), f"{translation.score:.4f}"]
                 fields += [format_links(translation.links)] if self.append else []
                 self.text.write(" ||| ".join(fields) + "\n")
             return
-        best = result.translations[0] if result.translations else None
-        fields = [f"{best.score:.4f}" if best else ""] if self.scores else []
-        fields.append(result.text)
-        fields += [format_links(best.links) if best else ""] if self.append else []
+        fields = [f"{best.score:.4f}" if best.nbest else ""] if self.scores else []
+        fields.append(best.text)
+        fields += [format_links(best.links)] if self.append else []
         if len(fields) == 1:
-            self.text.write(result.text + "\n")
+            self.text.write(best.text + "\n")
         else:
             write_rows(self.text, [fields])
 
-    def _show_map(self, result: "LineResult", best: "TextHypothesis") -> None:
+    def _show_map(self, best: "Translation") -> None:
         from rich.console import Console
 
         from regard.plot.terminal import terminal_map
@@ -156,16 +140,15 @@ class TranslationWriter:
         self.text.flush()
         # Without markup: rich would interpret square brackets in the text.
         console = Console(highlight=False, markup=False)
-        console.print(terminal_map(best.weights, result.source_tokens, best.tokens))
+        console.print(terminal_map(best.attention_map, best.source_tokens, best.tokens))
         console.print()
 
-    def _write_svg(self, path: Path, result: "LineResult", best: "TextHypothesis") -> None:
+    def _write_svg(self, path: Path, best: "Translation") -> None:
         from regard.plot.heatmap import attention_heatmap, heatmap_svg
 
-        number = result.line.number
-        name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        name = path if best.number == 1 else path.with_name(f"{path.stem}-{best.number}{path.suffix}")
         with open_output(name) as file:
-            file.write(heatmap_svg(attention_heatmap(best.weights, result.source_tokens, best.tokens)))
+            file.write(heatmap_svg(attention_heatmap(best.attention_map, best.source_tokens, best.tokens)))
 
 
 def _escape(text: str) -> str:

@@ -3,12 +3,11 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 
 from regard.data.batch import Batch
-from regard.data.text import TextProcessor, TextSide
+from regard.data.text import TextProcessor
 from regard.generation.attribution import attribute_pairs
 from regard.generation.beam import eval_mode
 from regard.generation.blocks import TokenPair, pair_batches, pair_blocks
@@ -21,15 +20,15 @@ from regard.generation.linking import (
     attention_map,
     select_heads,
     selection_links,
+    tokens_to_words,
 )
 from regard.metrics.alignment import is_selection
 from regard.metrics.attention import SentenceAttention, attention_statistics
 from regard.models.base import TranslationModel
 from regard.text.links import Links
-from regard.text.whitespace import ASCII_WHITESPACE
 from regard.types import Bool, Float
 
-__all__ = ["ForcedResult", "force_decode_lines", "tokens_to_words"]
+__all__ = ["ForcedResult", "force_decode_lines"]
 
 _log = logging.getLogger(__name__)
 
@@ -186,10 +185,3 @@ def _force_decode_batch(
             posteriors=posterior,
             contributions=attributions[row].contributions if attributions else None,
         )
-
-
-def tokens_to_words(side: TextSide, tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return the words that a sequence of tokens consists of."""
-    groups = groupby(zip(side.word_ids(tokens), tokens, strict=True), key=lambda subword: subword[0])
-    words = ([token for _, token in word] for _, word in groups)
-    return tuple(side.tokenizer.decode(word).strip(ASCII_WHITESPACE) or "".join(word) for word in words)

@@ -5,18 +5,16 @@ Commands, the report and the server use this interface only. They ask for capabi
 """
 
 import dataclasses
-import math
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError, UsageError
 from regard.generation.analysis import ForcedResult
-from regard.generation.blocks import PretokenizedPair, length_error, read_blocks
+from regard.generation.blocks import Pair, length_error, read_blocks
 from regard.generation.config import (
     GenerationConfig,
     LengthLimits,
@@ -24,12 +22,14 @@ from regard.generation.config import (
     search_settings,
 )
 from regard.generation.coverage import CoverageJudge
-from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import Line, LineResult, TextHypothesis, log_warnings
+from regard.generation.lines import Line, TokenizedLine
 from regard.generation.mbr import MbrConfig
+from regard.generation.translation import Translation
 
-__all__ = ["BaseTranslator", "Capability", "Description"]
+__all__ = ["BaseTranslator", "Capability", "Description", "log_warnings"]
+
+_log = logging.getLogger(__name__)
 
 Capability = Literal[
     "attribution",  # maps show the effect of leaving out source tokens instead of attention
@@ -46,7 +46,6 @@ Capability = Literal[
     "score",  # forced decoding of given translations
     "self_attention",  # the self-attention of a translation can be computed
     "terms",  # lines may have required terms
-    "tune",  # one block can be translated with several length and coverage penalties
 ]
 
 _REMEDIES: Mapping[Capability, str] = {
@@ -55,7 +54,6 @@ _REMEDIES: Mapping[Capability, str] = {
     "gradient": "use a neural model in float32 or bfloat16, or another map",
     "fertility": "use a model with constrained attention that was trained with data.fertility",
     "score": "use a model that computes the probability of a given translation",
-    "tune": "use a model whose search has these penalties",
 }
 _DEFAULT_REMEDY = "leave it out, or use another kind of model"
 
@@ -107,7 +105,7 @@ class BaseTranslator(ABC):
         """Return the properties of the system."""
 
     @abstractmethod
-    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Translate the lines of one block."""
 
     def unsupported(self, what: str, remedy: str = _DEFAULT_REMEDY) -> UsageError:
@@ -216,17 +214,17 @@ class BaseTranslator(ABC):
         """The maximum numbers of tokens in a sentence pair."""
         return self.search.length_limits(None, 0)
 
-    def translate(self, lines: Iterable[Line]) -> Iterator[LineResult]:
+    def translate(self, lines: Iterable[Line]) -> Iterator[Translation]:
         """Translate lines in blocks of `generation.buffer_lines` lines and yield the results in order.
 
         A line that is too long is rejected with a warning.
         """
         for block in read_blocks(lines, self.search.buffer_lines):
-            for result in self.translate_block(block):
-                log_warnings(result)
-                yield result
+            for translation in self.translate_block(block):
+                log_warnings(translation)
+                yield translation
 
-    def tokenize(self, line: Line) -> LineResult:
+    def tokenize(self, line: Line) -> TokenizedLine:
         """Tokenize a line, or reject it.
 
         Raises:
@@ -245,30 +243,40 @@ class BaseTranslator(ABC):
             tokens = side.tokenize(line.text)
             error = length_error(line.text, len(tokens), limit)
             if error is None:
-                return LineResult(line, tuple(tokens))
-        return LineResult(line, error=error)
+                return TokenizedLine(line, tuple(tokens))
+        return TokenizedLine(line, error=error)
 
     def to_translation(
-        self, result: LineResult, text: str, tokens: Sequence[str], hypothesis: Hypothesis
-    ) -> TextHypothesis:
-        """Return a translation of a line.
+        self,
+        tokenized: TokenizedLine,
+        candidates: Iterable[tuple[str, Sequence[str], Hypothesis]] = (),
+        missing_terms: tuple[str, ...] = (),
+    ) -> Translation:
+        """Return the first candidate, with the others as its alternatives.
 
         Args:
-            result: The tokenized line, without sinks.
-            text: Text of the translation.
-            tokens: Tokens of the hypothesis.
-            hypothesis: Scores and attention.
+            tokenized: The line.
+            candidates: Text, tokens and hypothesis of each translation, best first. Without one, the
+                translation is empty.
+            missing_terms: Required terms that a candidate does not contain.
         """
-        return TextHypothesis(
-            text=text,
-            tokens=tuple(tokens),
-            hypothesis=hypothesis,
-            source_words=(*self.text.source.word_ids(result.source_tokens), *self.text.sink_word_ids),
-            target_words=tuple(self.text.target.word_ids(tokens)),
-            alignment=self.search.alignment,
+        line, tokens = tokenized.line, tokenized.tokens
+        untranslated = Translation(
+            source=line.text,
+            processor=self.text,
+            number=line.number,
+            source_tokens=(*tokens, *self.text.sink_tokens) if tokens else (),
+            fertilities=tokenized.fertilities,
+            alignment_config=self.search.alignment,
+            error=tokenized.error,
+            missing_terms=missing_terms,
         )
+        translations = [untranslated.with_hypothesis(*candidate) for candidate in candidates]
+        if not translations:
+            return untranslated
+        return dataclasses.replace(translations[0], alternatives=tuple(translations[1:]))
 
-    def score(self, pairs: Iterable[tuple[str, str] | PretokenizedPair]) -> Iterator[LineScore]:
+    def score(self, pairs: Iterable[Pair]) -> Iterator[Translation]:
         """Score given translations in order and in bounded memory; see `score_lines` (capability `score`)."""
         raise self.unsupported("scoring of given translations", _REMEDIES["score"])
 
@@ -278,25 +286,34 @@ class BaseTranslator(ABC):
         These are the log-probabilities of `score` without attention and penalties. A pair that cannot be
         scored gives NaN.
         """
-        for line_score in self.score(pairs):
-            yield math.nan if line_score.hypothesis is None else line_score.hypothesis.log_probability
+        for translation in self.score(pairs):
+            yield translation.log_probability
 
     def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
         """Return attention and predictions under forced decoding; see `force_decode_lines` (`score`)."""
         raise self.unsupported("forced decoding of given translations", _REMEDIES["score"])
 
-    def self_attention(
-        self, result: LineResult, translation: TextHypothesis
-    ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-        """Return the self-attention of the encoder, and of the decoder, for a translation of a line.
+    def with_self_attention(self, translation: Translation) -> Translation:
+        """Return a translation and its alternatives with their self-attention.
 
-        There is one array [H, S, S] per layer of the encoder and one array [H, T, T] per layer of the
-        decoder; none for a model without self-attention (capability `self_attention`).
+        A model without self-attention has none (capability `self_attention`).
         """
         raise self.unsupported("self-attention")
 
-    def translate_with_settings(
-        self, lines: Sequence[Line], settings: Sequence[GenerationConfig]
-    ) -> list[list[str]]:
-        """Return the translations of a block under each of several penalties (capability `tune`)."""
-        raise self.unsupported("a comparison of penalties", _REMEDIES["tune"])
+
+def log_warnings(translation: Translation) -> None:
+    """Log warnings if a line was rejected or its translation violates required terms or minimum attention."""
+    number = translation.number
+    if translation.error:
+        _log.warning("line %d is rejected, its translation is empty: %s", number, translation.error)
+    for term in translation.missing_terms:
+        _log.warning("line %d: the translation does not contain the term %s", number, term)
+    for place, received in translation.unmet_lower_bounds:
+        _log.warning(
+            "line %d: source token %d (from 0), %r, received %.2f of attention, less than the minimum of its "
+            "fertility",
+            number,
+            place,
+            translation.source_tokens[place],
+            received,
+        )

@@ -16,8 +16,6 @@ finished hypotheses, and a hypothesis at the maximum length is finished at no co
 
 The coverage penalty applies to finished hypotheses, and to unfinished ones where they are compared with
 finished ones. Unfinished hypotheses are ranked by it only if `coverage_penalty.rescore_only` is false.
-Otherwise the beam depends neither on the coverage penalty nor on the length penalty, so one search can serve
-several combinations of both (`beam_searches`).
 
 Required terms divide the beam into banks and delay the end symbol (`regard.generation.constrained`).
 
@@ -25,7 +23,7 @@ The results of a sentence do not depend on the rest of the batch. Ties are broke
 hypothesis, then of the end symbol.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -33,7 +31,7 @@ import torch
 from torch import nn
 
 from regard.data.batch import PaddedSequences
-from regard.errors import ConfigError, RegardError
+from regard.errors import RegardError
 from regard.generation.config import GenerationConfig
 from regard.generation.constrained import RequiredOutput, TermState
 from regard.generation.hypothesis import FinishedHypotheses, Hypothesis, SearchTrace
@@ -44,7 +42,7 @@ from regard.models.base import Memories, Prediction, TranslationModel
 from regard.text.vocabulary import BOS
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["MIN_DONE_SHARE", "beam_search", "beam_searches", "eval_mode"]
+__all__ = ["MIN_DONE_SHARE", "beam_search", "eval_mode"]
 
 _NEG_INF = -float("inf")
 MIN_DONE_SHARE = 1 / 8
@@ -91,51 +89,10 @@ def beam_search(
     Raises:
         RegardError: if the model's log-probabilities are NaN.
     """
-    scorers = (scorer or HypothesisScorer.from_config(config, len(model.constraints.prefix)),)
+    scorer = scorer or HypothesisScorer.from_config(config, len(model.constraints.prefix))
     with eval_mode(model):
         memories, state = model.begin(source, upper, lower)
-        search = _BeamSearch(model, source, config, required or RequiredOutput(), scorers)
-        return search.run(memories, state)[0]
-
-
-def beam_searches(
-    model: TranslationModel,
-    source: PaddedSequences,
-    config: GenerationConfig,
-    scorers: Sequence[HypothesisScorer],
-    prefixes: Sequence[Sequence[int]] | None = None,
-    upper: Float[Tensor, "B S"] | None = None,
-    lower: Float[Tensor, "B S"] | None = None,
-) -> list[list[list[Hypothesis]]]:
-    """Translate a batch once and rank the finished hypotheses by each of several scorers.
-
-    The result for each scorer is the one that `beam_search` returns with it.
-
-    Args:
-        model: The model.
-        source: The sentences; see `beam_search` for this and the arguments below.
-        config: Search settings. `coverage_penalty.rescore_only` must be true.
-        scorers: Rank the finished hypotheses.
-        prefixes: Token ids that each translation must start with.
-        upper: Maximum attention each source position may receive.
-        lower: Minimum attention each source position should receive.
-
-    Returns:
-        For each scorer, the result of `beam_search`.
-
-    Raises:
-        ConfigError: if `coverage_penalty.rescore_only` is false.
-        RegardError: if the model's log-probabilities are NaN.
-    """
-    if not config.coverage_penalty.rescore_only:
-        raise ConfigError(
-            "generation.coverage_penalty.rescore_only = false: unfinished hypotheses are ranked by the "
-            "scorer, so each scorer needs its own search; use beam_search"
-        )
-    with eval_mode(model):
-        memories, state = model.begin(source, upper, lower)
-        search = _BeamSearch(model, source, config, RequiredOutput(prefixes), tuple(scorers))
-        return search.run(memories, state)
+        return _BeamSearch(model, source, config, required or RequiredOutput(), scorer).run(memories, state)
 
 
 @dataclass(frozen=True)
@@ -149,7 +106,7 @@ class _Beam:
         scores: Cumulative log-probabilities, [n, width], in float64 because they are sums over many steps.
         memories: Encoded sources of all rows.
         state: Decoder state of all rows.
-        attended: Attention of each layer, summed over the time steps; None if no scorer needs it.
+        attended: Attention of each layer, summed over the time steps; None if the scorer needs none.
         history: Tokens of each row; None if no constraint needs them.
         progress: Matched terms of each row; None without terms.
     """
@@ -175,7 +132,7 @@ class _Extensions:
         rows: Row in the batch from which each extension starts, [n, c].
         ended: Whether the extension ends in the end symbol, [n, c].
         candidates: Candidate tokens of each row, [R, choices].
-        penalties: Coverage penalty of each row, for each scorer; None for a scorer without one.
+        penalty: Coverage penalty of each row; None for a scorer without one.
         attended: Attention of each layer, summed over the time steps including this one.
         progress: Matched terms of all extensions.
     """
@@ -185,7 +142,7 @@ class _Extensions:
     rows: Int[Tensor, "n c"]
     ended: Bool[Tensor, "n c"]
     candidates: Candidates
-    penalties: list[Tensor | None]
+    penalty: Float[Tensor, "R"] | None
     attended: tuple[Tensor, ...] | None
     progress: TermState | None
 
@@ -204,12 +161,12 @@ class _BeamSearch:
         source: PaddedSequences,
         config: GenerationConfig,
         required: RequiredOutput,
-        scorers: tuple[HypothesisScorer, ...],
+        scorer: HypothesisScorer,
     ) -> None:
         self.model = model
         self.source = source
         self.config = config
-        self.scorers = scorers
+        self.scorer = scorer
         self.source_mask = source.word_mask
         self.terms = required.terms
         extra_tokens = None if required.terms is None else required.terms.num_tokens
@@ -218,11 +175,10 @@ class _BeamSearch:
         )
         self.trace = SearchTrace()
         device = source.tokens.device
-        self.pools = [FinishedHypotheses(len(source), config.num_finished_kept, device) for _ in scorers]
-        self.needs_attention = any(scorer.attention_terms for scorer in scorers)
+        self.pool = FinishedHypotheses(len(source), config.num_finished_kept, device)
 
-    def run(self, memories: Memories, state: BatchedState) -> list[list[list[Hypothesis]]]:
-        """Return the hypotheses of each sentence for each scorer."""
+    def run(self, memories: Memories, state: BatchedState) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence."""
         live = torch.arange(len(self.source), device=self.source.tokens.device)
         scores = torch.zeros(len(live), 1, dtype=torch.float64, device=live.device)
         history = self.constraints.initial_history(len(live)) if self.constraints.needs_history else None
@@ -236,7 +192,7 @@ class _BeamSearch:
             if advanced is None:
                 break
             beam = advanced
-        return [self._hypotheses(pool) for pool in self.pools]
+        return self._hypotheses()
 
     def _extend(self, beam: _Beam, prediction: Prediction, step: int) -> _Extensions:
         """Return the best extensions of all rows."""
@@ -244,13 +200,11 @@ class _BeamSearch:
         weights = tuple(attention.weights for attention in prediction.attention_steps)
         self.trace.add_attention(weights)
         owners = live.repeat_interleave(width)
-        penalties: list[Tensor | None] = [None] * len(self.scorers)
-        attended = beam.attended
-        if self.needs_attention:
+        penalty, attended = None, beam.attended
+        if self.scorer.attention_terms:
             before = attended or tuple(map(torch.zeros_like, weights))
             attended = tuple(a + w for a, w in zip(before, weights, strict=True))
-            mask = self.source_mask[owners]
-            penalties = [scorer.attention_score(attended, mask) for scorer in self.scorers]
+            penalty = self.scorer.attention_score(attended, self.source_mask[owners])
         progress = beam.progress
         required_tokens = None if progress is None else progress.next_tokens(beam.tokens, owners)
         size = self.config.beam_size
@@ -263,43 +217,44 @@ class _BeamSearch:
         )  # (n, width * choices)
         if progress is not None:
             progress = progress.extend(beam.tokens, candidates.tokens, owners)
-            totals = progress.mask_incomplete(totals, choices, self.pools[0].empty(live))
-        totals, order = self._sort_extensions(totals, penalties[0], step + 1)
+            totals = progress.mask_incomplete(totals, choices, self.pool.empty(live))
+        totals, order = self._sort_extensions(totals, penalty, step + 1)
         if progress is not None:
             totals, order = progress.allocate_beam(totals, order)
         # At most `size` of the extensions end, so 2 * size of them always leave `size` to continue.
         totals, order = totals[:, : 2 * size], order[:, : 2 * size]
         ended = order % choices == 0  # the first column of the candidates is the end symbol
         rows = order // choices + torch.arange(len(live), device=live.device).unsqueeze(1) * width
-        return _Extensions(totals, order, rows, ended, candidates, penalties, attended, progress)
+        return _Extensions(totals, order, rows, ended, candidates, penalty, attended, progress)
 
-    def _finish(self, beam: _Beam, found: _Extensions, step: int) -> None:
+    def _finish(self, beam: _Beam, extensions: _Extensions, step: int) -> None:
         """Add the extensions that end to the pools."""
         size = self.config.beam_size
-        finished = found.totals[:, :size].masked_fill(~found.ended[:, :size], _NEG_INF)
+        finished = extensions.totals[:, :size].masked_fill(~extensions.ended[:, :size], _NEG_INF)
         if not bool((finished > _NEG_INF).any()):
             return
         # A hypothesis that is truncated at the maximum length has no end symbol to count.
         truncated = self.constraints.is_truncated(step)[beam.live].long()
         lengths = (step + 1 - truncated).unsqueeze(1).expand_as(finished)
-        rows = found.rows[:, :size]
-        for scorer, penalty, pool in zip(self.scorers, found.penalties, self.pools, strict=True):
-            ranked = scorer(finished, lengths)
-            ranked = ranked if penalty is None else ranked + penalty[rows]
-            pool.add(beam.live, ranked, step, rows, found.candidates.values[:, 0])
+        rows = extensions.rows[:, :size]
+        ranked = self.scorer(finished, lengths)
+        ranked = ranked if extensions.penalty is None else ranked + extensions.penalty[rows]
+        self.pool.add(beam.live, ranked, step, rows, extensions.candidates.values[:, 0])
 
-    def _advance(self, beam: _Beam, prediction: Prediction, found: _Extensions, step: int) -> _Beam | None:
+    def _advance(
+        self, beam: _Beam, prediction: Prediction, extensions: _Extensions, step: int
+    ) -> _Beam | None:
         """Return the next beam, the best extensions that do not end, or None if all sentences are done."""
-        live, choices = beam.live, found.choices
+        live, choices = beam.live, extensions.choices
         width = min(self.config.beam_size, beam.width * (choices - 1))
         # A stable sort moves finished extensions to the end and keeps the ranking of the others.
-        chosen = found.ended.to(torch.int8).argsort(dim=1, stable=True)[:, :width]
-        scores, order, rows = (item.gather(1, chosen) for item in (found.totals, found.order, found.rows))
-        # A sentence leaves the batch only when it is done for all scorers.
-        for scorer, penalty, pool in zip(self.scorers, found.penalties, self.pools, strict=True):
-            best = self._best_attainable_score(scorer, penalty, scores, rows, step + 1, live, pool)
-            pool.close(live, best)
-        done = torch.stack([pool.closed for pool in self.pools]).all(dim=0)[live]
+        chosen = extensions.ended.to(torch.int8).argsort(dim=1, stable=True)[:, :width]
+        scores, order, rows = (
+            item.gather(1, chosen) for item in (extensions.totals, extensions.order, extensions.rows)
+        )
+        best = self._best_attainable_score(extensions.penalty, scores, rows, step + 1, live)
+        # The negated comparison treats NaN as done, so that search terminates.
+        done = ~(best > self.pool.worst_score(live))
         num_done = int(done.sum())
         if num_done == len(live):
             return None
@@ -313,14 +268,14 @@ class _BeamSearch:
         # `order` indexes the candidates of one sentence at this step, `rows` the rows of the whole batch.
         rows = rows.flatten()
         columns = (order % choices).flatten()
-        tokens = found.candidates.tokens[rows, columns]
-        progress = found.progress
+        tokens = extensions.candidates.tokens[rows, columns]
+        progress = extensions.progress
         if progress is not None:
             progress = progress.select(rows * choices + columns)
-        self._record(rows, tokens, found.candidates.values[rows, columns], step)
+        self._record(rows, tokens, extensions.candidates.values[rows, columns], step)
         state = self.model.update(prediction, rows, tokens)
         memories = select_rows(beam.memories, rows) if moved else beam.memories
-        attended = None if found.attended is None else select_rows(found.attended, rows)
+        attended = None if extensions.attended is None else select_rows(extensions.attended, rows)
         history = beam.history
         if history is not None:
             history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
@@ -332,8 +287,7 @@ class _BeamSearch:
         """Record a step, and release the attention of abandoned hypotheses at intervals."""
         self.trace.add_step(rows, tokens, log_probs)
         if (step + 1) % _RELEASE_EVERY == 0:
-            steps, ends = zip(*(pool.end_positions() for pool in self.pools), strict=True)
-            self.trace.release_unused(torch.cat(steps), torch.cat(ends))
+            self.trace.release_unused(*self.pool.end_positions())
 
     def _sort_extensions(
         self, totals: Float[Tensor, "n c"], added: Float[Tensor, "R"] | None, length: int
@@ -344,20 +298,19 @@ class _BeamSearch:
         # All extensions of a row share its coverage penalty.
         penalties = added.view(len(totals), -1)
         extra = penalties.repeat_interleave(totals.shape[1] // penalties.shape[1], dim=1)
-        order = (self.scorers[0](totals, length) + extra).argsort(dim=1, descending=True, stable=True)
+        order = (self.scorer(totals, length) + extra).argsort(dim=1, descending=True, stable=True)
         return totals.gather(1, order), order
 
     def _best_attainable_score(
         self,
-        scorer: HypothesisScorer,
         added: Float[Tensor, "R"] | None,
         scores: Float[Tensor, "n k"],
         rows: Int[Tensor, "n k"],
         length: int,
         live: Int[Tensor, "n"],
-        pool: FinishedHypotheses,
     ) -> Float[Tensor, "n"]:
         """Return the highest score that each sentence's unfinished hypotheses have, or could reach."""
+        scorer = self.scorer
         # With alpha >= 0 the penalized score is highest at the maximum length, where the divisor is largest.
         if self.config.scheme.stopping == "exact" and scorer.alpha >= 0:
             ends = 1 - self.constraints.is_truncated(self.constraints.max_length)[live].long()
@@ -367,13 +320,14 @@ class _BeamSearch:
         else:
             best = (scorer(scores, length) + added[rows]).amax(dim=1)
         if self.config.scheme.stopping == "first_n":
-            best = best.masked_fill(pool.worst_score(live) > _NEG_INF, _NEG_INF)
+            best = best.masked_fill(self.pool.worst_score(live) > _NEG_INF, _NEG_INF)
         # Hypotheses that the next step truncates still have to enter the pool, so the sentence is not done.
         truncated = self.constraints.is_truncated(length)[live] & (scores > _NEG_INF).any(dim=1)
         return best.masked_fill(truncated, float("inf"))
 
-    def _hypotheses(self, pool: FinishedHypotheses) -> list[list[Hypothesis]]:
+    def _hypotheses(self) -> list[list[Hypothesis]]:
         """Return the hypotheses in the pool, with tokens and attention from the trace."""
+        pool = self.pool
         scores = pool.scores[:, : self.config.num_return].cpu()
         filled = scores > _NEG_INF
         sentence, _ = filled.nonzero(as_tuple=True)

@@ -15,12 +15,13 @@ from regard.data.text import TextProcessor
 from regard.errors import RegardError
 from regard.generation.config import GenerationBatchConfig, LengthLimits
 from regard.generation.lines import has_bounded_attention
+from regard.generation.translation import Translation
 from regard.models.base import TranslationModel
 from regard.text.tokenizers.words import STEP, ActionsTokenizer
 from regard.text.vocabulary import EOS
 
 __all__ = [
-    "PretokenizedPair",
+    "Pair",
     "TokenPair",
     "length_error",
     "length_sorted_batches",
@@ -96,21 +97,8 @@ def length_sorted_batches(lengths: Sequence[int], config: GenerationBatchConfig)
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class PretokenizedPair:
-    """A line and its translation, together with the tokens of a previous decoding run.
-
-    Attributes:
-        text: Source line.
-        translation: Its translation.
-        source: Source tokens without a sink. None to tokenize `text`.
-        target: Tokens of the translation as they were generated.
-    """
-
-    text: str
-    translation: str
-    source: tuple[str, ...] | None
-    target: tuple[str, ...]
+Pair = tuple[str, str] | Translation
+"""A source line and its translation. A `Translation` is used with the tokens of a previous decoding run."""
 
 
 @dataclass(frozen=True)
@@ -119,23 +107,25 @@ class TokenPair:
 
     Attributes:
         number: Line number, counted from 1.
-        source: Source tokens. Empty if there is a problem.
+        texts: The line and its translation.
+        source: Source tokens, without a sink. Empty if there is a problem.
         target: Tokens of the translation. An end symbol follows them.
         error: Why the pair cannot be processed (empty source, too long, wrong format for the tokenizer,
-            fertilities exceeded). Empty if it can.
-        retokenized: Whether tokenizing the text gives other tokens than those of the `PretokenizedPair`.
+            fertilities exceeded), or None.
+        retokenized: Whether tokenizing the text gives other tokens than those of the `Translation`.
     """
 
     number: int
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    error: str = ""
+    texts: tuple[str, str]
+    source: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+    error: str | None = None
     retokenized: bool = False
 
 
 def pair_blocks(
     text: TextProcessor,
-    pairs: Iterable[tuple[str, str] | PretokenizedPair],
+    pairs: Iterable[Pair],
     config: GenerationBatchConfig,
     model: TranslationModel,
 ) -> Iterator[list[TokenPair]]:
@@ -145,7 +135,7 @@ def pair_blocks(
 
     Args:
         text: Text processing of both sides.
-        pairs: Source lines and their translations. The tokens of a `PretokenizedPair` are used unchanged.
+        pairs: Source lines and their translations. The tokens of a `Translation` are used unchanged.
         config: Block size and maximum length of a line.
         model: The model that will process the pairs.
     """
@@ -195,7 +185,7 @@ def _check_pair_length(pair: TokenPair, limit: int) -> TokenPair:
     if count <= limit:
         return pair
     error = f"the line and its translation have {count} tokens together; the maximum is {limit}"
-    return TokenPair(pair.number, (), (), error)
+    return TokenPair(pair.number, pair.texts, error=error)
 
 
 def _check_fertilities(pairs: Sequence[TokenPair], text: TextProcessor) -> list[TokenPair]:
@@ -220,31 +210,29 @@ def _check_fertilities(pairs: Sequence[TokenPair], text: TextProcessor) -> list[
                 f"{pair.target[num_covered]!r}; a model trained with data.fertility.sink = true has no such "
                 "limit"
             )
-            pair = TokenPair(pair.number, (), (), error)
+            pair = TokenPair(pair.number, pair.texts, error=error)
         checked.append(pair)
     return checked
 
 
-def _tokenize_pair(
-    number: int, pair: tuple[str, str] | PretokenizedPair, text: TextProcessor, limits: LengthLimits
-) -> TokenPair:
+def _tokenize_pair(number: int, pair: Pair, text: TextProcessor, limits: LengthLimits) -> TokenPair:
     """Tokenize a pair, or state why it cannot be processed."""
-    pretokenized = pair if isinstance(pair, PretokenizedPair) else None
-    source, target = (pair.text, pair.translation) if isinstance(pair, PretokenizedPair) else pair
-    sides = (text.source, source), (text.target, target)
+    given = pair if isinstance(pair, Translation) else None
+    texts = source, target = (pair.source, pair.text) if isinstance(pair, Translation) else pair
     # Lines with far too many characters are rejected before the costly tokenization.
-    error = length_error(source, None, limits.source) or length_error(target, None, limits.target)
-    error = error or next(filter(None, (side.format_error(line) for side, line in sides)), None)
+    error = (
+        length_error(source, None, limits.source)
+        or length_error(target, None, limits.target)
+        or text.source.format_error(source)
+        or text.target.format_error(target)
+    )
     if error is None:
-        source_tokens, target_tokens = text.source.tokenize(source), text.target.tokenize(target)
-        tokenized = [*source_tokens], [*target_tokens]
-        if pretokenized is not None:
-            source_tokens = [*(source_tokens if pretokenized.source is None else pretokenized.source)]
-            target_tokens = [*pretokenized.target]
-        error = length_error(source, len(source_tokens), limits.source) or length_error(
-            target, len(target_tokens), limits.target
+        tokenized = tokens = tuple(text.source.tokenize(source)), tuple(text.target.tokenize(target))
+        if given is not None:
+            tokens = given.text_source_tokens or tokenized[0], given.tokens
+        error = length_error(source, len(tokens[0]), limits.source) or length_error(
+            target, len(tokens[1]), limits.target
         )
-        if error is None and source_tokens:
-            retokenized = tokenized != (source_tokens, target_tokens)
-            return TokenPair(number, tuple(source_tokens), tuple(target_tokens), retokenized=retokenized)
-    return TokenPair(number, (), (), error or "the source is empty")
+        if error is None and tokens[0]:
+            return TokenPair(number, texts, *tokens, retokenized=tokens != tokenized)
+    return TokenPair(number, texts, error=error or "the source is empty")

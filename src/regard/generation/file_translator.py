@@ -10,7 +10,8 @@ from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationConfig
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import Line, LineResult
+from regard.generation.lines import Line, TokenizedLine
+from regard.generation.translation import Translation
 from regard.text.corpus import read_lines
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -78,13 +79,13 @@ class FileTranslator(BaseTranslator):
         """Return that this is a file."""
         return Description("file")
 
-    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Return the translations of the lines, which are found by their numbers."""
-        return [self._result(line, self.lines[line.number - 1]) for line in lines]
-
-    def _result(self, line: Line, output: str) -> LineResult:
-        tokens = self.text.target.tokenize(output)
-        result = LineResult(line, tuple(self.text.source.tokenize(line.text)))
-        unscored = Hypothesis(tuple(self.text.target.vocabulary.to_ids(tokens)), 0.0, 0.0, (), ())
-        translation = self.to_translation(result, output, tokens, unscored)
-        return LineResult(line, (*result.source_tokens, *self.text.sink_tokens), (translation,))
+        translations: list[Translation] = []
+        for line in lines:
+            output = self.lines[line.number - 1]
+            tokens = self.text.target.tokenize(output)
+            unscored = Hypothesis(tuple(self.text.target.vocabulary.to_ids(tokens)), 0.0, 0.0, (), ())
+            tokenized = TokenizedLine(line, tuple(self.text.source.tokenize(line.text)))
+            translations.append(self.to_translation(tokenized, [(output, tokens, unscored)]))
+        return translations

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
@@ -11,18 +11,16 @@ from regard.data.batch import Batch, PaddedSequences
 from regard.data.text import TextProcessor
 from regard.generation.attribution import attribute_pairs
 from regard.generation.beam import eval_mode
-from regard.generation.blocks import PretokenizedPair, TokenPair, pair_batches, pair_blocks
+from regard.generation.blocks import Pair, pair_batches, pair_blocks
 from regard.generation.config import AlignmentConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis, HypothesisPath
-from regard.generation.linking import WordIndices, attention_links
 from regard.generation.penalties import HypothesisScorer
+from regard.generation.translation import Translation
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.text.links import Links
 from regard.text.vocabulary import BOS, EOS
 from regard.types import Int, Tensor
 
 __all__ = [
-    "LineScore",
     "attribute_hypotheses",
     "compute_posteriors",
     "force_decode",
@@ -163,48 +161,24 @@ def _attention_scores(scorer: HypothesisScorer, batch: Batch, outcome: ForwardOu
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class LineScore:
-    """Score of one line's translation.
-
-    Attributes:
-        number: Line number, counted from 1.
-        source_tokens: Tokens of the source.
-        tokens: Tokens of the translation. An end symbol follows them.
-        hypothesis: Probabilities and attention. None if the pair cannot be scored.
-        links: For each target word the source word with the highest attention, both counted from 0; see
-            `regard.generation.linking`.
-        error: Why there is no score. Empty if there is one.
-        retokenized: Whether tokenizing the text gives other tokens than those of the `PretokenizedPair`.
-    """
-
-    number: int
-    source_tokens: tuple[str, ...]
-    tokens: tuple[str, ...]
-    hypothesis: Hypothesis | None
-    links: Links = frozenset()
-    error: str = ""
-    retokenized: bool = False
-
-
 def score_lines(
     model: TranslationModel,
     text: TextProcessor,
-    pairs: Iterable[tuple[str, str] | PretokenizedPair],
+    pairs: Iterable[Pair],
     search: GenerationConfig,
-) -> Iterator[LineScore]:
+) -> Iterator[Translation]:
     """Score given translations.
 
     Args:
         model: The model.
         text: Text processing of both sides.
-        pairs: Source lines and their translations. The tokens of a `PretokenizedPair` are used unchanged.
+        pairs: Source lines and their translations. The tokens of a `Translation` are used unchanged.
         search: Length and coverage penalty define the score, the batch limits bound memory, and the alignment
             settings select the attention for the links.
 
     Yields:
-        One result per pair, in order. A pair that cannot be scored yields a result without a hypothesis, and
-        a warning is logged.
+        The translation of each pair with its scores, in order. One that cannot be scored has an error, and a
+        warning is logged.
     """
     scorer = HypothesisScorer.from_config(search, len(model.constraints.prefix))
     device = next(model.parameters()).device
@@ -220,14 +194,17 @@ def score_lines(
         for pair, hypothesis in zip(block, hypotheses, strict=True):
             if pair.error:
                 _log.warning("line %d has no score: %s", pair.number, pair.error)
-            links = frozenset() if hypothesis is None else _links(pair, hypothesis, text, search.alignment)
-            yield LineScore(
-                pair.number, pair.source, pair.target, hypothesis, links, pair.error, pair.retokenized
+            (source, target), sinks = pair.texts, text.sink_tokens if pair.source else ()
+            unscored = Translation(
+                source=source,
+                processor=text,
+                number=pair.number,
+                source_tokens=(*pair.source, *sinks),
+                alignment_config=search.alignment,
+                error=pair.error,
+                retokenized=pair.retokenized,
             )
-
-
-def _links(pair: TokenPair, found: Hypothesis, text: TextProcessor, config: AlignmentConfig) -> Links:
-    """Return the word links of a scored pair."""
-    source_words = (*text.source.word_ids(pair.source), *text.sink_word_ids)
-    words = WordIndices(source_words, text.target.word_ids(pair.target))
-    return attention_links(found.attention, found.posterior_attention, config, words)
+            if hypothesis is None:
+                yield unscored
+            else:
+                yield unscored.with_hypothesis(target, pair.target, hypothesis)

@@ -56,9 +56,6 @@ _NEG_INF = -float("inf")
 class FinishedHypotheses:
     """The best finished hypotheses of each sentence, best first. Empty slots have the score minus infinity.
 
-    If several scorers share a search, a sentence may be done for one scorer while another continues. The pool
-    of the first scorer is then closed for that sentence.
-
     Args:
         sentences: Number of sentences.
         size: Number of hypotheses stored per sentence.
@@ -71,17 +68,6 @@ class FinishedHypotheses:
         self.eos_log_probs = torch.zeros_like(self.scores)  # log-probability of the end symbol, in nats
         self.steps = torch.zeros_like(self.scores, dtype=torch.long)
         self.rows = torch.zeros_like(self.steps)
-        self.closed = torch.zeros(sentences, dtype=torch.bool, device=device)
-
-    def close(self, sentences: Int[Tensor, "n"], best_attainable: Float[Tensor, "n"]) -> None:
-        """Close the pool for sentences whose unfinished hypotheses cannot exceed the worst stored score.
-
-        Args:
-            sentences: Indices of the sentences in the batch.
-            best_attainable: Highest score that their unfinished hypotheses may reach.
-        """
-        # The negated comparison treats NaN as done, so that search terminates.
-        self.closed[sentences] |= ~(best_attainable > self.worst_score(sentences))
 
     def worst_score(self, sentences: Int[Tensor, "n"]) -> Float[Tensor, "n"]:
         """Return the lowest stored score, which a new hypothesis must exceed."""
@@ -114,7 +100,6 @@ class FinishedHypotheses:
             eos_log_probs: Log-probability of the end symbol in every row.
         """
         size = self.scores.shape[1]
-        scores = scores.masked_fill(self.closed[sentences].unsqueeze(1), _NEG_INF)
         merged = torch.cat([self.scores[sentences], scores], dim=1)
         best, places = merged.sort(dim=1, descending=True, stable=True)
         self.scores[sentences] = best[:, :size]

@@ -1,39 +1,25 @@
-"""Lines of input with their user-specified fertilities, and the results of their translation."""
+"""Lines of input with their prefixes, required terms and user-specified fertilities."""
 
-import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
-import numpy as np
 from torch import nn
 
 from regard.attention.base import Attention
-from regard.attention.constrained import LOWER_BOUND_TOLERANCE
 from regard.data.fertility import Bounds, Fertilities, parse_fertilities, token_fertilities
 from regard.data.text import TextSide
 from regard.errors import DataError
-from regard.generation.config import AlignmentConfig
-from regard.generation.coverage import LineRepair
-from regard.generation.hypothesis import Hypothesis
-from regard.generation.linking import WordIndices, attention_links, attention_map
-from regard.text.links import Links
 from regard.text.whitespace import ASCII_WHITESPACE, normalize_whitespace
-from regard.types import Float
 
 __all__ = [
     "Line",
-    "LineResult",
-    "TextHypothesis",
+    "TokenizedLine",
     "enumerate_lines",
     "has_bounded_attention",
-    "log_warnings",
     "split_terms",
     "user_fertilities",
 ]
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -59,86 +45,20 @@ class Line:
 
 
 @dataclass(frozen=True)
-class TextHypothesis:
-    """A hypothesis of search, converted to text.
-
-    Attributes:
-        text: The translated text.
-        tokens: Tokens as the model generated them.
-        hypothesis: Scores and attention.
-        source_words: Word index of each source token.
-        target_words: Word index of each token of `tokens`.
-        alignment: Settings of the attention used for the links.
-    """
-
-    text: str
-    tokens: tuple[str, ...]
-    hypothesis: Hypothesis
-    source_words: tuple[int, ...]
-    target_words: tuple[int, ...]
-    alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
-
-    @property
-    def score(self) -> float:
-        """Return the score that search ranks by."""
-        return self.hypothesis.score
-
-    @cached_property
-    def weights(self) -> Float[np.ndarray, "T S"]:
-        """Return the attention map used for the links; see `regard.generation.linking`."""
-        return attention_map(self.hypothesis.posterior_attention, self.alignment)
-
-    @cached_property
-    def links(self) -> Links:
-        """Return for each target word the source word with the highest attention, both counted from 0."""
-        hypothesis, words = self.hypothesis, WordIndices(self.source_words, self.target_words)
-        return attention_links(hypothesis.attention, hypothesis.posterior_attention, self.alignment, words)
-
-
-@dataclass(frozen=True)
-class LineResult:
-    """Result of translating one line.
+class TokenizedLine:
+    """A line with its source tokens, or the reason why it is rejected.
 
     Attributes:
         line: The line.
-        source_tokens: Source tokens. They include the sink once there are translations.
-        translations: Translations, best first. Empty if the line is empty or rejected.
-        error: Why the line was rejected, or None.
+        tokens: Source tokens, without a sink. Empty if the line is empty or rejected.
+        error: Why the line is rejected, or None.
         fertilities: User-specified minimum and maximum attention of the tokens.
-        missing_terms: Required terms that at least one of the translations does not contain, with the reason
-            if it is known.
-        repair: Record of the check of the translation. None if it was not checked.
     """
 
     line: Line
-    source_tokens: tuple[str, ...] = ()
-    translations: tuple[TextHypothesis, ...] = ()
+    tokens: tuple[str, ...] = ()
     error: str | None = None
     fertilities: Fertilities | None = None
-    missing_terms: tuple[str, ...] = ()
-    repair: LineRepair | None = None
-
-    @property
-    def text(self) -> str:
-        """Return the text of the best translation, or an empty string."""
-        return self.translations[0].text if self.translations else ""
-
-    @property
-    def unmet_lower_bounds(self) -> list[tuple[int, float]]:
-        """Return the source tokens with less attention than their minimum, and the attention received.
-
-        As in search, the total may be half a unit below the minimum, and attention is averaged over heads.
-        The minimum may be violated if a translation reaches its maximum length or if no attention is left.
-        """
-        if self.fertilities is None or not self.translations:
-            return []
-        if self.translations[0].alignment.map != "attention":
-            return []  # the map is an attribution, and received attention is unknown
-        received = self.translations[0].hypothesis.attention[-1].mean(axis=1).sum(0).tolist()
-        minimum = [low for low, _ in self.fertilities]
-        # The sink, if there is one, follows the source tokens and has no minimum.
-        pairs = zip(received, minimum, strict=False)
-        return [(place, got) for place, (got, low) in enumerate(pairs) if got < low - LOWER_BOUND_TOLERANCE]
 
 
 def enumerate_lines(
@@ -196,23 +116,6 @@ def _next_line(given: Iterator[str], where: str, number: int) -> str:
             "have the same number of lines"
         )
     return line
-
-
-def log_warnings(result: LineResult) -> None:
-    """Log warnings if a line was rejected or its translation violates required terms or minimum attention."""
-    if result.error:
-        _log.warning("line %d is rejected, its translation is empty: %s", result.line.number, result.error)
-    for term in result.missing_terms:
-        _log.warning("line %d: the translation does not contain the term %s", result.line.number, term)
-    for place, received in result.unmet_lower_bounds:
-        _log.warning(
-            "line %d: source token %d (from 0), %r, received %.2f of attention, less than the minimum of its "
-            "fertility",
-            result.line.number,
-            place,
-            result.source_tokens[place],
-            received,
-        )
 
 
 def has_bounded_attention(model: object) -> bool:

@@ -18,14 +18,16 @@ et al. (2015)).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
-from regard.data.text import TextProcessor
+from regard.data.text import TextProcessor, TextSide
 from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
 from regard.metrics.alignment import is_selection, links_from_selection, links_from_weights
 from regard.text.links import Links
+from regard.text.whitespace import ASCII_WHITESPACE
 from regard.types import Float
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "replace_unk_tokens",
     "select_heads",
     "selection_links",
+    "tokens_to_words",
 ]
 
 LayerAttention = Sequence[Float[np.ndarray, "T _ S"]]
@@ -183,3 +186,10 @@ def replace_unk_tokens(
         # Encode with the target tokenizer, so that the word detokenizes correctly in its context.
         written += text.target.tokenizer.encode(text.source.tokenizer.decode(subwords))
     return written
+
+
+def tokens_to_words(side: TextSide, tokens: Sequence[str]) -> tuple[str, ...]:
+    """Return the words that a sequence of tokens consists of."""
+    groups = groupby(zip(side.word_ids(tokens), tokens, strict=True), key=lambda subword: subword[0])
+    words = ([token for _, token in word] for _, word in groups)
+    return tuple(side.tokenizer.decode(word).strip(ASCII_WHITESPACE) or "".join(word) for word in words)

@@ -23,7 +23,7 @@ from regard.errors import UsageError
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationConfig, SamplingConfig
 from regard.generation.coverage import CoverageJudge, CoverageJudgment, LineRepair
-from regard.generation.lines import Line, LineResult
+from regard.generation.lines import Line, TokenizedLine
 from regard.generation.mbr import MbrConfig
 from regard.generation.repair_candidates import (
     RepairCandidate,
@@ -32,45 +32,46 @@ from regard.generation.repair_candidates import (
     find_candidates,
     supported_strategies,
 )
+from regard.generation.translation import Translation
 
 __all__ = ["RepairSummary", "RepairingTranslator", "repair"]
 
 
 def repair(
-    translator: BaseTranslator, results: Sequence[LineResult], judge: CoverageJudge, config: RepairConfig
-) -> list[LineResult]:
-    """Return the results of a block with repaired translations, each with its record in `repair`.
+    translator: BaseTranslator, lines: Sequence[Line], judge: CoverageJudge, config: RepairConfig
+) -> list[Translation]:
+    """Translate the lines of a block, and repair their translations; each has its record in `repair`.
 
     Args:
-        translator: The translator of the results, which searches (no sampling) for their repair.
-        results: The results. Those without translations are returned unchanged.
+        translator: The translator, which searches (no sampling).
+        lines: The lines.
         judge: The detector of coverage errors.
         config: The settings.
 
     Raises:
         UsageError: if the translator does not support a strategy of the settings, or none at all.
     """
-    rows = [row for row, result in enumerate(results) if result.translations]
-    judged = judge.judge([results[row].line.text for row in rows], [results[row].text for row in rows])
+    translations = translator.translate_block(lines)
+    rows = [row for row, translation in enumerate(translations) if translation.nbest]
+    judged = judge.judge([lines[row].text for row in rows], [translations[row].text for row in rows])
     before = dict(zip(rows, judged, strict=True))
-    chosen = _choose(RepairInput(translator, results, before, judge, config))
-    repaired = list(results)
+    chosen = _choose(RepairInput(translator, lines, translations, before, judge, config))
     for row in rows:
         candidate, judgment = chosen.get(row, (None, before[row]))
-        repaired[row] = _replaced(results[row], candidate, before[row], judgment)
-    return repaired
+        translations[row] = _replaced(translations[row], candidate, before[row], judgment)
+    return translations
 
 
-def _choose(given: RepairInput) -> dict[int, tuple[RepairCandidate, CoverageJudgment]]:
+def _choose(block: RepairInput) -> dict[int, tuple[RepairCandidate, CoverageJudgment]]:
     """Return the best accepted candidate of each sentence that has one."""
-    config, results, before = given.config, given.results, given.before
-    candidates = find_candidates(given)
-    sources = [results[candidate.row].line.text for candidate in candidates]
-    judged = given.judge.judge(sources, [candidate.found.text for candidate in candidates])
+    config, before = block.config, block.before
+    candidates = find_candidates(block)
+    sources = [block.lines[candidate.row].text for candidate in candidates]
+    judged = block.judge.judge(sources, [candidate.translation.text for candidate in candidates])
     best: dict[int, tuple[float, RepairCandidate, CoverageJudgment]] = {}
     for candidate, judgment in zip(candidates, judged, strict=True):
-        first = results[candidate.row].translations[0].hypothesis.log_probability
-        log_probability = candidate.found.hypothesis.log_probability
+        first = block.translations[candidate.row].log_probability
+        log_probability = candidate.translation.log_probability
         start = best.get(candidate.row, (first - config.weight * before[candidate.row].errors,))[0]
         objective = log_probability - config.weight * judgment.errors
         if (
@@ -83,23 +84,28 @@ def _choose(given: RepairInput) -> dict[int, tuple[RepairCandidate, CoverageJudg
 
 
 def _replaced(
-    result: LineResult, chosen: RepairCandidate | None, before: CoverageJudgment, after: CoverageJudgment
-) -> LineResult:
-    """Return a result with its record, and with the chosen candidate as the best translation."""
-    old = result.translations[0]
-    new = old if chosen is None else chosen.found
+    old: Translation, chosen: RepairCandidate | None, before: CoverageJudgment, after: CoverageJudgment
+) -> Translation:
+    """Return a translation with its record, or the chosen candidate with the record and the alternatives."""
+    new = old if chosen is None else chosen.translation
     record = LineRepair(
         text_before=old.text,
         before=before,
         after=after,
-        log_probability_before=old.hypothesis.log_probability,
-        log_probability_after=new.hypothesis.log_probability,
+        log_probability_before=old.log_probability,
+        log_probability_after=new.log_probability,
         strategy=None if chosen is None else chosen.strategy,
     )
     if chosen is None:
-        return replace(result, repair=record)
-    others = [translation for translation in result.translations if translation.text != new.text]
-    return replace(result, repair=record, translations=(new, *others)[: len(result.translations)])
+        return replace(old, repair=record)
+    others = [replace(other, alternatives=()) for other in old.nbest if other.text != new.text]
+    return replace(
+        new,
+        repair=record,
+        fertilities=old.fertilities,
+        missing_terms=old.missing_terms,
+        alternatives=tuple(others[: len(old.alternatives)]),
+    )
 
 
 @dataclass(frozen=True)
@@ -171,13 +177,13 @@ class RepairingTranslator(BaseTranslator):
         """The search settings of the translator."""
         return self.translator.resolved_search
 
-    def tokenize(self, line: Line) -> LineResult:
+    def tokenize(self, line: Line) -> TokenizedLine:
         """Tokenize a line with the translator."""
         return self.translator.tokenize(line)
 
-    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Translate the lines of one block, and repair their translations."""
-        return repair(self.translator, self.translator.translate_block(lines), self.judge, self.config)
+        return repair(self.translator, lines, self.judge, self.config)
 
 
 @dataclass

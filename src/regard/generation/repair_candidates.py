@@ -14,11 +14,11 @@ from typing import Literal, get_args
 from regard.config import configclass, option
 from regard.data.fertility import Bounds
 from regard.data.text import TextSide
-from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator, Capability
-from regard.generation.blocks import PretokenizedPair
 from regard.generation.coverage import CoverageJudge, CoverageJudgment
-from regard.generation.lines import Line, LineResult, TextHypothesis
+from regard.generation.lines import Line
+from regard.generation.linking import tokens_to_words
+from regard.generation.translation import Translation
 
 __all__ = [
     "STRATEGIES",
@@ -75,14 +75,16 @@ class RepairInput:
 
     Attributes:
         translator: The translator.
-        results: The results of the whole block.
+        lines: The lines of the whole block.
+        translations: Their translations.
         before: The coverage errors of each row of the block that has a translation.
         judge: The detector of coverage errors.
         config: The settings.
     """
 
     translator: BaseTranslator
-    results: Sequence[LineResult]
+    lines: Sequence[Line]
+    translations: Sequence[Translation]
     before: Mapping[int, CoverageJudgment]
     judge: CoverageJudge
     config: RepairConfig
@@ -110,12 +112,12 @@ class RepairCandidate:
     Attributes:
         row: Index of the sentence.
         strategy: The strategy that found it.
-        found: The translation, with its log-probability under the model without constraints.
+        translation: The translation, with its log-probability under the model without constraints.
     """
 
     row: int
     strategy: Strategy
-    found: TextHypothesis
+    translation: Translation
 
 
 def supported_strategies(translator: BaseTranslator, config: RepairConfig) -> list[Strategy]:
@@ -140,72 +142,48 @@ def supported_strategies(translator: BaseTranslator, config: RepairConfig) -> li
     return strategies
 
 
-def _nbest_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
+def _nbest_candidates(block: RepairInput) -> Iterator[RepairCandidate]:
     """Yield the n-best list of each sentence."""
-    count = given.config.num_candidates
-    size = max(count, given.translator.search.beam_size)
-    search = given.translator.with_search({"beam_size": size, "num_return": count})
-    results = search.translate_block([given.results[row].line for row in given.omitted])
-    for row, result in zip(given.omitted, results, strict=True):
-        yield from (RepairCandidate(row, "nbest", translation) for translation in result.translations)
+    count = block.config.num_candidates
+    size = max(count, block.translator.search.beam_size)
+    search = block.translator.with_search({"beam_size": size, "num_return": count})
+    results = search.translate_block([block.lines[row] for row in block.omitted])
+    for row, result in zip(block.omitted, results, strict=True):
+        yield from (RepairCandidate(row, "nbest", translation) for translation in result.nbest)
 
 
-def _fertility_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
+def _fertility_candidates(block: RepairInput) -> Iterator[RepairCandidate]:
     """Yield translations with a higher minimum of attention: for each omitted word, and for all of them."""
     lines: list[tuple[int, Line]] = []
-    for row, words in given.omitted.items():
+    for row, words in block.omitted.items():
         # Bounds that the user gave are not overwritten.
-        line = given.results[row].line
+        line = block.lines[row]
         if line.fertilities:
             continue
         choices = [list(words), *([word] for word in words if len(words) > 1)]
         for choice in choices:
-            bounds = _raised_bounds(given, row, choice)
+            bounds = _raised_bounds(block, row, choice)
             if bounds:
                 lines.append((row, replace(line, fertilities=bounds)))
-    results = given.translator.translate_block([line for _, line in lines])
-    pairs = [
-        (row, result.translations[0])
-        for (row, _), result in zip(lines, results, strict=True)
-        if result.translations
-    ]
-    yield from _rescored(given.translator, given.results, pairs)
+    results = block.translator.translate_block([line for _, line in lines])
+    pairs = [(row, result) for (row, _), result in zip(lines, results, strict=True) if result.nbest]
+    # Raised minima change the attention, so that log-probabilities of the search are not comparable: each
+    # candidate has its log-probability under the model with its own bounds.
+    scores = block.translator.score(translation for _, translation in pairs)
+    for (row, translation), scored in zip(pairs, scores, strict=True):
+        if scored.error is None:
+            rescored = replace(translation, score=scored.score, log_probability=scored.log_probability)
+            yield RepairCandidate(row, "fertility", rescored)
 
 
-def _rescored(
-    translator: BaseTranslator, results: Sequence[LineResult], pairs: Sequence[tuple[int, TextHypothesis]]
-) -> Iterator[RepairCandidate]:
-    """Yield candidates with the log-probability under the model with its own bounds.
-
-    Raised minima change the attention, so that log-probabilities of the search are not comparable.
-    """
-    sinks = len(translator.text.sink_tokens)
-    texts = [
-        PretokenizedPair(
-            results[row].line.text,
-            translation.text,
-            results[row].source_tokens[: len(results[row].source_tokens) - sinks],
-            translation.tokens,
-        )
-        for row, translation in pairs
-    ]
-    for (row, translation), scored in zip(pairs, translator.score(texts), strict=True):
-        if scored.hypothesis is not None:
-            plain = scored.hypothesis
-            hypothesis = replace(
-                translation.hypothesis, score=plain.score, log_probability=plain.log_probability
-            )
-            yield RepairCandidate(row, "fertility", replace(translation, hypothesis=hypothesis))
-
-
-def _raised_bounds(given: RepairInput, row: int, omitted: Sequence[int]) -> Bounds | None:
+def _raised_bounds(block: RepairInput, row: int, omitted: Sequence[int]) -> Bounds | None:
     """Return the fertilities of the tokens of a line; None if no token is raised."""
-    text, result = given.translator.text, given.results[row]
-    tokens = result.source_tokens[: len(result.source_tokens) - len(text.sink_tokens)]
-    raised = _tokens_of_words(text.source, tokens, given.before[row].source_words, omitted)
+    tokens = block.translations[row].text_source_tokens
+    words = block.before[row].source_words
+    raised = _tokens_of_words(block.translator.text.source, tokens, words, omitted)
     if not raised:
         return None
-    minimum = given.config.min_fertility
+    minimum = block.config.min_fertility
     return tuple((minimum if token in raised else 0.0, math.nan) for token in range(len(tokens)))
 
 
@@ -230,24 +208,24 @@ def _tokens_of_words(
     return {token for token, word in enumerate(numbers) if word in hit}
 
 
-def _term_candidates(given: RepairInput) -> Iterator[RepairCandidate]:
+def _term_candidates(block: RepairInput) -> Iterator[RepairCandidate]:
     """Yield translations that contain a translation of an omitted word, for each of several."""
     lines: list[tuple[int, Line]] = []
-    count = given.config.num_translations
-    for row, words in given.omitted.items():
-        source_words, line = given.before[row].source_words, given.results[row].line
-        choices = [given.judge.translations(source_words[word], count) for word in words]
+    count = block.config.num_translations
+    for row, words in block.omitted.items():
+        source_words, line = block.before[row].source_words, block.lines[row]
+        choices = [block.judge.translations(source_words[word], count) for word in words]
         first = [translations[0] for translations in choices if translations]
         # Several omitted words may need each other, such as a verb and its particle.
         terms = [[term] for translations in choices for term in translations] + (
             [first] if len(first) > 1 else []
         )
         lines += [(row, replace(line, terms=(*line.terms, *required))) for required in terms]
-    results = given.translator.translate_block([line for _, line in lines])
+    results = block.translator.translate_block([line for _, line in lines])
     for (row, _), result in zip(lines, results, strict=True):
         # Without its terms, the search has found the first translation once more.
-        if result.translations and not result.missing_terms:
-            yield RepairCandidate(row, "terms", result.translations[0])
+        if result.nbest and not result.missing_terms:
+            yield RepairCandidate(row, "terms", result)
 
 
 _FINDERS: Mapping[Strategy, Callable[[RepairInput], Iterator[RepairCandidate]]] = {
@@ -257,19 +235,19 @@ _FINDERS: Mapping[Strategy, Callable[[RepairInput], Iterator[RepairCandidate]]] 
 }
 
 
-def find_candidates(given: RepairInput) -> list[RepairCandidate]:
+def find_candidates(block: RepairInput) -> list[RepairCandidate]:
     """Return the candidates of all strategies that differ from the translation, each text once per sentence.
 
     Raises:
         UsageError: if the translator does not support a strategy of the settings, or none at all.
     """
-    strategies = supported_strategies(given.translator, given.config)
-    if not given.omitted:
+    strategies = supported_strategies(block.translator, block.config)
+    if not block.omitted:
         return []
     distinct: dict[tuple[int, str], RepairCandidate] = {}
     for strategy in strategies:
-        for candidate in _FINDERS[strategy](given):
+        for candidate in _FINDERS[strategy](block):
             # The same text may get slightly different scores in another batch, but it is no change.
-            if candidate.found.text != given.results[candidate.row].text:
-                distinct.setdefault((candidate.row, candidate.found.text), candidate)
+            if candidate.translation.text != block.translations[candidate.row].text:
+                distinct.setdefault((candidate.row, candidate.translation.text), candidate)
     return list(distinct.values())

@@ -7,17 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, get_args
 
-import numpy as np
-
 from regard.attention.scored import ScorerAttention
 from regard.data.batch import Batch
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.analysis import ForcedResult, force_decode_lines
 from regard.generation.base import BaseTranslator, Capability, Description
-from regard.generation.beam import beam_search, beam_searches, eval_mode
+from regard.generation.beam import beam_search, eval_mode
 from regard.generation.blocks import (
-    PretokenizedPair,
+    Pair,
     length_error,
     length_sorted_batches,
     pair_batches,
@@ -26,20 +24,14 @@ from regard.generation.blocks import (
 from regard.generation.config import GenerationConfig, LengthLimits, SamplingConfig
 from regard.generation.constrained import RequiredOutput, RequiredTerms, TermConstraints
 from regard.generation.coverage import CoverageJudge
-from regard.generation.forced import LineScore, attribute_hypotheses, compute_posteriors, score_lines
+from regard.generation.forced import attribute_hypotheses, compute_posteriors, score_lines
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import (
-    Line,
-    LineResult,
-    TextHypothesis,
-    has_bounded_attention,
-    user_fertilities,
-)
+from regard.generation.lines import Line, TokenizedLine, has_bounded_attention, user_fertilities
 from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
 from regard.generation.mbr import MbrConfig, rank_by_coverage, rank_candidates
 from regard.generation.parallel import map_batches
-from regard.generation.penalties import HypothesisScorer
 from regard.generation.sampling import sample
+from regard.generation.translation import Translation
 from regard.models.base import TranslationModel
 from regard.text.vocabulary import EOS, UNK
 
@@ -123,138 +115,84 @@ class Translator(BaseTranslator):
         """The maximum numbers of tokens in a sentence pair that the model can process."""
         return self.search.length_limits(self.model.max_length, len(self.text.sink_tokens))
 
-    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Translate the lines of one block."""
-        results = [self.tokenize(line) for line in lines]
-        lengths = [0 if result.error else len(result.source_tokens) for result in results]
+        tokenized = [self.tokenize(line) for line in lines]
+        translations = [self.to_translation(line) for line in tokenized]
         # Empty and rejected lines have length 0 and are not searched.
-        batches = list(length_sorted_batches(lengths, self.search))
-        searches = [self._search([results[row] for row in rows]) for rows in batches]
+        batches = list(length_sorted_batches([len(line.tokens) for line in tokenized], self.search))
+        searches = [self._search([tokenized[row] for row in rows]) for rows in batches]
         outcomes = map_batches(self.model, searches, lambda search: search())
-        for rows, searched in zip(batches, outcomes, strict=True):
-            for row, hypotheses in zip(
-                rows, self._attribute([results[row] for row in rows], searched), strict=True
-            ):
-                result = results[row]
-                written = self._select(
-                    result.line.text, [self._detokenize(result, hypothesis) for hypothesis in hypotheses]
-                )
-                source_tokens = (*result.source_tokens, *self.text.sink_tokens)
-                generated = [translation.hypothesis.tokens for translation in written]
-                missing = self._required_terms.missing_terms(result.line.terms, generated)
-                results[row] = LineResult(
-                    result.line, source_tokens, written, None, result.fertilities, missing
-                )
-        return [self._retry_without_terms(result) if result.missing_terms else result for result in results]
+        for rows, hypotheses in zip(batches, outcomes, strict=True):
+            chosen = [tokenized[row] for row in rows]
+            for row, nbest in zip(rows, self._attribute(chosen, hypotheses), strict=True):
+                translations[row] = self._to_best(tokenized[row], nbest)
+        return translations
 
     def _attribute(
-        self, results: Sequence[LineResult], found: list[list[Hypothesis]]
+        self, lines: Sequence[TokenizedLine], hypotheses: list[list[Hypothesis]]
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of a batch of lines with the map of the search settings."""
         # A second batch, because most searches need none.
         if self.search.alignment.map == "attention":
-            return found
-        return attribute_hypotheses(self.model, self._batch(results)[0], found, self.search.alignment)
+            return hypotheses
+        return attribute_hypotheses(self.model, self._batch(lines)[0], hypotheses, self.search.alignment)
 
-    def _retry_without_terms(self, result: LineResult) -> LineResult:
-        """Translate a line again without the terms that its best translation does not contain.
-
-        A search for impossible terms may produce a degenerate translation.
-        """
-        contained = self._required_terms.contained_terms(
-            result.line.terms, result.translations[0].hypothesis.tokens
+    def _to_best(self, tokenized: TokenizedLine, hypotheses: Sequence[Hypothesis]) -> Translation:
+        """Return the translation of a line, chosen among its hypotheses by search or by expected utility."""
+        line = tokenized.line
+        best = self._select(
+            line.text, [(*self._detokenize(tokenized, hypothesis), hypothesis) for hypothesis in hypotheses]
         )
-        if contained is None:
-            return result
-        (retried,) = self.translate_block([replace(result.line, terms=contained)])
-        return replace(retried, line=result.line, missing_terms=result.missing_terms)
+        ids = [hypothesis.tokens for _, _, hypothesis in best]
+        missing = self._required_terms.missing_terms(line.terms, ids)
+        # A search for impossible terms may produce a degenerate translation, so it is repeated without them.
+        contained = self._required_terms.contained_terms(line.terms, ids[0]) if missing else None
+        if contained is not None:
+            (retried,) = self.translate_block([replace(line, terms=contained)])
+            return replace(retried, missing_terms=missing)
+        return self.to_translation(tokenized, best, missing)
 
-    def translate_with_settings(
-        self, lines: Sequence[Line], settings: Sequence[GenerationConfig]
-    ) -> list[list[str]]:
-        """Return the translations of a block under each of several settings with different penalties.
-
-        One search suffices, unless unfinished hypotheses are ranked by the coverage penalty as well.
-        """
-        if not self.search.coverage_penalty.rescore_only:
-            searched = (replace(self, search=search).translate_block(lines) for search in settings)
-            return [[result.text for result in results] for results in searched]
-        num_prefix_tokens = len(self.model.constraints.prefix)
-        scorers = [HypothesisScorer.from_config(search, num_prefix_tokens) for search in settings]
-        results = [self.tokenize(line) for line in lines]
-        lengths = [0 if result.error else len(result.source_tokens) for result in results]
-        texts = [[""] * len(results) for _ in scorers]
-        batches = list(length_sorted_batches(lengths, self.search))
-
-        def search(prepared: tuple[list[int], Batch, list[list[int]] | None]) -> list[list[str]]:
-            rows, batch, prefixes = prepared
-            outcomes = beam_searches(
-                self.model,
-                batch.source,
-                self.resolved_search,
-                scorers,
-                prefixes,
-                batch.upper_bounds,
-                batch.lower_bounds,
-            )
-            best = [[hypotheses[0] for hypotheses in outcome] for outcome in outcomes]
-            return [self._texts(results[row], winners) for row, *winners in zip(rows, *best, strict=True)]
-
-        prepared = [(rows, *self._batch([results[row] for row in rows])) for rows in batches]
-        for rows, batch_texts in zip(batches, map_batches(self.model, prepared, search), strict=True):
-            for row, translations in zip(rows, batch_texts, strict=True):
-                for setting_texts, text in zip(texts, translations, strict=True):
-                    setting_texts[row] = text
-        return texts
-
-    def _texts(self, result: LineResult, found: Sequence[Hypothesis]) -> list[str]:
-        """Convert hypotheses of a line to text. Equal hypotheses are converted only once."""
-        known = {hypothesis.tokens: hypothesis for hypothesis in found}
-        # Scorers often agree, and detokenization is slow.
-        written = {tokens: self._detokenize(result, hypothesis).text for tokens, hypothesis in known.items()}
-        return [written[hypothesis.tokens] for hypothesis in found]
-
-    def tokenize(self, line: Line) -> LineResult:
+    def tokenize(self, line: Line) -> TokenizedLine:
         """Tokenize a line, with its fertilities, or reject it; see `BaseTranslator.tokenize`."""
-        result = super().tokenize(line)
-        if result.error:
-            return result
+        tokenized = super().tokenize(line)
+        if tokenized.error:
+            return tokenized
         # The prefix counts toward the length of the translation.
         if line.prefix:
             num_tokens = len(self.text.target.encode(line.prefix))
             if error := length_error(line.prefix, num_tokens, self.length_limits.target):
-                return LineResult(line, error=error)
+                return TokenizedLine(line, error=error)
         where = f"{line.fertilities_name}, line {line.number}"
         fertilities = user_fertilities(
-            result.source_tokens, self.text.source, line.fertilities, self.fertilities, where
+            tokenized.tokens, self.text.source, line.fertilities, self.fertilities, where
         )
         if fertilities is not None and self.text.budget is not None:
-            ids = self.text.source.vocabulary.to_ids(result.source_tokens)
+            ids = self.text.source.vocabulary.to_ids(tokenized.tokens)
             self.text.budget.check(ids, fertilities, len(self.text.sink_tokens), where)
-        return replace(result, fertilities=fertilities)
+        return replace(tokenized, fertilities=fertilities)
 
-    def _batch(self, results: Sequence[LineResult]) -> tuple[Batch, list[list[int]] | None]:
+    def _batch(self, lines: Sequence[TokenizedLine]) -> tuple[Batch, list[list[int]] | None]:
         """Return a batch of lines on the model's device, and the prefixes of their translations."""
-        ids = [self.text.source.vocabulary.to_ids(result.source_tokens) for result in results]
-        numbers = [result.line.number for result in results]
-        device = next(self.model.parameters()).device
-        fertilities = [result.fertilities for result in results]
-        batch = self.text.batch(ids, None, numbers, fertilities).to(device)
-        if not any(result.line.prefix for result in results):
+        ids = [self.text.source.vocabulary.to_ids(line.tokens) for line in lines]
+        numbers = [line.line.number for line in lines]
+        batch = self.text.batch(ids, None, numbers, [line.fertilities for line in lines])
+        batch = batch.to(next(self.model.parameters()).device)
+        if not any(line.line.prefix for line in lines):
             return batch, None
-        return batch, [self.text.target.encode(result.line.prefix) for result in results]
+        return batch, [self.text.target.encode(line.line.prefix) for line in lines]
 
-    def _search(self, results: Sequence[LineResult]) -> Callable[[], list[list[Hypothesis]]]:
+    def _search(self, lines: Sequence[TokenizedLine]) -> Callable[[], list[list[Hypothesis]]]:
         """Return a function that searches or samples for a batch of lines.
 
         Text is processed here, in the calling thread.
         """
-        batch, prefixes = self._batch(results)
+        batch, prefixes = self._batch(lines)
         search = self.resolved_search
         if self.mbr is not None:
             search = self.mbr.candidate_search(search, self.sampling is not None)
         max_tokens = self.length_limits.target
-        required = [self._required_terms.encode_feasible(result.line.terms, max_tokens) for result in results]
+        required = [self._required_terms.encode_feasible(line.line.terms, max_tokens) for line in lines]
         if self.sampling is not None:
             if any(required):
                 raise UsageError("required terms cannot be combined with sampling: use beam search")
@@ -266,49 +204,51 @@ class Translator(BaseTranslator):
             generate = partial(beam_search, self.model, batch.source, search, output, *bounds)
         return lambda: compute_posteriors(self.model, batch, generate())
 
-    def _select(self, source: str, found: Sequence[TextHypothesis]) -> tuple[TextHypothesis, ...]:
+    def _select(
+        self, source: str, candidates: Sequence[tuple[str, list[str], Hypothesis]]
+    ) -> Sequence[tuple[str, list[str], Hypothesis]]:
         """Return the translations as ranked by search, or by expected utility."""
         if self.mbr is None:
-            return tuple(found)
-        texts = [translation.text for translation in found]
+            return candidates
+        texts = [text for text, _, _ in candidates]
         if self.judge is not None:
             ranked = rank_by_coverage(source, texts, self.judge)
         else:
             # A repeated sample shares its probability.
-            times = Counter(translation.hypothesis.tokens for translation in found)
+            times = Counter(hypothesis.tokens for _, _, hypothesis in candidates)
             logs = [
-                translation.hypothesis.log_probability - math.log(times[translation.hypothesis.tokens])
-                for translation in found
+                hypothesis.log_probability - math.log(times[hypothesis.tokens])
+                for _, _, hypothesis in candidates
             ]
             ranked = rank_candidates(texts, logs, self.mbr, self.sampling is not None)
-        return tuple(
-            replace(found[place], hypothesis=replace(found[place].hypothesis, score=utility))
-            for place, utility in ranked[: self.search.num_return]
-        )
+        best = [(candidates[place], utility) for place, utility in ranked[: self.search.num_return]]
+        return [
+            (text, tokens, replace(hypothesis, score=utility)) for (text, tokens, hypothesis), utility in best
+        ]
 
     @cached_property
     def _required_terms(self) -> RequiredTerms:
         return RequiredTerms(self.text.target)
 
-    def _detokenize(self, result: LineResult, hypothesis: Hypothesis) -> TextHypothesis:
-        """Convert a hypothesis to text."""
+    def _detokenize(self, tokenized: TokenizedLine, hypothesis: Hypothesis) -> tuple[str, list[str]]:
+        """Return the text of a hypothesis and its tokens."""
         target = self.text.target
         generated = target.vocabulary.to_tokens(hypothesis.tokens)
         # A forced prefix is written as given, even if its words are not in the vocabulary.
-        prefix = target.tokenize(result.line.prefix) if result.line.prefix else []
+        prefix = target.tokenize(tokenized.line.prefix) if tokenized.line.prefix else []
         written = [*prefix, *generated[len(prefix) :]]
         if self.search.alignment.replace_unk and UNK in hypothesis.tokens[len(prefix) :]:
             unknown = [token == UNK and i >= len(prefix) for i, token in enumerate(hypothesis.tokens)]
-            source_words = (*self.text.source.word_ids(result.source_tokens), *self.text.sink_word_ids)
+            source_words = (*self.text.source.word_ids(tokenized.tokens), *self.text.sink_word_ids)
             # Each target token counts as a word of its own here, because tokens are replaced one by one.
             tokens = WordIndices(source_words, range(len(generated)))
             links = attention_links(
                 hypothesis.attention, hypothesis.posterior_attention, self.search.alignment, tokens
             )
-            written = replace_unk_tokens(unknown, written, links, result.source_tokens, self.text)
-        return self.to_translation(result, target.tokenizer.decode(written), generated, hypothesis)
+            written = replace_unk_tokens(unknown, written, links, tokenized.tokens, self.text)
+        return target.tokenizer.decode(written), generated
 
-    def score(self, pairs: Iterable[tuple[str, str] | PretokenizedPair]) -> Iterator[LineScore]:
+    def score(self, pairs: Iterable[Pair]) -> Iterator[Translation]:
         """Score given translations in order and in bounded memory; see `score_lines`."""
         return score_lines(self.model, self.text, pairs, self.search)
 
@@ -340,18 +280,21 @@ class Translator(BaseTranslator):
         """Run forced decoding on given translations, with their attention; see `force_decode_lines`."""
         return force_decode_lines(self.model, self.text, pairs, self.search, self.search.alignment)
 
-    def self_attention(
-        self, result: LineResult, translation: TextHypothesis
-    ) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-        """Return the self-attention for a translation, by forced decoding; see `BaseTranslator`."""
+    def with_self_attention(self, translation: Translation) -> Translation:
+        """Return a translation with its self-attention, by forced decoding; see `BaseTranslator`."""
         # Search does not keep self-attention.
-        source_tokens = result.source_tokens[: len(result.source_tokens) - len(self.text.sink_tokens)]
-        ids, target = self.text.source.vocabulary.to_ids(source_tokens), [*translation.hypothesis.tokens, EOS]
-        batch = self.text.batch([ids], [target], [result.line.number], [result.fertilities])
+        alternatives = tuple(self.with_self_attention(other) for other in translation.alternatives)
+        if not translation.nbest:
+            return translation
+        ids = self.text.source.vocabulary.to_ids(translation.text_source_tokens)
+        target = [*self.text.target.vocabulary.to_ids(translation.tokens), EOS]
+        batch = self.text.batch([ids], [target], [translation.number], [translation.fertilities])
         with eval_mode(self.model):
             outcome = self.model(batch.to(next(self.model.parameters()).device), output_attentions="all")
         encoder, decoder = (
             tuple(layer[0].float().cpu().numpy() for layer in layers)
             for layers in (outcome.encoder_attentions, outcome.decoder_attentions)
         )
-        return encoder, decoder
+        return replace(
+            translation, encoder_attention=encoder, decoder_attention=decoder, alternatives=alternatives
+        )

@@ -1,10 +1,7 @@
 """Tuning of the length and coverage penalties by BLEU.
 
-Each pair of penalties is evaluated with its own beam search. Unless unfinished hypotheses are ranked by the
-coverage penalty as well, the penalties affect only the ranking of finished hypotheses and the time at which
-search stops. A single search then returns the exact results for all pairs
-(`regard.generation.beam.beam_searches`). This differs from rescoring one n-best list, because each pair has
-its own stopping time.
+Each pair of penalties is evaluated with its own beam search. This differs from rescoring one n-best list,
+because each pair has its own stopping time.
 """
 
 import dataclasses
@@ -19,7 +16,6 @@ from regard.config.results import Result
 from regard.errors import RegardError, UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import read_blocks
-from regard.generation.config import GenerationConfig
 from regard.generation.lines import enumerate_lines
 from regard.metrics.translation import bleu, check_tokenizer
 
@@ -153,36 +149,20 @@ def tune_penalties(
         sources: Lines to translate.
         references: Their reference translations.
         options: The penalties, and the settings of BLEU.
-        on_progress: Callback that receives the number of lines translated so far, and their total number. If
-            each pair needs its own search, a line counts once per pair.
+        on_progress: Callback that receives the number of lines translated so far, and their total number. A
+            line counts once per pair.
 
     Raises:
         UsageError: if the translator does not have these penalties.
     """
-    translator.require("tune", "a comparison of penalties")
-    search = translator.search
     pairs = list(product(options.length_penalties, options.coverage_penalties))
-    settings = [_with_penalties(search, alpha, beta) for alpha, beta in pairs]
-    texts: list[list[str]] = [[] for _ in pairs]
-    # A single search suffices for penalties that rank only finished hypotheses.
-    groups = [settings] if search.coverage_penalty.rescore_only else [[setting] for setting in settings]
-    done = 0
-    for block in read_blocks(enumerate_lines(sources), search.buffer_lines):
-        block_texts: list[list[str]] = []
-        for group in groups:
-            block_texts += translator.translate_with_settings(block, group)
-            done += len(block)
-            on_progress(done, len(sources) * len(groups))
-        for setting_texts, translations in zip(texts, block_texts, strict=True):
-            setting_texts += translations
     tokenize = check_tokenizer(options.tokenize)
-    trials = tuple(
-        Trial(alpha, beta, bleu(output, [references], tokenize, options.lowercase).score)
-        for (alpha, beta), output in zip(pairs, texts, strict=True)
-    )
-    return PenaltyTuningResult(trials, len(sources), search.beam_size, options)
-
-
-def _with_penalties(search: GenerationConfig, alpha: float, beta: float) -> GenerationConfig:
-    coverage = dataclasses.replace(search.coverage_penalty, weight=beta)
-    return dataclasses.replace(search, length_penalty=alpha, coverage_penalty=coverage)
+    trials: list[Trial] = []
+    for place, (alpha, beta) in enumerate(pairs):
+        search = translator.with_search({"length_penalty": alpha, "coverage_penalty": beta})
+        texts: list[str] = []
+        for block in read_blocks(enumerate_lines(sources), search.search.buffer_lines):
+            texts += [translation.text for translation in search.translate_block(block)]
+            on_progress(place * len(sources) + len(texts), len(sources) * len(pairs))
+        trials.append(Trial(alpha, beta, bleu(texts, [references], tokenize, options.lowercase).score))
+    return PenaltyTuningResult(tuple(trials), len(sources), translator.search.beam_size, options)

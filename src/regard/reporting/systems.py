@@ -13,11 +13,11 @@ from regard.analysis.attention import perplexity_of
 from regard.analysis.errors import SentenceErrors, sentence_from_result
 from regard.analysis.inputs import Progress, System, no_progress
 from regard.analysis.linking import line_words
-from regard.generation.analysis import tokens_to_words
 from regard.generation.base import BaseTranslator
 from regard.generation.config import AlignmentConfig
-from regard.generation.lines import LineResult, enumerate_lines
+from regard.generation.lines import enumerate_lines
 from regard.generation.linking import LayerAttention, attention_map, select_heads
+from regard.generation.translation import Translation
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.attention import SentenceAttention, coverage, entropy
 from regard.reporting.model_card import ModelCard, model_card
@@ -112,7 +112,7 @@ def collect_system(
     name, translator = system.name, system.translator
     lines = enumerate_lines(source for source, _ in pairs)
     results: list[SentenceResult] = []
-    block: list[LineResult] = []
+    block: list[Translation] = []
     # Results are converted block by block, because maps of words need less memory than those of tokens.
     for result in progress(translator.translate(lines), f"{name}: translations", len(pairs)):
         block.append(result)
@@ -175,40 +175,38 @@ def system_maps(system: SystemResults, forced: bool) -> tuple[MapKind, ...]:
 
 
 def _sentence_results(
-    results: Sequence[LineResult],
+    translations: Sequence[Translation],
     pairs: Sequence[tuple[str, str]],
     translator: BaseTranslator,
     all_layers: bool,
     lowercase: bool,
 ) -> Iterator[SentenceResult]:
     """Yield the results of a block of translated lines, with their attention."""
-    for result in results:
-        source, reference = pairs[result.line.number - 1]
-        sentence = sentence_from_result(result, reference, translator, lowercase)
-        if result.error:
+    for translation in translations:
+        source, reference = pairs[translation.number - 1]
+        sentence = sentence_from_result(translation, reference, translator, lowercase)
+        if translation.error:
             # The output is empty, so every source word that is linked to the reference counts as dropped.
             sentence = replace(sentence, source=line_words(source, translator.text.source))
-        if not result.translations:
-            yield SentenceResult(sentence, "", error=result.error)
-            continue
-        best = result.translations[0]
-        logs = best.hypothesis.token_log_probs
-        sentence_result = SentenceResult(
-            sentence, best.text, log_prob=sum(logs) / len(logs) if logs else None
+        logs = translation.token_log_probs
+        result = SentenceResult(
+            sentence,
+            translation.text,
+            log_prob=sum(logs.tolist()) / len(logs) if len(logs) else None,
+            error=translation.error,
         )
-        posteriors = best.hypothesis.posterior_attention
+        posteriors = translation.posterior_attention
         if sentence.received is None or not posteriors:
-            yield sentence_result
+            yield result
             continue
-        output = tokens_to_words(translator.text.target, best.tokens)
-        ids = best.source_words, best.target_words
-        alignment = best.alignment
+        ids = translation.source_word_ids, translation.target_word_ids
+        alignment = translation.alignment_config
         steps = select_heads(posteriors, alignment)
         words = merge_subwords(steps[:-1].mean(axis=1), *ids)  # without the row of EOS
-        posterior, prior = _posterior_and_prior(best.hypothesis.attention, posteriors, alignment, all_layers)
+        posterior, prior = _posterior_and_prior(translation.attention, posteriors, alignment, all_layers)
         yield replace(
-            sentence_result,
-            own_maps=word_maps(output, sentence.source, posterior, *ids, prior),
+            result,
+            own_maps=word_maps(translation.target_words, sentence.source, posterior, *ids, prior),
             entropy=float(entropy(steps).mean()),
             coverage=coverage(words) if words.shape[1] else None,
         )

@@ -21,9 +21,9 @@ from regard.extensions.phrasebook.corpus import generate
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationConfig
 from regard.generation.file_translator import FileTranslator
-from regard.generation.forced import LineScore
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import Line, LineResult
+from regard.generation.lines import Line
+from regard.generation.translation import Translation
 
 LEXICON = {"ein": "a", "großer": "big", "Hund": "dog", "schläft": "sleeps", "heute": "today", "dort": "there"}
 
@@ -50,18 +50,18 @@ class LexiconTranslator(BaseTranslator):
     def describe(self) -> Description:
         return Description("lexicon")
 
-    def translate_block(self, lines: list[Line]) -> list[LineResult]:
+    def translate_block(self, lines: list[Line]) -> list[Translation]:
         raise NotImplementedError
 
-    def score(self, pairs: Iterable[tuple[str, str]]) -> Iterator[LineScore]:
+    def score(self, pairs: Iterable[tuple[str, str]]) -> Iterator[Translation]:
         for number, (source, target) in enumerate(pairs, 1):
             self.seen.append((source, target))
             words, others = source.split(), target.split()
             wanted = {self.lexicon.get(word) for word in words}
             log_p = sum(math.log(0.5 if word in wanted else 0.1) for word in others)
             log_p += sum(math.log(0.2) for word in words if self.lexicon.get(word) not in others)
-            hypothesis = Hypothesis((4,) * len(others), log_p, log_p, (), ())
-            yield LineScore(number, tuple(words), tuple(others), hypothesis)
+            scored = Translation(source, self.text, number=number, source_tokens=tuple(words))
+            yield scored.with_hypothesis(target, others, Hypothesis((), log_p, log_p, (), ()))
 
 
 LEXICAL = LexiconTranslator(LEXICON)

@@ -19,7 +19,8 @@ from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.generation.config import GenerationConfig
 from regard.generation.forced import score_lines
-from regard.generation.lines import LineResult, enumerate_lines
+from regard.generation.lines import enumerate_lines
+from regard.generation.translation import Translation
 from regard.generation.translator import Translator
 from regard.models import build_model
 from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
@@ -123,7 +124,7 @@ def lines(letter: str = "s", count: int = 40) -> tuple[str, ...]:
 
 def translate_with_both(
     directories: tuple[Path, Path], device: str = "cpu", **options: Any
-) -> tuple[list[LineResult], list[LineResult]]:
+) -> tuple[list[Translation], list[Translation]]:
     """Return the results of regard and of CTranslate2 for the lines."""
     directory, exported = directories
     loaded, other = load_model(directory, device), ExportedTranslator.load(exported, device)
@@ -133,17 +134,15 @@ def translate_with_both(
     return list(ours), list(dataclasses.replace(other, search=search).translate(enumerate_lines(text)))
 
 
-def assert_equal_results(ours: list[LineResult], theirs: list[LineResult]) -> None:
+def assert_equal_results(ours: list[Translation], theirs: list[Translation]) -> None:
     """Require equal best translations, token by token, and log-probabilities and scores equal to 1e-4."""
     assert len(ours) == len(theirs) == len(lines())
     for one, other in zip(ours, theirs, strict=True):
-        assert (one.line, one.source_tokens, one.text) == (other.line, other.source_tokens, other.text)
-        for first, second in zip(one.translations, other.translations, strict=True):
+        assert (one.source, one.source_tokens, one.text) == (other.source, other.source_tokens, other.text)
+        for first, second in zip(one.nbest, other.nbest, strict=True):
             assert first.tokens == second.tokens
-            assert first.hypothesis.tokens == second.hypothesis.tokens
-            assert second.hypothesis.log_probability == pytest.approx(
-                first.hypothesis.log_probability, abs=1e-4
-            )
+            assert first.tokens == second.tokens
+            assert second.log_probability == pytest.approx(first.log_probability, abs=1e-4)
             assert second.score == pytest.approx(first.score, abs=1e-4)
 
 
@@ -151,7 +150,7 @@ def assert_equal_results(ours: list[LineResult], theirs: list[LineResult]) -> No
 def test_greedy_translations_and_probabilities_are_equal(directories, name) -> None:
     ours, theirs = translate_with_both(directories(name))
     assert_equal_results(ours, theirs)
-    assert len({token for result in ours for one in result.translations for token in one.tokens}) > 5
+    assert len({token for result in ours for one in result.nbest for token in one.tokens}) > 5
 
 
 @pytest.mark.parametrize(
@@ -191,7 +190,7 @@ def test_special_tokens_are_never_generated(directories, tmp_path, name) -> None
     export_ctranslate2(directory, tmp_path / "export")
     ours, theirs = translate_with_both((directory, tmp_path / "export"))
     assert_equal_results(ours, theirs)
-    generated = [token for result in theirs for one in result.translations for token in one.hypothesis.tokens]
+    generated = [token for result in theirs for one in result.nbest for token in one.tokens]
     assert generated and not {PAD, BOS, SINK} & set(generated)
 
 
@@ -210,22 +209,22 @@ def test_beam_search_ranks_by_scores_of_regard(directories, penalty) -> None:
     search = dataclasses.replace(loaded.config.generation, length_penalty=penalty)
     same = 0
     for one, other in zip(ours, theirs, strict=True):
-        scores = [translation.score for translation in other.translations]
+        scores = [translation.score for translation in other.nbest]
         assert scores == sorted(scores, reverse=True)
-        assert len({translation.tokens for translation in other.translations}) == len(scores)
-        assert bool(scores) == bool(one.line.text)
+        assert len({translation.tokens for translation in other.nbest}) == len(scores)
+        assert bool(scores) == bool(one.source)
         same += one.text == other.text
     assert same > 0.9 * len(ours)
     pairs = [
-        (result.line.text, translation)
+        (result.source, translation)
         for result in theirs
-        for translation in result.translations
+        for translation in result.nbest
         if "<unk>" not in translation.tokens and "<s>" not in translation.tokens
     ]
     forced = score_lines(loaded.model, loaded.text, [(source, one.text) for source, one in pairs], search)
     for (_, translation), expected in zip(pairs, forced, strict=True):
-        assert expected.hypothesis is not None
-        assert translation.score == pytest.approx(expected.hypothesis.score, abs=1e-4)
+        assert expected.error is None
+        assert translation.score == pytest.approx(expected.score, abs=1e-4)
 
 
 def test_translations_do_not_depend_on_batch_size(directories) -> None:

@@ -45,11 +45,8 @@ def ranked(sentence):
 def alone(engine, line, **changes):
     """Return the translations of one line, computed without the server."""
     search = engine._make(SearchSettings(**changes))
-    return (
-        Translator(engine.translator.model, engine.text, search.search)
-        .translate_block([Line(1, line)])[0]
-        .translations
-    )
+    translator = Translator(engine.translator.model, engine.text, search.search)
+    return translator.translate_block([Line(1, line)])[0].nbest
 
 
 def test_translation_does_not_depend_on_the_batch(engines):
@@ -64,7 +61,7 @@ def test_translation_does_not_depend_on_the_batch(engines):
         assert [one["text"] for one in found] == [one.text for one in expected]
         assert np.allclose([one["score"] for one in found], [one.score for one in expected], atol=1e-4)
         for one, other in zip(found, expected, strict=True):
-            assert np.allclose(one["word_attention_map"], other.weights, atol=1e-4)
+            assert np.allclose(one["word_attention_map"], other.attention_map, atol=1e-4)
             assert one["alignment"] == sorted(map(list, other.links))
 
 
@@ -120,8 +117,8 @@ def test_score_equals_search_score(engines):
     answer = post(engines, "/score", {"pairs": [{"source": "a b c", "target": found.text}] * 2}).json()
     assert (answer["schema"], answer["schema_version"]) == ("scores", 1)
     for pair in answer["sentences"]:
-        assert pair["log_probability"] == pytest.approx(found.hypothesis.log_probability, abs=1e-4)
-        assert pair["token_log_probs"] == pytest.approx(found.hypothesis.token_log_probs, abs=1e-4)
+        assert pair["log_probability"] == pytest.approx(found.log_probability, abs=1e-4)
+        assert pair["token_log_probs"] == pytest.approx(found.token_log_probs, abs=1e-4)
         assert pair["score"] == pytest.approx(found.score, abs=1e-4)
 
 

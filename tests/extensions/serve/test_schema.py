@@ -11,12 +11,12 @@ from schemathesis import GenerationMode
 
 import regard
 from extensions.serve.served import ask, save_model
-from regard.api.translation import AttentionDetail, Translation
 from regard.extensions.check.server import CheckAnswer, CheckServer
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.schemas import TranslationData
 from regard.generation.coverage import CoverageJudgment, LineRepair
+from regard.generation.translation import AttentionDetail, Translation
 
 ADDRESSES = {
     "POST /translate": 25,
@@ -113,7 +113,7 @@ def test_the_schema_has_the_fields_of_translations_with_any_feature(tmp_path):
         model.score("a b", "A B"),
         replace(plain, repair=LineRepair("A", judgment, judgment, -1.0, -2.0, "terms")),
         replace(plain, repair=LineRepair("A", judgment, judgment, -1.0, -1.0)),
-        Translation("a", error="too long"),
+        Translation("a", plain.processor, error="too long"),
     ]
     # The server returns no attention of all layers.
     details = set(get_args(AttentionDetail)) - {"layers"}

@@ -326,7 +326,6 @@ def test_forced_decoding_is_rejected(directory: Path) -> None:
     for command, what, arguments in (
         ("score", "regard score", (directory / "test.de", directory / "test.en")),
         ("analyze attention", "regard analyze attention", texts),
-        ("tune", "a comparison of penalties", texts),
     ):
         with pytest.raises(UsageError, match=f"{what}: not supported by .*: use a model (that|whose)"):
             first, *rest = command.split()

@@ -14,7 +14,8 @@ from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import Line, LineResult
+from regard.generation.lines import Line, TokenizedLine
+from regard.generation.translation import Translation
 from regard.runs.config import CONFIG_FILE, load_config
 from regard.text.reading import read_json
 from regard.training.fertility import load_text_processing
@@ -147,30 +148,26 @@ class ExportedTranslator(BaseTranslator):
         """Return the id of each target token name."""
         return {name: number for number, name in enumerate(self._token_names[1])}
 
-    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Translate a list of lines."""
-        results = [self.tokenize(line) for line in lines]
-        lengths = [0 if result.error else len(result.source_tokens) for result in results]
-        for rows in length_sorted_batches(lengths, self.search):
-            batch_hypotheses = self._search([results[row] for row in rows])
+        tokenized = [self.tokenize(line) for line in lines]
+        translations = [self.to_translation(line) for line in tokenized]
+        target = self.text.target
+        for rows in length_sorted_batches([len(line.tokens) for line in tokenized], self.search):
+            batch_hypotheses = self._search([tokenized[row] for row in rows])
             for row, hypotheses in zip(rows, batch_hypotheses, strict=True):
-                results[row] = self._detokenize(results[row], hypotheses)
-        return results
+                tokens = [target.vocabulary.to_tokens(hypothesis.tokens) for hypothesis in hypotheses]
+                texts = [target.tokenizer.decode(words) for words in tokens]
+                candidates = zip(texts, tokens, hypotheses, strict=True)
+                translations[row] = self.to_translation(tokenized[row], candidates)
+        return translations
 
-    def _search(self, results: Sequence[LineResult]) -> list[list[Hypothesis]]:
+    def _search(self, lines: Sequence[TokenizedLine]) -> list[list[Hypothesis]]:
         """Find the best translations of a batch of lines."""
         text, search = self.text, self.resolved_search
         sources: list[list[str]] = []
-        for result in results:
-            ids = text.source.vocabulary.to_ids(result.source_tokens)
+        for line in lines:
+            ids = text.source.vocabulary.to_ids(line.tokens)
             sources.append([*(self._token_names[0][number] for number in ids), *text.sink_tokens])
         limits = [min(search.max_target_length(len(source)), self.max_length - 1) for source in sources]
         return EngineSearch(self.engine, search, self._ids).find(sources, limits)
-
-    def _detokenize(self, result: LineResult, hypotheses: Sequence[Hypothesis]) -> LineResult:
-        """Detokenize the hypotheses of a line."""
-        target, written = self.text.target, []
-        for hypothesis in hypotheses:
-            tokens = target.vocabulary.to_tokens(hypothesis.tokens)
-            written.append(self.to_translation(result, target.tokenizer.decode(tokens), tokens, hypothesis))
-        return LineResult(result.line, (*result.source_tokens, *self.text.sink_tokens), tuple(written))

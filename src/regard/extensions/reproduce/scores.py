@@ -133,7 +133,7 @@ def _perplexity(system: ScoredSystem) -> SentenceCounts:
     pairs = zip(system.sources, system.references, strict=True)
     counts = [
         # A pair that the model cannot score counts neither as tokens nor as likelihood.
-        (0.0, 0) if line.hypothesis is None else (-line.hypothesis.log_probability, len(line.tokens) + 1)
+        (0.0, 0) if line.error else (-line.log_probability, len(line.tokens) + 1)
         for line in score_lines(system.model.model, system.model.text, pairs, system.search)
     ]
     return SentenceCounts("PPL", "", np.array(counts), _perplexity_from_counts)

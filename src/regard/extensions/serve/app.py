@@ -13,7 +13,6 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from regard import __version__
-from regard.api.translation import Translation
 from regard.api.translations import Scores, Translations
 from regard.config.extensions import hook
 from regard.config.results import SCHEMA_VERSION, Result
@@ -46,6 +45,7 @@ from regard.extensions.serve.validation import (
     split_sentences,
     split_texts,
 )
+from regard.generation.translation import Translation
 from regard.text.files import format_json
 from regard.text.whitespace import normalize_whitespace, split_whitespace
 

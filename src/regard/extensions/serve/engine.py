@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.api.loading import load_translator
-from regard.api.translation import AttentionDetail
-from regard.api.translations import scored_translation, searched_translation
 from regard.data.fertility import Bounds
 from regard.data.text import TextProcessor
 from regard.errors import DataError, RegardError, UsageError
@@ -20,6 +18,7 @@ from regard.extensions.serve.plain_text import to_plain_text
 from regard.generation.base import BaseTranslator
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import Line
+from regard.generation.translation import AttentionDetail
 from regard.training.device import release_unused_memory
 
 __all__ = [
@@ -185,7 +184,7 @@ class ModelServer:
             if result.error:
                 yield DataError(result.error)
             else:
-                translation = searched_translation(self.text, result).to_data(job.attention)
+                translation = result.to_data(job.attention)
                 target_format = self.text.target.text_format
                 texts = [
                     translation["text"],
@@ -219,22 +218,9 @@ class ModelServer:
         self, settings: ScoreSettings, jobs: Sequence[PairJob]
     ) -> Iterator[dict[str, Any] | Exception]:
         self.translator.require("score", "scores of given translations")
-        problems = [self._problem(job) for job in jobs]
-        pairs = [(job.source, job.target) for job, problem in zip(jobs, problems, strict=True) if not problem]
-        scores = zip(pairs, self._cached_translator(settings).score(pairs), strict=True)
-        for problem in problems:
-            if problem is not None:
-                yield DataError(problem)
-                continue
-            translation = scored_translation(self.text, *next(scores), self.search.alignment)
+        pairs = [(job.source, job.target) for job in jobs]
+        for translation in self._cached_translator(settings).score(pairs):
             yield DataError(translation.error) if translation.error else translation.to_data("none")
-
-    def _problem(self, job: PairJob) -> str | None:
-        """Return why a pair cannot be scored, as far as its text shows; None if there is no problem."""
-        for side, line in ((self.text.source, job.source), (self.text.target, job.target)):
-            if problem := side.format_error(line):
-                return problem
-        return None if self.text.source.tokenize(job.source) else "the source is empty"
 
 
 def isolate_failures(

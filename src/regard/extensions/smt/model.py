@@ -29,7 +29,8 @@ from regard.extensions.smt.storage import DESCRIPTION_FILE, described_directory
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationBatchConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import Line, LineResult, TextHypothesis
+from regard.generation.lines import Line, TokenizedLine
+from regard.generation.translation import Translation
 from regard.text.reading import (
     Checksums,
     InvalidJsonError,
@@ -308,35 +309,37 @@ class PhraseTranslator(BaseTranslator):
         decoder = self.model.decoder
         return replace(decoder, limits=replace(decoder.limits, stack_size=self.search.beam_size))
 
-    def translate_block(self, lines: Sequence[Line]) -> list[LineResult]:
+    def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Translate the lines of one block."""
-        results = [self.tokenize(line) for line in lines]
-        sources = [self.model.source_ids(list(result.source_tokens)) for result in results]
+        tokenized = [self.tokenize(line) for line in lines]
+        sources = [self.model.source_ids(list(line.tokens)) for line in tokenized]
         nbest_lists = self._decoder.translate(
             sources, self.search.num_return, self.num_threads or num_available_cpus()
         )
         return [
-            replace(result, translations=tuple(self._detokenize(result, output) for output in several))
-            for result, several in zip(results, nbest_lists, strict=True)
+            self.to_translation(line, [self._detokenize(line, output) for output in outputs])
+            for line, outputs in zip(tokenized, nbest_lists, strict=True)
         ]
 
-    def _detokenize(self, result: LineResult, found: PhraseTranslation) -> TextHypothesis:
-        """Convert a translation to text, with the word links of its phrases as attention."""
-        target, words = self.text.target, found.words
-        weights = np.zeros((len(words) + 1, 1, len(result.source_tokens)), dtype=np.float32)
+    def _detokenize(
+        self, line: TokenizedLine, output: PhraseTranslation
+    ) -> tuple[str, list[str], Hypothesis]:
+        """Return text and tokens of a translation, with the word links of its phrases as attention."""
+        target, words = self.text.target, output.words
+        weights = np.zeros((len(words) + 1, 1, len(line.tokens)), dtype=np.float32)
         written: list[str] = []
         # Within a phrase, target positions count from the number of words before it.
-        for phrase in found.phrases:
+        for phrase in output.phrases:
             for i, j in phrase.links:
                 weights[len(written) + j, 0, i] = 1
             known = target.vocabulary.to_tokens([word for word in phrase.words if word != COPIED])
-            written += known or [result.source_tokens[phrase.start]]
+            written += known or [line.tokens[phrase.start]]
         sums = weights.sum(axis=2, keepdims=True)
         hypothesis = Hypothesis(
             tokens=tuple(UNK if word == COPIED else word for word in words),
-            score=found.score,
-            log_probability=found.score,
+            score=output.score,
+            log_probability=output.score,
             token_log_probs=(),
             attention=(weights / np.maximum(sums, 1),),
         )
-        return self.to_translation(result, target.tokenizer.decode(written), written, hypothesis)
+        return target.tokenizer.decode(written), written, hypothesis

@@ -1,9 +1,11 @@
-"""The translation of a text, generated or scored: text, tokens, scores and attention, with one JSON form.
+"""The translation of a line, generated or scored: text, tokens, scores and attention, with one JSON form.
 
-The command line, the server and Python write the same JSON fields (`Translation.to_data`). A field has the
-name of the attribute that it contains.
+It is the only result of translators, for Python, the command line, the server and the report, which write the
+same JSON fields (`Translation.to_data`). A field has the name of the attribute that it contains.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,20 +13,29 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from regard.config import from_dict
+from regard.attention.constrained import LOWER_BOUND_TOLERANCE
 from regard.config.results import SCHEMA_VERSION, Result, exact_numbers, finite, html_table, rounded_numbers
-from regard.errors import UsageError
+from regard.data.fertility import Fertilities
+from regard.data.text import TextProcessor
 from regard.generation.config import AlignmentConfig
 from regard.generation.coverage import LineRepair
-from regard.generation.linking import WordIndices, attention_links, attention_map, select_heads
+from regard.generation.hypothesis import Hypothesis
+from regard.generation.linking import (
+    WordIndices,
+    attention_links,
+    attention_map,
+    select_heads,
+    tokens_to_words,
+)
 from regard.metrics.alignment import AttentionMap, map_difference, merge_subwords
-from regard.plot.attention import heatmap_figure, plot_heatmap
-from regard.plot.colors import MapScale, weight_scale
-from regard.plot.figure import Figure
-from regard.plot.heatmap import HeatMap, attention_heatmap, difference_heatmap
+from regard.text.links import Links
+from regard.text.vocabulary import UNK
 
 if TYPE_CHECKING:
     import matplotlib.axes
+
+    from regard.plot.colors import MapScale
+    from regard.plot.figure import Figure
 
 __all__ = ["AttentionDetail", "AttentionKind", "Translation"]
 
@@ -33,20 +44,20 @@ AttentionKind = Literal["source", "encoder", "decoder"]
 AttentionDetail = Literal["none", "words", "tokens", "layers"]
 """Attention in JSON: none; between words; also between tokens; also of all layers, heads and time steps."""
 _EOS = "</s>"
-_BOS = "<s>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Translation(Result):
-    """A translation of a text, generated or given. Scores are natural logarithms.
+    """A translation of a line, generated or given. Scores are natural logarithms.
 
     Attributes:
         source: The source text.
+        processor: Text processing of the model, whose vocabularies and tokenizers the tokens are from. It is
+            not part of the JSON form.
         text: The translation. Empty if the source text is empty or rejected.
+        number: Number of the line, counted from 1.
         source_tokens: S source tokens, including `<sink>` if the model has one.
         tokens: T target tokens. An end symbol follows them.
-        source_words: Words of the source text, with subword tokens joined.
-        target_words: Words of the translation.
         score: Score that search ranks by. NaN if there is no translation.
         log_probability: log p(tokens, end symbol | source).
         token_log_probs: [T + 1], log-probability of each token and, last, of the end symbol.
@@ -54,42 +65,33 @@ class Translation(Result):
             that of the end symbol.
         posteriors: Posterior attention in the same form, after each token is known. Empty if it equals
             `attention`. With hard attention, it is the probability of each selection.
-        source_word_ids: Word index of each source token, counted from 0; -1 for the sink, -2 for a symbol
-            that the tokenizer adds to the text.
-        target_word_ids: Word index of each token of `tokens`.
-        unknown_words: Indices of the source words with a token that is not in the vocabulary.
-        fertility_bounds: Lower and upper bound of the attention of each source word: the sums over its
-            tokens. None for a model without fertilities.
+        fertilities: User-specified minimum and maximum attention of the tokens.
         alignment_config: Layer, heads and shift of the attention used for `attention_map` and `alignment`.
         encoder_attention: Self-attention [H, S, S] of each encoder layer of a Transformer, if requested: from
             token i to token j.
         decoder_attention: Self-attention [H, T + 1, T + 1] of each decoder layer. Each step attends to the
             start symbol and the previous tokens.
         error: Why the text was not translated, or None.
-        missing_terms: Required terms that this or another translation of the n-best list does not contain.
+        missing_terms: Required terms that this or another translation of the n-best list does not contain,
+            with the reason if it is known.
         retokenized: For a scored translation: whether tokenizing its text gives other tokens.
         alternatives: The other requested translations, best first. They have no alternatives themselves.
         repair: The check of the translation, with the text before its repair. None if it was not checked.
-        text_checksum: `TextProcessor.checksum` of the model, whose vocabularies and tokenizers the tokens are
-            from. None if it is not known. It is not part of the JSON form.
     """
 
     schema = "translation"
     source: str
+    processor: TextProcessor
     text: str = ""
+    number: int = 1
     source_tokens: tuple[str, ...] = ()
     tokens: tuple[str, ...] = ()
-    source_words: tuple[str, ...] = ()
-    target_words: tuple[str, ...] = ()
     score: float = float("nan")
     log_probability: float = float("nan")
     token_log_probs: Float[np.ndarray, "N"] = field(default_factory=lambda: np.zeros(0))
     attention: tuple[Float[np.ndarray, "N _ S"], ...] = ()
     posteriors: tuple[Float[np.ndarray, "N _ S"], ...] = ()
-    source_word_ids: tuple[int, ...] = ()
-    target_word_ids: tuple[int, ...] = ()
-    unknown_words: tuple[int, ...] = ()
-    fertility_bounds: tuple[tuple[float, float], ...] | None = None
+    fertilities: Fertilities | None = None
     alignment_config: AlignmentConfig = field(default_factory=AlignmentConfig)
     encoder_attention: tuple[Float[np.ndarray, "_ S S"], ...] = ()
     decoder_attention: tuple[Float[np.ndarray, "_ N N"], ...] = ()
@@ -98,13 +100,92 @@ class Translation(Result):
     retokenized: bool = False
     alternatives: tuple["Translation", ...] = ()
     repair: LineRepair | None = None
-    text_checksum: str | None = None
+
+    def with_hypothesis(self, text: str, tokens: Sequence[str], hypothesis: Hypothesis) -> "Translation":
+        """Return a copy with the text and the tokens of a hypothesis, its scores and its attention."""
+        return replace(
+            self,
+            text=text,
+            tokens=tuple(tokens),
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            token_log_probs=np.array(hypothesis.token_log_probs),
+            attention=hypothesis.attention,
+            posteriors=hypothesis.posteriors,
+        )
+
+    # Words are computed on demand, because most translations are only written as text.
+    @property
+    def text_source_tokens(self) -> tuple[str, ...]:
+        """Return the source tokens without the sink and other symbols that are added to the text."""
+        # A line without tokens is not translated, so it has no sink.
+        num_added = len(self.processor.sink_tokens) if self.source_tokens else 0
+        return self.source_tokens[: len(self.source_tokens) - num_added]
+
+    @cached_property
+    def source_words(self) -> tuple[str, ...]:
+        """Return the words of the source text, with subword tokens joined."""
+        return tokens_to_words(self.processor.source, self.text_source_tokens)
+
+    @cached_property
+    def target_words(self) -> tuple[str, ...]:
+        """Return the words of the translation."""
+        return tokens_to_words(self.processor.target, self.tokens)
+
+    @cached_property
+    def source_word_ids(self) -> tuple[int, ...]:
+        """Return the word index of each source token, from 0; -1 for the sink, -2 for an added symbol."""
+        words = self.processor.source.word_ids(self.text_source_tokens)
+        return (*words, *(self.processor.sink_word_ids if self.source_tokens else ()))
+
+    @cached_property
+    def target_word_ids(self) -> tuple[int, ...]:
+        """Return the word index of each token of `tokens`."""
+        return tuple(self.processor.target.word_ids(self.tokens))
+
+    @cached_property
+    def unknown_words(self) -> tuple[int, ...]:
+        """Return the indices of the source words with a token that is not in the vocabulary."""
+        ids = self.processor.source.vocabulary.to_ids(self.text_source_tokens)
+        return tuple(sorted({self.source_word_ids[i] for i, number in enumerate(ids) if number == UNK}))
+
+    @cached_property
+    def fertility_bounds(self) -> tuple[tuple[float, float], ...] | None:
+        """Return the lower and upper bound of the attention of each source word, summed over its tokens.
+
+        None for a model without fertilities. The sink is not a word of the text, so it has no bounds here.
+        """
+        tokens, budget = self.text_source_tokens, self.processor.budget
+        if budget is None or not tokens:
+            return None if budget is None else ()
+        ids = self.processor.source.vocabulary.to_ids(tokens)
+        upper, lower = budget.bounds([ids], [self.fertilities], num_sinks=0)
+        words = self.processor.source.word_ids(tokens)
+        lows, highs = (
+            np.bincount(words, bounds.astype(np.float64)).tolist()
+            for bounds in (lower[0] if lower else np.zeros(len(ids)), upper[0])
+        )
+        return tuple(zip(lows, highs, strict=True))
 
     @property
     def nbest(self) -> tuple["Translation", ...]:
         """Return all requested translations, best first, including this one; none without a translation."""
-        # An empty translation has the log-probability of its end symbol; a rejected text has none.
-        return (self, *self.alternatives) if self.tokens or len(self.token_log_probs) else ()
+        return () if math.isnan(self.score) else (self, *self.alternatives)
+
+    @property
+    def unmet_lower_bounds(self) -> list[tuple[int, float]]:
+        """Return the source tokens with less attention than their minimum, and the attention received.
+
+        As in search, the total may be half a unit below the minimum, and attention is averaged over heads.
+        The minimum may be violated if a translation reaches its maximum length or if no attention is left.
+        """
+        # The map of an attribution does not tell how much attention a token received.
+        if self.fertilities is None or not self.attention or self.alignment_config.map != "attention":
+            return []
+        received = self.attention[-1].mean(axis=1).sum(0).tolist()
+        # The sink, if there is one, follows the source tokens and has no minimum.
+        pairs = enumerate(zip(received, self.fertilities, strict=False))
+        return [(i, total) for i, (total, (low, _)) in pairs if total < low - LOWER_BOUND_TOLERANCE]
 
     @property
     def attends(self) -> bool:
@@ -126,9 +207,8 @@ class Translation(Result):
     @cached_property
     def word_attention(self) -> Float[np.ndarray, "V W"]:
         """Return the attention between words: sums over source tokens, means over target tokens."""
-        return merge_subwords(self.attention_map, self.source_word_ids, self.target_word_ids).astype(
-            np.float32
-        )
+        ids = self.source_word_ids, self.target_word_ids
+        return merge_subwords(self.attention_map, *ids).astype(np.float32)
 
     @cached_property
     def word_attention_map(self) -> AttentionMap:
@@ -150,15 +230,18 @@ class Translation(Result):
         return np.bincount(words, steps.sum(axis=0))
 
     @cached_property
-    def alignment(self) -> Int[np.ndarray, "L 2"]:
-        """Return for each target word the source word with the highest attention, as rows (source, target).
+    def links(self) -> Links:
+        """Return for each target word the source word with the highest attention, both counted from 0.
 
-        Words are counted from 0. A word whose highest attention is on the sink is not linked; see
-        `regard.generation.linking`.
+        A word whose highest attention is on the sink is not linked; see `regard.generation.linking`.
         """
         words = WordIndices(self.source_word_ids, self.target_word_ids)
-        links = attention_links(self.attention, self.posterior_attention, self.alignment_config, words)
-        return np.array(sorted(links), dtype=np.int64).reshape(-1, 2)
+        return attention_links(self.attention, self.posterior_attention, self.alignment_config, words)
+
+    @property
+    def alignment(self) -> Int[np.ndarray, "L 2"]:
+        """Return `links` as sorted rows (source, target)."""
+        return np.array(sorted(self.links), dtype=np.int64).reshape(-1, 2)
 
     def difference(self, other: "Translation") -> AttentionMap:
         """Return this attention map minus another one of the same words.
@@ -176,7 +259,7 @@ class Translation(Result):
         other: "Translation",
         names: tuple[str, str] = ("this one", "the other"),
         ax: "matplotlib.axes.Axes | None" = None,
-    ) -> Figure:
+    ) -> "Figure":
         """Plot `difference`: red where this model has more attention, blue where the other has more.
 
         Args:
@@ -187,10 +270,11 @@ class Translation(Result):
         Raises:
             DataError: if the words differ, or the names are equal.
         """
+        from regard.generation.translation_plots import draw
+        from regard.plot.heatmap import difference_heatmap
+
         difference = map_difference(self.word_attention_map, other.word_attention_map, names)
-        return _figure(
-            difference_heatmap(difference.weights, difference.columns, difference.target, names), ax
-        )
+        return draw(difference_heatmap(difference.weights, difference.columns, difference.target, names), ax)
 
     def plot(
         self,
@@ -199,9 +283,9 @@ class Translation(Result):
         head: int | Literal["mean", "all"] | None = None,
         kind: AttentionKind = "source",
         title: str | None = None,
-        scale: MapScale = "linear",
+        scale: "MapScale" = "linear",
         ax: "matplotlib.axes.Axes | None" = None,
-    ) -> Figure:
+    ) -> "Figure":
         """Plot an attention map. Weights of exactly 0 are white, and no others are.
 
         Args:
@@ -224,56 +308,9 @@ class Translation(Result):
             UsageError: if there is no such layer, head or scale, or no attention, or `ax` is given for all
                 heads.
         """
-        if ax is not None and head == "all":
-            raise UsageError("head='all' plots several maps, but ax= has space for one: select a head")
-        if kind not in ("source", "encoder", "decoder"):
-            raise UsageError(f"kind={kind!r}: expected 'source', 'encoder' or 'decoder'")
-        if self.error is not None or not self.attention:
-            raise UsageError(f"there is no attention to plot: {self.error or 'the text is empty'}")
-        if words and kind != "source":
-            raise UsageError("words=True is supported only for kind='source'")
-        if isinstance(head, str) and head not in ("mean", "all"):
-            raise UsageError(f"head={head!r}: expected a number, 'mean' or 'all'")
-        rows, columns, layers = self._labeled_attention(kind)
-        # The heads of the settings belong to the layer of the settings.
-        config = self.alignment_config if kind == "source" and layer is None else AlignmentConfig()
-        changes = {} if layer is None else {"layer": layer}
-        changes |= {} if head is None else {"heads": [head] if isinstance(head, int) else []}
-        config = from_dict(AlignmentConfig, config.record() | changes, origin="plot")
-        selected = select_heads(layers, config, "the translation")  # (rows, H, columns)
-        plotted = selected.transpose(1, 0, 2) if head == "all" else selected.mean(axis=1)[None]
-        captions = [f"head {number}" for number in range(len(plotted))] if head == "all" else [""]
-        if words:
-            ids = self.source_word_ids, self.target_word_ids
-            plotted = np.stack([merge_subwords(weights, *ids) for weights in plotted])
-            rows, columns = self.target_words, self.source_words
-        heat = attention_heatmap(plotted, columns, rows, title, captions)
-        return _figure(replace(heat, scale=weight_scale(scale)), ax)
+        from regard.generation.translation_plots import plot_attention
 
-    def _labeled_attention(
-        self, kind: AttentionKind
-    ) -> tuple[tuple[str, ...], tuple[str, ...], list[np.ndarray]]:
-        """Return the labels of rows and columns, and the attention of each layer as [rows, H, columns].
-
-        Raises:
-            UsageError: if the translation has no attention of this kind.
-        """
-        if kind == "source":
-            first = int(self.alignment_config.shift)
-            # With `shift`, the links of a token come from the next time step.
-            steps = slice(first, first + len(self.tokens))
-            return self.tokens, self.source_tokens, [layer[steps] for layer in self.posterior_attention]
-        layers = self.encoder_attention if kind == "encoder" else self.decoder_attention
-        if not layers:
-            raise UsageError(
-                f"kind={kind!r}: the result has no such attention; translate with output_attentions='all' "
-                "and a single Transformer model"
-            )
-        by_row = [layer.transpose(1, 0, 2) for layer in layers]
-        if kind == "encoder":
-            return self.source_tokens, self.source_tokens, by_row
-        # The step that generates a token attends to the tokens before it, so the labels are shifted by one.
-        return (*self.tokens, _EOS), (_BOS, *self.tokens), by_row
+        return plot_attention(self, words, layer, head, kind, title, scale, ax)
 
     def to_data(self, attention: AttentionDetail = "words") -> dict[str, Any]:
         """Return the fields as JSON values. A number that is not finite, such as a missing score, is null.
@@ -361,10 +398,3 @@ class Translation(Result):
     def __str__(self) -> str:
         """Return the text."""
         return self.text
-
-
-def _figure(heat: HeatMap, ax: "matplotlib.axes.Axes | None") -> Figure:
-    """Return the figure of a heat map, and plot it on matplotlib axes if they are given."""
-    if ax is not None:
-        plot_heatmap(ax, heat)
-    return heatmap_figure(heat)

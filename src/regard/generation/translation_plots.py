@@ -1,0 +1,99 @@
+"""Plots of the attention of a translation."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from regard.config import from_dict
+from regard.errors import UsageError
+from regard.generation.config import AlignmentConfig
+from regard.generation.linking import select_heads
+from regard.generation.translation import AttentionKind, Translation
+from regard.metrics.alignment import merge_subwords
+from regard.plot.attention import heatmap_figure, plot_heatmap
+from regard.plot.colors import MapScale, weight_scale
+from regard.plot.figure import Figure
+from regard.plot.heatmap import HeatMap, attention_heatmap
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+__all__ = ["draw", "plot_attention"]
+
+_BOS, _EOS = "<s>", "</s>"
+
+
+def plot_attention(
+    translation: Translation,
+    words: bool,
+    layer: int | None,
+    head: int | Literal["mean", "all"] | None,
+    kind: AttentionKind,
+    title: str | None,
+    scale: MapScale,
+    ax: "matplotlib.axes.Axes | None",
+) -> Figure:
+    """Plot the attention of a translation; see `Translation.plot` for the arguments."""
+    if ax is not None and head == "all":
+        raise UsageError("head='all' plots several maps, but ax= has space for one: select a head")
+    if kind not in ("source", "encoder", "decoder"):
+        raise UsageError(f"kind={kind!r}: expected 'source', 'encoder' or 'decoder'")
+    if translation.error is not None or not translation.attention:
+        raise UsageError(f"there is no attention to plot: {translation.error or 'the text is empty'}")
+    if words and kind != "source":
+        raise UsageError("words=True is supported only for kind='source'")
+    if isinstance(head, str) and head not in ("mean", "all"):
+        raise UsageError(f"head={head!r}: expected a number, 'mean' or 'all'")
+    rows, columns, layers = _labeled_attention(translation, kind)
+    # The heads of the settings belong to the layer of the settings.
+    config = translation.alignment_config if kind == "source" and layer is None else AlignmentConfig()
+    changes = {} if layer is None else {"layer": layer}
+    changes |= {} if head is None else {"heads": [head] if isinstance(head, int) else []}
+    config = from_dict(AlignmentConfig, config.record() | changes, origin="plot")
+    selected = select_heads(layers, config, "the translation")  # (rows, H, columns)
+    plotted = selected.transpose(1, 0, 2) if head == "all" else selected.mean(axis=1)[None]
+    captions = [f"head {number}" for number in range(len(plotted))] if head == "all" else [""]
+    if words:
+        ids = translation.source_word_ids, translation.target_word_ids
+        plotted = np.stack([merge_subwords(weights, *ids) for weights in plotted])
+        rows, columns = translation.target_words, translation.source_words
+    heat = attention_heatmap(plotted, columns, rows, title, captions)
+    return draw(replace(heat, scale=weight_scale(scale)), ax)
+
+
+def _labeled_attention(
+    translation: Translation, kind: AttentionKind
+) -> tuple[tuple[str, ...], tuple[str, ...], list[np.ndarray]]:
+    """Return the labels of rows and columns, and the attention of each layer as [rows, H, columns].
+
+    Raises:
+        UsageError: if the translation has no attention of this kind.
+    """
+    if kind == "source":
+        first = int(translation.alignment_config.shift)
+        # With `shift`, the links of a token come from the next time step.
+        steps = slice(first, first + len(translation.tokens))
+        return (
+            translation.tokens,
+            translation.source_tokens,
+            [layer[steps] for layer in translation.posterior_attention],
+        )
+    layers = translation.encoder_attention if kind == "encoder" else translation.decoder_attention
+    if not layers:
+        raise UsageError(
+            f"kind={kind!r}: the result has no such attention; translate with output_attentions='all' "
+            "and a single Transformer model"
+        )
+    by_row = [layer.transpose(1, 0, 2) for layer in layers]
+    if kind == "encoder":
+        return translation.source_tokens, translation.source_tokens, by_row
+    # The step that generates a token attends to the tokens before it, so the labels are shifted by one.
+    return (*translation.tokens, _EOS), (_BOS, *translation.tokens), by_row
+
+
+def draw(heat: HeatMap, ax: "matplotlib.axes.Axes | None") -> Figure:
+    """Return the figure of a heat map, and plot it on matplotlib axes if they are given."""
+    if ax is not None:
+        plot_heatmap(ax, heat)
+    return heatmap_figure(heat)
