@@ -23,9 +23,9 @@ from regard.config import from_dict
 from regard.extensions.check.api import CoverageModel
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
-from regard.generation.mbr import MbrConfig
-from regard.generation.repair import RepairingTranslator, RepairSummary
-from regard.generation.repair_candidates import RepairConfig
+from regard.generation.mbr import MBR
+from regard.generation.repair import RepairSummary, configure_translator
+from regard.generation.repair_candidates import Repair
 from regard.metrics.base import SentenceCounts, paired_bootstrap
 from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.translation import count_statistics
@@ -63,11 +63,12 @@ def checker(directory: Path, text: Path) -> CoverageModel:
 
 
 def repaired(
-    translator: BaseTranslator, judge: CoverageModel, config: RepairConfig, sources: Sequence[str]
+    translator: BaseTranslator, judge: CoverageModel, config: Repair, sources: Sequence[str]
 ) -> tuple[list[str], list[str], str]:
     """Return the translations before and after the repair, and its summary."""
     # The repair keeps the first translations, so one run gives both.
-    results = list(RepairingTranslator.wrap(translator, judge, config).translate(enumerate_lines(sources)))
+    repairing = configure_translator(translator, repair=config, checker=judge)
+    results = list(repairing.translate(enumerate_lines(sources)))
     summary = RepairSummary(config.threshold)
     for one in results:
         summary.add(one.repair)
@@ -79,8 +80,8 @@ def selected(
     translator: BaseTranslator, judge: CoverageModel, beam_size: int, sources: Sequence[str]
 ) -> tuple[list[str], list[str], str]:
     """Return the translations of beam search, and those with the fewest expected errors in a beam."""
-    mbr = MbrConfig(utility="coverage", num_candidates=beam_size)
-    other = translator.with_search({"beam_size": beam_size}, mbr=mbr, judge=judge)
+    mbr = MBR(utility="coverage", num_candidates=beam_size)
+    other = translator.with_search({"beam_size": beam_size}, mbr=mbr, checker=judge)
     firsts, outputs = (
         [one.text for one in each.translate(enumerate_lines(sources))] for each in (translator, other)
     )
@@ -104,7 +105,7 @@ def main() -> None:
     judge = CoverageModel(checker(args.checker, text).model)
     given = dict(one.split("=", 1) for one in args.set)
     options = {key: value.split(",") if key == "strategies" else float(value) for key, value in given.items()}
-    config = from_dict(RepairConfig, options)
+    config = from_dict(Repair, options)
     aligner = WordAligner.load(text / "aligner")
     sources, references = (list(read_lines(text / f"{args.split}.{side}")) for side in ("source", "target"))
     print("| model | metric | before | after | difference, 95 % | p |\n| --- | --- | --- | --- | --- | --- |")

@@ -17,10 +17,12 @@ from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.generation.mbr import expected_utilities
+from regard.generation.translator import Translator
 from regard.metrics.translation import bleu, chrf
 from regard.models import build_model
 from regard.plot.heatmap import attention_heatmap, heatmap_svg
 from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.runs.experiment import load_model
 from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -91,8 +93,8 @@ def transformer(tmp_path_factory):
 
 
 def test_result_equals_output_of_translator(model):
-    loaded = regard.load_model(model.directories[0], "cpu")
-    translator = regard.Translator(loaded.model, loaded.text, loaded.config.generation)
+    loaded = load_model(model.directories[0], "cpu")
+    translator = Translator(loaded.model, loaded.text, loaded.config.generation)
     (wanted,) = [found for found in translator.translate(numbered(TEXT))]
     result = model.translate(TEXT)
     assert (str(result), result.tokens) == (wanted.text, wanted.tokens)
@@ -239,24 +241,24 @@ def test_prefixes_and_required_terms_appear_in_translation(model):
 
 def test_samples_are_reproducible_and_mbr_selects_by_utility(model):
     sampled, again, other = (
-        [one.text for one in model.translate(TEXT, sample={"seed": seed}, num_return=4).nbest]
+        [one.text for one in model.translate(TEXT, sampling=regard.Sampling(seed=seed), num_return=4).nbest]
         for seed in (3, 3, 4)
     )
     assert len(sampled) == 4 and again == sampled and other != sampled
     # MBR returns the hypothesis of the beam with the highest mean utility.
     beam = model.translate(TEXT, beam_size=6, num_return=6).nbest
-    best = model.translate(TEXT, beam_size=6, mbr={"utility": "bleu", "weighting": "uniform"})
+    best = model.translate(TEXT, beam_size=6, mbr=regard.MBR(utility="bleu", weighting="uniform"))
     rows = expected_utilities([one.text for one in beam], np.full(6, 1 / 6), "bleu")
     assert best.score == pytest.approx(rows.max()) and best.text == beam[int(rows.argmax())].text
-    assert model.translate(TEXT, sample=True, mbr="chrf").score > 0
+    assert model.translate(TEXT, sampling=regard.Sampling(), mbr=regard.MBR(utility="chrf")).score > 0
 
 
 @pytest.mark.parametrize(
     "call",
     [
         lambda m: m.translate(3),
-        lambda m: m.translate(TEXT, beam_size=1, mbr="chrf"),
-        lambda m: m.translate(TEXT, sample=True, terms=["A"]),
+        lambda m: m.translate(TEXT, beam_size=1, mbr=regard.MBR(utility="chrf")),
+        lambda m: m.translate(TEXT, sampling=regard.Sampling(), terms=["A"]),
         lambda m: m.translate([TEXT, None]),
         lambda m: m.translate("\ud800"),
         lambda m: m.translate(TEXT, terms="A"),

@@ -142,8 +142,8 @@ def test_sink_of_another_model_is_no_word_of_the_source(model, bounded):
 
 
 def test_empty_sampling_options_sample(model):
-    sampled = model.translate(TEXT, sample={}, num_return=4)
-    again = model.translate(TEXT, sample=True, num_return=4)
+    sampled = model.translate(TEXT, sampling=regard.Sampling(), num_return=4)
+    again = model.translate(TEXT, sampling=regard.Sampling(), num_return=4)
     assert [one.text for one in sampled.nbest] == [one.text for one in again.nbest]
     assert sampled.text != model.translate(TEXT).text or len({one.text for one in sampled.nbest}) > 1
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard import functional as functional
     from regard import hf as hf
     from regard import nn as nn
-    from regard.api.alignment import Aligner, Alignments, align
+    from regard.api.alignment import Aligner, align
     from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate
     from regard.api.fertility import fertilities, train_fertility_predictor
     from regard.api.generation import generate_text
@@ -42,32 +42,34 @@ if TYPE_CHECKING:
     from regard.extensions.check.report import check_report as check_report
     from regard.extensions.check.result import CheckedSentence as CheckedSentence
     from regard.extensions.check.result import CoverageCheck as CoverageCheck
+    from regard.generation.config import Sampling
+    from regard.generation.mbr import MBR
+    from regard.generation.repair_candidates import Repair
     from regard.generation.translation import Translation
-    from regard.generation.translator import Translator
     from regard.generation.tune_penalties import PenaltyTuningOptions
     from regard.metrics.base import register_metric
     from regard.models.registry import register_model
     from regard.runs.config import RunConfig, load_config
-    from regard.runs.experiment import load_model
     from regard.text.tokenizers.base import register_tokenizer
     from regard.training.losses.base import register_loss
     from regard.training.run_context import Callback
 
 __all__ = [
+    "MBR",
     "Aligner",
-    "Alignments",
     "Callback",
     "DropLinks",
     "Evaluation",
     "EvaluationOptions",
     "Model",
     "PenaltyTuningOptions",
+    "Repair",
     "ReportOptions",
     "RunConfig",
+    "Sampling",
     "Scores",
     "Translation",
     "Translations",
-    "Translator",
     "__version__",
     "align",
     "analyze",
@@ -80,7 +82,6 @@ __all__ = [
     "init_run",
     "load",
     "load_config",
-    "load_model",
     "load_plugins",
     "option",
     "register_attention",
@@ -97,20 +98,21 @@ __all__ = [
 ]
 
 _HOMES = {
+    "MBR": "regard.generation.mbr",
     "Aligner": "regard.api.alignment",
-    "Alignments": "regard.api.alignment",
     "Callback": "regard.training.run_context",
     "DropLinks": "regard.api.links",
     "Evaluation": "regard.api.evaluation",
     "EvaluationOptions": "regard.api.evaluation",
     "Model": "regard.api.model",
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
+    "Repair": "regard.generation.repair_candidates",
     "ReportOptions": "regard.api.report",
     "RunConfig": "regard.runs.config",
+    "Sampling": "regard.generation.config",
     "Scores": "regard.api.translations",
     "Translation": "regard.generation.translation",
     "Translations": "regard.api.translations",
-    "Translator": "regard.generation.translator",
     "align": "regard.api.alignment",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
@@ -121,7 +123,6 @@ _HOMES = {
     "init_run": "regard.api.init_run",
     "load": "regard.api.model",
     "load_config": "regard.runs.config",
-    "load_model": "regard.runs.experiment",
     "load_plugins": "regard.config.plugins",
     "option": "regard.config",
     "register_attention": "regard.attention.registry",

@@ -25,7 +25,7 @@ DIFFERENT_BY_COMMAND = {
     "--seed", "--set",
 }  # fmt: skip
 """Flags that do not mean quite the same in all commands."""
-SETTINGS = "regard.generation.config.SamplingConfig"
+SETTINGS = "regard.generation.config.Sampling"
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ def test_flag_that_is_not_given_differs_from_one_with_the_default_value() -> Non
 
 
 def test_help_of_a_setting_is_that_of_its_configuration_class() -> None:
-    from regard.generation.config import SamplingConfig
+    from regard.generation.config import Sampling
 
-    (top_k,) = (one for one in dataclasses.fields(SamplingConfig) if one.name == "top_k")
+    (top_k,) = (one for one in dataclasses.fields(Sampling) if one.name == "top_k")
     shown = " ".join(run(command_with_group([]), "--help").output.replace("│", " ").split())
     assert top_k.default.description in shown
     assert "Range: from 0 to 10,000,000. Default: 0." in shown and "─ Fruit ─" in shown

@@ -5,7 +5,6 @@ import html
 import io
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +25,6 @@ from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.resume import write_weights
 from regard.training.weights import named_weights
-from warm_python import warm_python
 
 SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
 LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]
@@ -416,14 +414,3 @@ def test_score_rejects_different_line_counts(model, text, tmp_path):
     short.write_text("A\n")
     with pytest.raises(DataError, match=r"in.txt has 6 lines but .*short.txt has 1"):
         run("score", model, text, short)
-
-
-@pytest.mark.slow
-def test_two_processes_translate_like_one(model, text, tmp_path):
-    out = tmp_path / "out.txt"
-    python = warm_python()
-    launcher = [python, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "--no-python"]
-    translation = ["translate", str(model), "--input", str(text), "--output", str(out)]
-    command = [*launcher, python, "-m", "regard", *translation]
-    subprocess.run(command, check=True, timeout=120, capture_output=True)
-    assert out.read_text(encoding="utf-8").splitlines() == translate(model)

@@ -15,13 +15,13 @@ from regard.extensions.check.api import CoverageModel
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import save_coverage_model
 from regard.extensions.check.text import WordPair
+from regard.generation.base import BaseTranslator
 from regard.generation.coverage import CoverageJudgment
 from regard.generation.file_translator import FileTranslator
 from regard.generation.lines import Line
-from regard.generation.mbr import MbrConfig
-from regard.generation.repair import RepairingTranslator, RepairSummary, repair
+from regard.generation.repair import RepairSummary, configure_translator
 from regard.generation.repair_candidates import (
-    RepairConfig,
+    Repair,
     RepairInput,
     _fertility_candidates,
     find_candidates,
@@ -74,15 +74,19 @@ def lines() -> list[Line]:
     return [Line(number, text) for number, text in enumerate(SENTENCES, 1)]
 
 
-def config(**options) -> RepairConfig:
-    return from_dict(RepairConfig, options)
+def repairing(translator: BaseTranslator, **options) -> BaseTranslator:
+    return configure_translator(translator, repair=config(**options), checker=UpperCase())
+
+
+def config(**options) -> Repair:
+    return from_dict(Repair, options)
 
 
 @pytest.mark.parametrize("strategy", ["nbest", "fertility", "terms"])
 def test_each_strategy_lowers_the_expected_errors_within_the_allowed_loss(bounded, strategy) -> None:
-    translator, settings = regard.load(bounded).translator, config(strategies=[strategy], max_loss=5)
+    translator = regard.load(bounded).translator
     before = translator.translate_block(lines())
-    after = repair(translator, lines(), UpperCase(), settings)
+    after = repairing(translator, strategies=[strategy], max_loss=5).translate_block(lines())
     # Minimum attention does not make this model of random weights generate the right word.
     assert strategy == "fertility" or any(one.repair.changed for one in after)
     for old, new in zip(before, after, strict=True):
@@ -149,15 +153,15 @@ def test_terms_are_translations_of_the_omitted_words(plain) -> None:
 
 def test_high_threshold_and_no_loss_limit_the_changes(plain) -> None:
     translator = regard.load(plain).translator
-    for one in repair(translator, lines(), UpperCase(), config(threshold=0.95)):
+    for one in repairing(translator, threshold=0.95).translate_block(lines()):
         assert not one.repair.changed
-    for one in repair(translator, lines(), UpperCase(), config(max_loss=0)):
+    for one in repairing(translator, max_loss=0).translate_block(lines()):
         assert one.repair.log_probability_after >= one.repair.log_probability_before
 
 
 def test_a_line_is_repaired_alone_as_in_a_block(plain) -> None:
     model = regard.load(plain)
-    wrapped = RepairingTranslator.wrap(model.translator, UpperCase(), config())
+    wrapped = repairing(model.translator)
     together = [one.text for one in wrapped.translate(lines())]
     assert together == [next(wrapped.translate([line])).text for line in lines()]
     assert together != [one.text for one in model.translator.translate(lines())]
@@ -165,7 +169,7 @@ def test_a_line_is_repaired_alone_as_in_a_block(plain) -> None:
 
 def test_python_interface_marks_changes_and_counts_them(plain) -> None:
     model = regard.load(plain)
-    found = model.translate([*SENTENCES, ""], check={"model": UpperCase(), "threshold": 0.5})
+    found = model.translate([*SENTENCES, ""], repair=regard.Repair(threshold=0.5), checker=UpperCase())
     data = [one.to_dict()["repair"] for one in found]
     assert data[-1] is None and any(one["changed"] for one in data[:-1])
     for one, before in zip(data[:-1], model.translate(SENTENCES), strict=True):
@@ -182,7 +186,7 @@ def test_python_interface_marks_changes_and_counts_them(plain) -> None:
 
 def test_minimum_risk_by_coverage_chooses_the_candidate_with_the_fewest_errors(plain) -> None:
     model = regard.load(plain)
-    chosen = model.translate(SENTENCES, mbr="coverage", check=UpperCase(), beam_size=6)
+    chosen = model.translate(SENTENCES, mbr=regard.MBR(utility="coverage"), checker=UpperCase(), beam_size=6)
     for one, listed in zip(chosen, model.translate(SENTENCES, beam_size=6, num_return=6), strict=True):
         texts = [candidate.text for candidate in listed.nbest]
         errors = [found.errors for found in UpperCase().judge([one.source] * len(texts), texts)]
@@ -190,25 +194,20 @@ def test_minimum_risk_by_coverage_chooses_the_candidate_with_the_fewest_errors(p
         assert one.score == pytest.approx(100 - 100 * min(errors) / len(one.source.split()))
 
 
-def test_unsupported_requests_get_one_message(plain, tmp_path) -> None:
-    model = regard.load(plain)
+def test_unsupported_requests_get_one_message(plain) -> None:
+    model, checker, repair = regard.load(plain), UpperCase(), regard.Repair()
     with pytest.raises(UsageError, match=r"repair by fertility.*not supported by .*plain"):
-        model.translate(SENTENCES, check={"model": UpperCase(), "strategies": ["fertility"]})
+        model.translate(SENTENCES, repair=regard.Repair(strategies=("fertility",)), checker=checker)
     with pytest.raises(UsageError, match=r"--check.*not supported"):
-        RepairingTranslator.wrap(FileTranslator(["A"]), UpperCase(), config())
-    with pytest.raises(UsageError, match="expected a coverage model or its directory"):
-        model.translate(SENTENCES, check={"threshold": 0.5})
-    with pytest.raises(UsageError, match="leave out sample and mbr"):
-        model.translate(SENTENCES, check=UpperCase(), sample=True)
-    with pytest.raises(UsageError, match="coverage needs a coverage model"):
-        model.translate(SENTENCES, mbr="coverage")
-    with pytest.raises(ConfigError, match="threshold"):
-        model.translate(SENTENCES, check={"model": UpperCase(), "threshold": 2})
-    with pytest.raises(DataError, match="nowhere"):
-        model.translate(SENTENCES, check=tmp_path / "nowhere")
-    wrapped = RepairingTranslator.wrap(model.translator, UpperCase(), config())
-    with pytest.raises(UsageError, match="leave out sample and mbr"):
-        wrapped.with_search({}, mbr=MbrConfig())
+        repairing(FileTranslator(["A"]))
+    with pytest.raises(UsageError, match=r"repair .* needs a checker"):
+        model.translate(SENTENCES, repair=repair)
+    with pytest.raises(UsageError, match="leave out --sample"):
+        model.translate(SENTENCES, repair=repair, checker=checker, sampling=regard.Sampling())
+    with pytest.raises(UsageError, match="leave out --sample and --mbr"):
+        model.translate(SENTENCES, repair=repair, checker=checker, mbr=regard.MBR())
+    with pytest.raises(UsageError, match=r"coverage .* needs a checker"):
+        model.translate(SENTENCES, mbr=regard.MBR(utility="coverage"))
 
 
 def test_coverage_model_finds_omitted_words_and_translations(checker) -> None:
@@ -237,11 +236,8 @@ def test_command_reports_changes_and_writes_their_record(plain, checker, tmp_pat
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        (["--check"], UsageError, r"--check needs a model.*--checker"),
-        (["--mbr", "coverage"], UsageError, r"--mbr coverage needs a model.*--checker"),
-        (["--checker", "DIR"], UsageError, "--checker needs --check or --mbr coverage"),
+        (["--check"], UsageError, r"--check.* needs a checker"),
         (["--check-threshold", 0.5], UsageError, "--check-threshold needs --check"),
-        (["--check", "--checker", "DIR", "--sample"], UsageError, "leave out --sample"),
         (["--check", "--checker", "DIR", "--check-threshold", 2], ConfigError, "threshold"),
         (["--check", "--checker", "DIR", "--check-strategies", "luck"], ConfigError, "strategies"),
         (["--check", "--checker", "nowhere"], DataError, "nowhere"),

@@ -10,7 +10,7 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
 from regard.generation.analysis import force_decode_lines
-from regard.generation.config import GenerationBatchConfig, GenerationConfig, SamplingConfig
+from regard.generation.config import GenerationBatchConfig, GenerationConfig, Sampling
 from regard.generation.forced import predict_tokens, score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.translator import Translator
@@ -126,7 +126,7 @@ def test_attention_has_one_step_per_token_plus_the_end_symbol(build):
         assert (line.source, line.target) == (tuple(source.split()), tuple(target.split()))
 
 
-@pytest.mark.parametrize("sampling", [None, SamplingConfig()], ids=["beam", "sample"])
+@pytest.mark.parametrize("sampling", [None, Sampling()], ids=["beam", "sample"])
 @pytest.mark.parametrize(
     "attention", [{**POSTERIOR, "coupling": "monotonic"}, {"kind": "soft"}, {"kind": "hard"}]
 )

@@ -10,9 +10,9 @@ from sacrebleu.metrics.chrf import CHRF
 from regard.config import from_dict
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import UsageError
-from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.lines import enumerate_lines
-from regard.generation.mbr import MbrConfig, expected_utilities, rank_candidates
+from regard.generation.mbr import MBR, expected_utilities, rank_candidates
 from regard.generation.translator import Translator
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -21,8 +21,8 @@ CANDIDATES = ["a cat sat on a mat", "the cat sat on the mat", "the cat is on the
 METRICS = {"bleu": BLEU(effective_order=True), "chrf": CHRF()}
 
 
-def config(**options) -> MbrConfig:
-    return from_dict(MbrConfig, options)
+def config(**options) -> MBR:
+    return from_dict(MBR, options)
 
 
 def search(**options) -> GenerationConfig:
@@ -93,7 +93,7 @@ def test_repetitive_candidate_has_the_lowest_expected_rep_utility():
     assert found.argmin() == 1 and found[0] == pytest.approx(100)
 
 
-@pytest.mark.parametrize("sampling", [None, SamplingConfig()])
+@pytest.mark.parametrize("sampling", [None, Sampling()])
 def test_translator_returns_the_best_candidates(build, sampling):
     model, text = build(), pair()
     lines = ["a b c", "", "d e", "g f e d c"]
@@ -121,7 +121,7 @@ def test_samples_weighted_by_probability_are_counted_once(build):
         model,
         text,
         search(beam_size=40, num_return=40, max_length_ratio=0.0, max_length_offset=1),
-        SamplingConfig(),
+        Sampling(),
     )
     (candidates,) = sampler.translate(enumerate_lines(["a b"]))
     distinct = {one.tokens: one for one in candidates.nbest}
@@ -134,7 +134,7 @@ def test_samples_weighted_by_probability_are_counted_once(build):
         model,
         text,
         search(beam_size=40, num_return=1, max_length_ratio=0.0, max_length_offset=1),
-        SamplingConfig(),
+        Sampling(),
         mbr=setting,
     )
     (found,) = chosen.translate(enumerate_lines(["a b"]))

@@ -10,7 +10,7 @@ import torch
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
 from regard.generation.beam import beam_search
-from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.ensemble import Ensemble
 from regard.generation.forced import force_decode
 from regard.generation.penalties import CoveragePenalty, HypothesisScorer
@@ -146,7 +146,7 @@ def test_ensemble_penalty_averages_all_heads(build, batch, sentences):
 
 def test_samples_are_scored_by_the_formula(build, batch, sentences):
     source = Batch(batch(sentences), None, torch.arange(len(sentences)))
-    samples = sample(build(), source, config(num_return=2), SamplingConfig())
+    samples = sample(build(), source, config(num_return=2), Sampling())
     for sentence, found in zip(sentences, samples, strict=True):
         for hypothesis in found:
             lp = ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6

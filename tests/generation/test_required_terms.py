@@ -13,7 +13,7 @@ from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError, RegardError, UsageError
 from regard.generation.beam import beam_search
-from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.constrained import RequiredOutput, TermConstraints, WordBoundaries, contains_term
 from regard.generation.forced import force_decode
 from regard.generation.lines import enumerate_lines
@@ -317,8 +317,4 @@ def test_number_of_term_lines_must_match_and_sampling_rejects_terms(build):
         list(enumerate_lines(["a"], terms=["A", "B"], terms_name="terms.txt"))
     text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
     with pytest.raises(UsageError, match="terms"):
-        list(
-            Translator(build(), text, config(), SamplingConfig()).translate(
-                enumerate_lines(["a"], terms=["A"])
-            )
-        )
+        list(Translator(build(), text, config(), Sampling()).translate(enumerate_lines(["a"], terms=["A"])))

@@ -8,7 +8,7 @@ import torch
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
 from regard.generation.beam import beam_search
-from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.forced import force_decode
 from regard.generation.sampling import sample
 from regard.text.vocabulary import EOS
@@ -25,8 +25,8 @@ def search(**options) -> GenerationConfig:
     )
 
 
-def sampling(**options) -> SamplingConfig:
-    return from_dict(SamplingConfig, options)
+def sampling(**options) -> Sampling:
+    return from_dict(Sampling, options)
 
 
 def tokens(results):

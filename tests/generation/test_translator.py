@@ -15,7 +15,7 @@ from regard.generation.config import (
     AlignmentConfig,
     GenerationBatchConfig,
     GenerationConfig,
-    SamplingConfig,
+    Sampling,
 )
 from regard.generation.forced import score_lines
 from regard.generation.lines import Line, enumerate_lines
@@ -144,7 +144,7 @@ def test_forbidden_term_does_not_change_the_translation(build):
 
 def test_results_have_tokens_scores_attention_and_links(build):
     options = search(num_return=2)
-    for sampling in (None, SamplingConfig()):
+    for sampling in (None, Sampling()):
         for result in Translator(build(), TEXT, options, sampling).translate(lines()):
             for translation in result.nbest:
                 steps, words = len(translation.tokens), len(result.source_tokens)
@@ -204,7 +204,7 @@ def test_number_of_prefixes_must_match_the_lines(texts, prefixes, message):
 
 
 def test_samples_depend_on_the_line_number_not_on_the_block(build):
-    model, sampling = build(), SamplingConfig()
+    model, sampling = build(), Sampling()
     whole = list(Translator(model, TEXT, search(), sampling).translate(lines(["a b c"] * 6)))
     parts = Translator(model, TEXT, search(buffer_lines=2), sampling).translate(lines(["a b c"] * 6))
     assert [r.text for r in whole] == [r.text for r in parts]

@@ -208,7 +208,7 @@ def test_translations_and_scores_do_not_depend_on_the_batch(name: str, causal_di
 
 def test_samples_have_the_probabilities_of_the_model(causal_dir: CausalDir) -> None:
     model = regard.load(causal_dir("gpt2"), device="cpu")
-    found = translate(model, LINES[:1], 5, sample={"top_k": 9, "seed": 4}, num_return=5)[0]
+    found = translate(model, LINES[:1], 5, sampling=regard.Sampling(top_k=9, seed=4), num_return=5)[0]
     sampled = [found, *found.alternatives]
     assert len({one.tokens for one in sampled}) > 1
     first = sampled[0]
@@ -232,7 +232,7 @@ def test_line_break_ends_a_translation_on_request(causal_dir: CausalDir, tmp_pat
     model = regard.load(copied(causal_dir("llama"), tmp_path / "m", stop_at_newline=True), device="cpu")
     tokenizer = library(causal_dir("llama"))[1]
     assert tokenizer.convert_tokens_to_ids("<0x0A>") in model.translator.model.end_ids
-    found = translate(model, LINES, 1, sample={"seed": 3}, num_return=20)
+    found = translate(model, LINES, 1, sampling=regard.Sampling(seed=3), num_return=20)
     assert not any("<0x0A>" in one.tokens for line in found for one in (line, *line.alternatives))
 
 
@@ -268,14 +268,14 @@ def test_wrong_prompt_is_refused_with_the_remedy(
 
 def test_options_of_the_prompt_override_those_of_the_directory(causal_dir: CausalDir) -> None:
     settings = ["data.source_tokenizer.template=To {target_language}: {source} =>"]
-    text = regard.load(causal_dir("gpt2"), device="cpu", settings=settings).text
+    text = regard.load(causal_dir("gpt2"), device="cpu", overrides=settings).text
     tokenizer = library(causal_dir("gpt2"))[1]
     for side in (text.source.tokenizer, text.target.tokenizer):
         assert (
             tokenizer.decode(side.prefix_ids) == "To English:" and tokenizer.decode(side.suffix_ids) == " =>"
         )
     with pytest.raises(ConfigError, match=r"template 'x': has no \{source\}"):
-        regard.load(causal_dir("gpt2"), settings=["data.source_tokenizer.template=x"])
+        regard.load(causal_dir("gpt2"), overrides=["data.source_tokenizer.template=x"])
 
 
 def test_sentence_longer_than_the_context_is_rejected_by_line(causal_dir: CausalDir, caplog: Any) -> None:
@@ -305,4 +305,4 @@ def test_masked_language_model_is_still_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="a bert model is not a translation model"):
         regard.load(tmp_path / "bert")
     with pytest.raises(UsageError):
-        regard.generate_text(tmp_path / "bert", "a", beam_size=3, sample=True)
+        regard.generate_text(tmp_path / "bert", "a", beam_size=3, sampling=regard.Sampling())

@@ -175,7 +175,7 @@ def test_low_rank_adaptation_leaves_the_weights_fixed(
     assert added and all(torch.equal(value, old[name]) for name, value in before.items())
     line, target = tiny.TEXT[1], tiny.TEXT[3]
     template = ["data.source_tokenizer.template={source_language}: {source}\n"]
-    base = regard.load(gpt2, device="cpu", settings=template).score(line, target)
+    base = regard.load(gpt2, device="cpu", overrides=template).score(line, target)
     tuned = regard.load(tmp_path / "run", device="cpu").score(line, target)
     assert tuned.log_probability > base.log_probability + 5
     with pytest.raises(ConfigError, match=r"model.lora: peft cannot adapt .*target_modules"):
@@ -229,7 +229,7 @@ def test_generate_command_samples_and_names_wrong_input(gpt2: Path, tmp_path: Pa
     with pytest.raises(DataError, match=r"the prompt has .* tokens; the maximum is 95"):
         regard.generate_text(gpt2, "Hund " * 90, device="cpu")
     with pytest.raises(UsageError, match="cannot be combined with sampling"):
-        regard.generate_text(gpt2, "a", beam_size=3, sample=True)
+        regard.generate_text(gpt2, "a", beam_size=3, sampling=regard.Sampling())
     tiny.marian(tmp_path / "marian")
     with pytest.raises(UsageError, match=r"generate: not supported by .*use a decoder-only model"):
         regard.generate_text(tmp_path / "marian", "a", device="cpu")

@@ -23,11 +23,12 @@ found[0].text
 # --- regard.Scores
 scores = regard.load("runs/first").score(["ein Hund ."], ["a dog ."])
 scores[0].token_log_probs  # nats
-# --- regard.Translator
-translator = regard.load("runs/first").translator
-translator.capabilities
-# --- regard.load_model
-loaded = regard.load_model("runs/first")
+# --- regard.Sampling
+model.translate("ein Hund läuft .", sampling=regard.Sampling(top_p=0.9), num_return=3)
+# --- regard.MBR
+model.translate("ein Hund läuft .", beam_size=10, mbr=regard.MBR(utility="bleu"))
+# --- regard.Repair
+repair = regard.Repair(threshold=0.5)  # an argument of `translate`, with a `checker`
 # --- regard.load_config
 config = regard.load_config("runs/first")
 config.training.max_steps
@@ -130,9 +131,6 @@ class WindowConfig:
 WindowConfig(size=5)
 # --- regard.option
 size: int = regard.option(default=3, help="Size in words.", ge=1)
-# --- regard.Alignments
-links = regard.align(["der Hund läuft"] * 3, ["the dog runs"] * 3)
-links.save_pharaoh("some.links")
 # --- regard.DropLinks
 source, output, reference = ["der Hund läuft"] * 3, ["the dog"] * 3, ["the dog runs"] * 3
 links = regard.DropLinks(reference=["0-0 1-1 2-2"] * 3, hypothesis=["0-0 1-1"] * 3)

@@ -1,6 +1,6 @@
 """Continuation of text with a decoder-only model: `regard.generate_text`.
 
-found = regard.generate_text("models/gpt2", "The lecture begins", sample={"top_k": 40})
+found = regard.generate_text("models/gpt2", "The lecture begins", sampling=regard.Sampling(top_k=40))
 print(found.continuations[0].text)
 """
 
@@ -15,7 +15,7 @@ from regard.config import from_dict
 from regard.config.results import Result, finite
 from regard.errors import UsageError
 from regard.generation.base import BaseTranslator
-from regard.generation.config import SamplingConfig
+from regard.generation.config import Sampling
 from regard.generation.continuation import ContinuationConfig, continue_text
 from regard.generation.translator import Translator
 from regard.runs.config import load_config
@@ -92,7 +92,7 @@ def generate_text(
     model: Path | str | Model,
     prompt: str,
     *,
-    sample: bool | Mapping[str, Any] = False,
+    sampling: Sampling | None = None,
     device: str = "auto",
     precision: str = "float32",
     **options: Any,
@@ -102,8 +102,7 @@ def generate_text(
     Args:
         model: The directory of the model, or a loaded model.
         prompt: The text, which is used unchanged: the template of translations is not added.
-        sample: Sample from the model instead of searching. True, or a dict with any of `temperature`,
-            `top_k`, `top_p` and `seed`.
+        sampling: The settings of sampling, instead of beam search.
         device: Device of a model that is not loaded, as in `regard.load`.
         precision: Data type of the matrix multiplications of a model that is not loaded.
         options: `max_new_tokens`, `num_continuations` and `beam_size`; see
@@ -116,13 +115,8 @@ def generate_text(
         CheckpointError: if the directory is missing or damaged; names the file.
     """
     config = from_dict(ContinuationConfig, {"prompt": prompt, **options}, origin="generate")
-    sampling = None
-    # An empty dict asks for samples with the default settings.
-    if sample is not False:
-        settings = dict(sample) if isinstance(sample, Mapping) else {}
-        sampling = from_dict(SamplingConfig, settings, origin="sample")
-        if config.beam_size > 1:
-            raise UsageError("beam_size: a setting of beam search, which cannot be combined with sampling")
+    if sampling is not None and config.beam_size > 1:
+        raise UsageError("beam_size: a setting of beam search, which cannot be combined with sampling")
     loaded = model if isinstance(model, Model) else None
     translator = _load(Path(model), device, precision) if not isinstance(model, Model) else model.translator
     translator.require("continuation", "generate")
@@ -142,9 +136,7 @@ def _load(directory: Path, device: str, precision: str) -> BaseTranslator:
     return load_translator([directory], device, precision, overrides=overrides)
 
 
-def _continue(
-    translator: Translator, config: ContinuationConfig, sampling: SamplingConfig | None
-) -> Continuations:
+def _continue(translator: Translator, config: ContinuationConfig, sampling: Sampling | None) -> Continuations:
     continuations = continue_text(translator.model, translator.text, translator.search, config, sampling)
     vocabulary = translator.text.target.vocabulary
     return Continuations(

@@ -7,45 +7,41 @@ t.plot()
 
 import dataclasses
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 from regard.api.arguments import as_list, check_texts, read_texts
 from regard.api.line_arguments import WordFertilities, input_lines
-from regard.api.loading import load_checker, load_translator
+from regard.api.loading import load_translator
 from regard.api.translations import Scores, Translations
-from regard.config import from_dict
 from regard.config.plugins import load_plugins
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import Pair, read_blocks
-from regard.generation.config import GenerationConfig, SamplingConfig
-from regard.generation.coverage import CoverageJudge
+from regard.generation.config import GenerationConfig, SearchOverrides
 from regard.generation.lines import Line
-from regard.generation.mbr import MbrConfig
-from regard.generation.repair import RepairingTranslator
-from regard.generation.repair_candidates import RepairConfig
+from regard.generation.repair import TranslateOptions, configure_translator
 from regard.generation.translation import Translation
 
 __all__ = ["AttentionOutput", "Model", "load"]
 
 AttentionOutput = Literal["source", "all"]
 """Attention in a translation: to the source, or also the self-attention of encoder and decoder."""
-CheckArgument = CoverageJudge | Path | str | Mapping[str, Any] | None
-"""A detector of coverage errors or its directory, possibly with the settings of the repair."""
 
 
 def load(
     *directories: Path | str,
     device: str = "auto",
     precision: str = "float32",
-    settings: Sequence[str] = (),
+    overrides: Sequence[str] = (),
     tokenized: bool = False,
     plugins: Sequence[str] = (),
-    **search: Any,
+    engine: Literal["regard", "ctranslate2"] | None = None,
+    num_threads: int | None = None,
+    **search: Unpack[SearchOverrides],
 ) -> "Model":
     """Load a trained model, or several as an ensemble.
 
@@ -54,15 +50,15 @@ def load(
             Face models.
         device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
         precision: Data type of matrix multiplications: `float32` or `bfloat16`.
-        settings: Overrides of the configuration of the run, such as `model.attention.top_k=0`.
+        overrides: Changed settings of the configuration of the run, such as `model.attention.top_k=0`.
         tokenized: Whether all text is tokenized in the same way as the training text and is used unchanged.
             Otherwise plain text is tokenized if the training text is.
         plugins: Plugins to import: Python packages or files (.py) that register parts of the model.
-        search: Search settings by name, which override those of the model: `beam_size`, `length_penalty`,
-            `coverage_penalty`, `no_repeat_ngram_size`, `max_length_ratio`, `batch_size`...
-            `regard config` lists all of them under `[generation]`. `layer`, `head` (or `heads`) and `shift`
-            select the attention for word links, attention maps and the replacement of unknown words
-            (`[generation.alignment]`).
+        engine: Inference engine. Default: `ctranslate2` for an exported model, otherwise `regard`.
+        num_threads: Number of CPU threads of a system that is not a PyTorch module. None for one per
+            processor.
+        search: Search settings by name, which override those of the model; see `SearchOverrides`.
+            `regard config` describes them under `[generation]`.
 
     Raises:
         UsageError: if no directory is given, the models of an ensemble are not compatible, or the precision
@@ -80,7 +76,7 @@ def load(
     # The configurations of the models may name parts that plugins register.
     load_plugins(plugins)
     paths = [Path(directory) for directory in directories]
-    translator = load_translator(paths, device, precision, search, settings)
+    translator = load_translator(paths, device, precision, search, overrides, num_threads, engine)
     return Model(tuple(paths), translator.pretokenized() if tokenized else translator)
 
 
@@ -119,11 +115,8 @@ class Model:
         fertilities: WordFertilities | None = None,
         prefix: str = "",
         terms: Sequence[str] = (),
-        sample: bool | Mapping[str, Any] = False,
-        mbr: str | Mapping[str, Any] | None = None,
-        check: CheckArgument = None,
         output_attentions: AttentionOutput = "source",
-        **search: Any,
+        **options: Unpack[TranslateOptions],
     ) -> Translation: ...
 
     @overload
@@ -134,11 +127,8 @@ class Model:
         fertilities: WordFertilities | Sequence[WordFertilities | None] | None = None,
         prefix: str | Sequence[str] = "",
         terms: Sequence[str] | Sequence[Sequence[str]] = (),
-        sample: bool | Mapping[str, Any] = False,
-        mbr: str | Mapping[str, Any] | None = None,
-        check: CheckArgument = None,
         output_attentions: AttentionOutput = "source",
-        **search: Any,
+        **options: Unpack[TranslateOptions],
     ) -> Translations: ...
 
     def translate(
@@ -148,11 +138,8 @@ class Model:
         fertilities: Any = None,
         prefix: Any = "",
         terms: Any = (),
-        sample: bool | Mapping[str, Any] = False,
-        mbr: str | Mapping[str, Any] | None = None,
-        check: CheckArgument = None,
         output_attentions: AttentionOutput = "source",
-        **search: Any,
+        **options: Unpack[TranslateOptions],
     ) -> Translation | Translations:
         """Translate a sentence, or several sentences.
 
@@ -166,19 +153,15 @@ class Model:
                 each.
             terms: Words and phrases that the translation must contain. For several sentences: one list for
                 all, or one list for each.
-            sample: Sample from the model instead of searching. True, or a dict with any of `temperature`,
-                `top_k`, `top_p` and `seed`. `num_return` is the number of samples.
-            mbr: Minimum Bayes risk decoding over the beam or over samples: the utility `bleu`, `chrf` or
-                `rep`, or a dict with `utility`, `num_candidates` and `weighting`; see
-                `regard.generation.mbr`. The utility `coverage` needs the coverage model of `check`.
-            check: A coverage model, or its directory: sentences whose translation probably omits a word are
-                translated again; see `regard.generation.repair`. The record is in `Translation.repair`. A
-                dict with `model` and any of the settings of `RepairConfig` (`threshold`, `strategies`,
-                `weight`, `max_loss`, ...) changes the settings.
             output_attentions: `all` returns the self-attention of encoder and decoder as well, if the model
                 is a single Transformer.
-            search: Search settings for this call, by name, such as `beam_size`, `num_return`, `layer` and
-                `head`; see `load`. If `beam_size` is not given, it is raised to `num_return` if necessary.
+            options: `sampling` (a `regard.Sampling`) samples instead of searching; `num_return` is the number
+                of samples. `mbr` (a `regard.MBR`) chooses from the beam or the samples by minimum Bayes risk.
+                `repair` (a `regard.Repair`) translates sentences again whose translation probably omits a
+                word by the `checker` (a `regard.CoverageModel`); the record is in `Translation.repair`. The
+                others are search settings for this call, such as `beam_size`, `num_return`, `layer` and
+                `head`; see `SearchOverrides`. If `beam_size` is not given, it is raised to `num_return` if
+                necessary.
 
         Returns:
             The translation of a single sentence, or those of all sentences in order. Of several sentences, a
@@ -189,8 +172,6 @@ class Model:
             UsageError: if an argument is not compatible with the text or the model.
             ConfigError: if a search setting is invalid; names it.
         """
-        if output_attentions not in ("source", "all"):
-            raise UsageError(f"output_attentions={output_attentions!r}: expected 'source' or 'all'")
         single = isinstance(text, str)
         if isinstance(text, Path):
             text = read_texts(text, "text")
@@ -198,38 +179,54 @@ class Model:
         lines = input_lines(self.translator, texts, single, fertilities, prefix, terms)
         if output_attentions == "all":
             self.translator.require("self_attention", "output_attentions='all'")
-        translations = self._translate_lines(
-            lines, self._with_settings(search, sample, mbr, check), output_attentions == "all"
-        )
+        translator = configure_translator(self.translator, **options)
+        with self.lock:
+            # Blocks are sorted by length inside `translate_block`, which limits padding and memory.
+            translations = [
+                translator.with_self_attention(translation) if output_attentions == "all" else translation
+                for block in read_blocks(lines, translator.search.buffer_lines)
+                for translation in translator.translate_block(block)
+            ]
         if single and translations[0].error:
             raise DataError(f"the text cannot be translated: {translations[0].error}")
         return translations[0] if single else Translations(tuple(translations))
 
-    def _translate_lines(
-        self, lines: Sequence[Line], translator: BaseTranslator, self_attention: bool
-    ) -> list[Translation]:
-        """Return the translations of lines."""
-        with self.lock:
-            # Blocks are sorted by length inside `translate_block`, which limits padding and memory.
-            return [
-                translator.with_self_attention(translation) if self_attention else translation
-                for block in read_blocks(lines, translator.search.buffer_lines)
-                for translation in translator.translate_block(block)
-            ]
+    def translate_lines(
+        self,
+        lines: Iterable[Line],
+        fertilities: Mapping[str, tuple[float, float]] | None = None,
+        **options: Unpack[TranslateOptions],
+    ) -> Iterator[Translation]:
+        """Translate lines one block at a time, in order and in bounded memory.
+
+        A line that is too long gives an empty translation and a warning. The lock is not held.
+
+        Args:
+            lines: The lines, which are read when they are needed.
+            fertilities: Minimum and maximum attention of words in all lines.
+            options: See `translate`.
+
+        Raises:
+            UsageError: if an option is not compatible with the model.
+            ConfigError: if a search setting is invalid; names it.
+        """
+        return configure_translator(self.translator, fertilities, **options).translate(lines)
 
     @overload
     def score(  # pyright: ignore[reportOverlappingOverload]
-        self, source: str, target: str | Translation, **search: Any
+        self, source: str, target: str | Translation, **search: Unpack[SearchOverrides]
     ) -> Translation: ...
 
     @overload
-    def score(self, source: Iterable[str], target: Iterable[str | Translation], **search: Any) -> Scores: ...
+    def score(
+        self, source: Iterable[str], target: Iterable[str | Translation], **search: Unpack[SearchOverrides]
+    ) -> Scores: ...
 
     def score(
         self,
         source: str | Iterable[str],
         target: str | Translation | Iterable[str | Translation],
-        **search: Any,
+        **search: Unpack[SearchOverrides],
     ) -> Translation | Scores:
         """Compute the scores of one or several given translations.
 
@@ -283,56 +280,6 @@ class Model:
         # A source that differs from that of the translation is tokenized again.
         return target if source == target.source else replace(target, source=source, source_tokens=())
 
-    def _with_settings(
-        self,
-        options: dict[str, Any],
-        sample: bool | Mapping[str, Any],
-        mbr: str | Mapping[str, Any] | None,
-        check: CheckArgument,
-    ) -> BaseTranslator:
-        """Return a translator that searches, samples, reranks or repairs, depending on the arguments."""
-        sampling = mbr_config = None
-        # An empty dict asks for samples with the default settings.
-        if sample is not False:
-            settings = dict(sample) if isinstance(sample, Mapping) else {}
-            sampling = from_dict(SamplingConfig, settings, origin="sample")
-        if mbr is not None:
-            settings = dict(mbr) if isinstance(mbr, Mapping) else {"utility": mbr}
-            mbr_config = from_dict(MbrConfig, settings, origin="mbr")
-        if check is None:
-            return self.translator.with_search(options, sampling, mbr_config)
-        judge, config = _repair_arguments(check)
-        if mbr_config is not None and mbr_config.utility == "coverage":
-            return self.translator.with_search(options, sampling, mbr_config, judge=judge)
-        if sampling is not None or mbr_config is not None:
-            raise UsageError("check repairs translations of beam search: leave out sample and mbr")
-        return RepairingTranslator.wrap(self.translator.with_search(options), judge, config)
-
     def __repr__(self) -> str:
         """Return the model's directories."""
         return f"Model({', '.join(repr(str(directory)) for directory in self.directories)})"
-
-
-def _repair_arguments(given: Any) -> tuple[CoverageJudge, RepairConfig]:
-    """Return the detector and the settings of the repair of `Model.translate`.
-
-    Args:
-        given: A coverage model (`regard.CoverageModel`), its directory, any `CoverageJudge`, or a dict with
-            one of them as `model`, and settings of `RepairConfig`.
-
-    Raises:
-        UsageError: if no coverage model is given.
-        DataError: if the directory is not that of a coverage model.
-        ConfigError: if a setting is invalid; names it.
-    """
-    options = dict(given) if isinstance(given, Mapping) else {"model": given}
-    model = options.pop("model", None)
-    config = from_dict(RepairConfig, options, origin="check")
-    if isinstance(model, Path | str):
-        model = load_checker(model)
-    if not isinstance(model, CoverageJudge):
-        raise UsageError(
-            f"check={given!r}: expected a coverage model or its directory; "
-            "`regard.CoverageModel.train(sources, translations)` trains one"
-        )
-    return model, config

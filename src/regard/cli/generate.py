@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from regard.cli.command import expand_groups, given, setting
 from regard.cli.options import DeviceOption, JsonOption, ModelDirArgument, PrecisionOption
 from regard.cli.output import open_output, write_json
-from regard.cli.translation_candidates import SAMPLING
+from regard.cli.translate import SAMPLING
 
 __all__ = ["generate_command"]
 
@@ -56,10 +56,13 @@ def generate_command(
     Beam search: regard generate models/gpt2 --prompt "The lecture begins" --beam-size 4
     """
     from regard.api.generation import generate_text
+    from regard.config import from_dict
+    from regard.generation.config import Sampling
 
-    # Flags that are not given keep the defaults, and without any of them the text is searched for.
-    sample = given(sampling) or False
-    result = generate_text(model_dir, sample=sample, device=device, precision=precision, **given(search))
+    # Without any of its flags, the text is searched for instead of sampled.
+    flags = given(sampling)
+    chosen = from_dict(Sampling, flags, origin="sampling options") if flags else None
+    result = generate_text(model_dir, sampling=chosen, device=device, precision=precision, **given(search))
     with open_output(None) as file:
         file.write(
             "\n---\n".join(f"{result.prompt}{continuation.text}" for continuation in result.continuations)

@@ -1,17 +1,18 @@
 """`regard translate`: translate text with one model or an ensemble, and show or save its attention."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from regard.cli.command import expand_groups, given, setting
+from regard.cli.command import expand_groups, given, require_flag, setting
 from regard.cli.options import (
     GENERATION,
+    CheckerOption,
     CoverageEpsilonOption,
     LinkOptions,
     ModelDirsArgument,
@@ -20,17 +21,27 @@ from regard.cli.options import (
     SearchOptions,
     TokenizedOption,
 )
-from regard.cli.output import print_message
-from regard.cli.translation_candidates import CandidateOptions
-from regard.cli.translation_writer import TranslationOutput, TranslationWriter
+from regard.cli.translation_writer import (
+    TranslationOutput,
+    TranslationWriter,
+    report_missing_words,
+    report_repairs,
+    report_unknown_tokens,
+    with_progress,
+)
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.generation.base import BaseTranslator, Capability
+    from regard.api.model import Model
+    from regard.generation.base import Capability
     from regard.generation.lines import Line
-    from regard.generation.translation import Translation
 
-__all__ = ["translate"]
+__all__ = ["SAMPLING", "translate"]
+
+SAMPLING = "regard.generation.config.Sampling"
+_MBR = "regard.generation.mbr.MBR"
+_REPAIR = "regard.generation.repair_candidates.Repair"
+_PANEL = "Check and repair of omissions"
 
 
 @dataclass(frozen=True)
@@ -135,6 +146,83 @@ class TranslationRuntime(RuntimeOptions):
     ] = None
 
 
+@dataclass(frozen=True)
+class CandidateOptions:
+    """Sampling, the choice among candidates by expected utility, and the repair of translations."""
+
+    panel: ClassVar[str] = "Sampling and minimum Bayes risk decoding"
+
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Sample translations from the model instead of beam search.")
+    ] = False
+    temperature: Annotated[float | None, setting(f"{SAMPLING}:temperature")] = None
+    top_k: Annotated[int | None, setting(f"{SAMPLING}:top_k")] = None
+    top_p: Annotated[float | None, setting(f"{SAMPLING}:top_p")] = None
+    seed: Annotated[int | None, setting(f"{SAMPLING}:seed")] = None
+    mbr: Annotated[
+        str | None,
+        typer.Option(
+            help="Minimum Bayes risk decoding: choose from the beam, or from the samples of --sample, by "
+            "expected utility. Utilities are bleu, chrf, rep (100 minus the repetitions per 100 words) and "
+            "coverage (100 minus the omitted, added and repeated words per 100 words, by --checker). "
+            "Scores in the output are expected utilities.",
+            show_default=False,
+        ),
+    ] = None
+    mbr_candidates: Annotated[int | None, setting(f"{_MBR}:num_candidates")] = None
+    mbr_weighting: Annotated[str | None, setting(f"{_MBR}:weighting")] = None
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Check the translations with --checker, and translate sentences again whose translation "
+            "probably omits a word. Each change is reported. --tokens-output and --attention-output contain "
+            "the translation and the probabilities before and after.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = False
+    checker: CheckerOption = None
+    check_threshold: Annotated[float | None, setting(f"{_REPAIR}:threshold", rich_help_panel=_PANEL)] = None
+    check_strategies: Annotated[
+        list[str] | None,
+        setting(f"{_REPAIR}:strategies", note="The option may be repeated.", rich_help_panel=_PANEL),
+    ] = None
+    check_weight: Annotated[float | None, setting(f"{_REPAIR}:weight", rich_help_panel=_PANEL)] = None
+    check_max_loss: Annotated[float | None, setting(f"{_REPAIR}:max_loss", rich_help_panel=_PANEL)] = None
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of a translation that are given: `sampling`, `mbr`, `repair` and `checker`.
+
+        Raises:
+            UsageError: If a flag is given without the one that it depends on.
+            ConfigError: If a setting is invalid; names it.
+            DataError: If the checker cannot be read.
+        """
+        from regard.api.loading import load_checker
+        from regard.config import from_dict
+        from regard.generation.config import Sampling
+        from regard.generation.mbr import MBR
+        from regard.generation.repair_candidates import Repair
+
+        options: dict[str, Any] = {}
+        flags = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "seed")}
+        if _depend("--sample", self.sample, flags):
+            options["sampling"] = from_dict(Sampling, _given(flags), origin="sampling options")
+        flags = {"mbr_candidates": self.mbr_candidates, "mbr_weighting": self.mbr_weighting}
+        if _depend("--mbr", self.mbr is not None, flags):
+            chosen = {"num_candidates": self.mbr_candidates, "weighting": self.mbr_weighting}
+            chosen["utility"] = self.mbr
+            options["mbr"] = from_dict(MBR, _given(chosen), origin="--mbr options")
+        settings = ("threshold", "strategies", "weight", "max_loss")
+        flags = {f"check_{name}": getattr(self, f"check_{name}") for name in settings}
+        if _depend("--check", self.check, flags):
+            chosen = {name: flags[f"check_{name}"] for name in settings}
+            options["repair"] = from_dict(Repair, _given(chosen), origin="--check options")
+        if self.checker is not None:
+            options["checker"] = load_checker(self.checker)
+        return options
+
+
 @expand_groups
 def translate(
     models: ModelDirsArgument,
@@ -158,47 +246,47 @@ def translate(
     Repair of omissions: regard translate runs/first --check --checker checkers/de-en < input.txt
     """
     # Wrong flags are reported before the model is loaded.
-    configs = candidates.configs()
+    options = {**given(search), **given(links), **candidates.options()}
     if candidates.sample and text.required_terms is not None:
         raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
+    fertilities = _word_fertilities(text.word_fertility or [])
 
-    from regard.api.loading import load_translator
+    from regard.api.model import load
     from regard.training.device import set_num_threads
 
     set_num_threads(runtime.num_threads)
-    fertilities = parse_word_fertilities(text.word_fertility or [])
-    loaded = load_translator(
-        models,
-        runtime.device,
-        runtime.precision,
-        None,
-        runtime.settings or [],
-        num_threads=runtime.num_threads,
+    model = load(
+        *models,
+        device=runtime.device,
+        precision=runtime.precision,
+        overrides=runtime.settings or [],
+        tokenized=text.tokenized,
         engine=runtime.engine,
+        num_threads=runtime.num_threads,
     )
-    options = {**given(search), **given(links), "batch_size": runtime.batch_size}
-    translator = candidates.checked(loaded, options, configs, fertilities)
-    _require_capabilities(translator, text, output)
-    results = _results(translator.pretokenized() if text.tokenized else translator, text)
+    _require_capabilities(model, text, output)
+    if runtime.batch_size is not None:
+        options["batch_size"] = runtime.batch_size
+    # In interactive use, a block would wait for more lines before it shows the first translation.
+    if text.interactive:
+        options["buffer_lines"] = 1
+    results = model.translate_lines(text.lines(), fertilities, **options)
     if candidates.check:
-        results = candidates.report_repairs(results)
+        results = report_repairs(results, options["repair"].threshold)
     if fertilities:
         results = report_missing_words(results, fertilities)
-    # In interactive use, the message would interrupt the dialog.
-    if translator.resolved_search.suppress_unk is False and not text.interactive:
+    if not text.interactive:
         results = report_unknown_tokens(results)
     with ExitStack() as files:
         writer = TranslationWriter(files, output, search.num_return > 1)
         # A progress bar would be mixed with translations on the same terminal.
         quiet = text.interactive or (output.output is None and sys.stdout.isatty())
-        for result in _with_progress(results, quiet):
+        for result in with_progress(results, quiet):
             writer.write(result)
 
 
-def _require_capabilities(
-    translator: "BaseTranslator", text: TranslationInput, output: TranslationOutput
-) -> None:
-    """Check that the translator supports the given flags.
+def _require_capabilities(model: "Model", text: TranslationInput, output: TranslationOutput) -> None:
+    """Check that the model supports the given flags.
 
     Raises:
         UsageError: If it does not; names the flag.
@@ -214,18 +302,20 @@ def _require_capabilities(
     ]
     for capability, flag, value in needed:
         if value:
-            translator.require(capability, flag)
+            model.translator.require(capability, flag)
 
 
-def _results(translator: "BaseTranslator", text: TranslationInput) -> "Iterator[Translation]":
-    """Return the results of all lines, or of one line at a time if the user waits for each."""
-    if text.interactive:
-        # A block would wait for more lines before it shows the first translation.
-        return (result for line in text.lines() for result in translator.translate([line]))
-    return translator.translate(text.lines())
+def _depend(flag: str, present: bool, others: dict[str, Any]) -> bool:
+    """Return whether a flag is given; refuse the others without it."""
+    require_flag(flag, present, others)
+    return present
 
 
-def parse_word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
+def _given(flags: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Return the minimum and maximum attention of words, parsed from WORD=MAX or WORD=MIN:MAX.
 
     Raises:
@@ -242,52 +332,3 @@ def parse_word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, flo
             raise UsageError(f"--word-fertility {option!r}: expected WORD=MAX or WORD=MIN:MAX")
         fertilities[word] = parse_bounds(bounds, f"--word-fertility {option!r}")
     return fertilities
-
-
-def report_missing_words(results: "Iterator[Translation]", words: Iterable[str]) -> "Iterator[Translation]":
-    """Yield the results, then report the words of `--word-fertility` that did not occur in the text."""
-    left = set(words)
-    for result in results:
-        if left:
-            left.difference_update(result.source_words)
-        yield result
-    for word in words:
-        if word in left:
-            print_message(f"--word-fertility {word}: this word does not occur in the text")
-
-
-def report_unknown_tokens(results: "Iterator[Translation]") -> "Iterator[Translation]":
-    """Yield the results, then report the share of unknown tokens in the best translations."""
-    from regard.text.vocabulary import SPECIAL_TOKENS, UNK
-
-    tokens = unknown = 0
-    for result in results:
-        tokens += len(result.tokens)
-        unknown += result.tokens.count(SPECIAL_TOKENS[UNK])
-        yield result
-    if tokens:
-        print_message(
-            f"{unknown:,} of {tokens:,} generated tokens are unknown ({100 * unknown / tokens:.2f} %)"
-        )
-
-
-def _with_progress(results: "Iterator[Translation]", quiet: bool) -> "Iterator[Translation]":
-    """Yield the results and show a progress bar, if stderr is a terminal and `quiet` is false."""
-    if quiet or not sys.stderr.isatty():
-        yield from results
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.completed} lines, {task.fields[rate]} lines/s"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("translate", total=None, rate="?")
-        for result in results:
-            # A line counts only after its translation has been written.
-            yield result
-            speed = bar.tasks[0].speed
-            bar.update(task, advance=1, rate="?" if speed is None else f"{speed:.0f}")

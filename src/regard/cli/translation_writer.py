@@ -1,6 +1,8 @@
 """The output files of `regard translate`: translations, links, tokens and attention."""
 
 import html
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +12,21 @@ import typer
 
 from regard.cli.command import Writes
 from regard.cli.options import LinksOutputOption, OutputOption
-from regard.cli.output import Output, open_output, write_rows
+from regard.cli.output import Output, open_output, print_message, write_rows
 from regard.text.files import format_json
 
 if TYPE_CHECKING:
+    from regard.generation.coverage import LineRepair
     from regard.generation.translation import AttentionDetail, Translation
 
-__all__ = ["TranslationOutput", "TranslationWriter"]
+__all__ = [
+    "TranslationOutput",
+    "TranslationWriter",
+    "report_missing_words",
+    "report_repairs",
+    "report_unknown_tokens",
+    "with_progress",
+]
 
 
 @dataclass(frozen=True)
@@ -160,3 +170,76 @@ def _escape(text: str) -> str:
     if "|||" in text or html.unescape(text) != text:
         return text.replace("&", "&amp;").replace("|", "&#124;")
     return text
+
+
+def report_repairs(results: "Iterator[Translation]", threshold: float) -> "Iterator[Translation]":
+    """Yield the results with a message for each changed translation, and the totals at the end."""
+    from regard.generation.repair import RepairSummary
+
+    summary = RepairSummary(threshold)
+    for result in results:
+        summary.add(result.repair)
+        if result.repair is not None and result.repair.changed:
+            print_message(_describe(result.number, result.repair, result.text, threshold))
+        yield result
+    print_message(str(summary))
+
+
+def _describe(line: int, record: "LineRepair", text: str, threshold: float) -> str:
+    """Return a message about a changed translation: the omitted words, both texts and their probabilities."""
+    pairs = zip(record.before.source_words, record.before.omitted, strict=True)
+    words = ", ".join(f"{word} ({share:.2f})" for word, share in pairs if share >= threshold)
+    return (
+        f"line {line} is repaired ({record.strategy}): {words} probably omitted; probability of an omission "
+        f"{record.before.omission:.2f} before, {record.after.omission:.2f} after\n"
+        f"  - {record.text_before}\n  + {text}"
+    )
+
+
+def report_missing_words(results: "Iterator[Translation]", words: Iterable[str]) -> "Iterator[Translation]":
+    """Yield the results, then report the words of `--word-fertility` that did not occur in the text."""
+    left = set(words)
+    for result in results:
+        if left:
+            left.difference_update(result.source_words)
+        yield result
+    for word in words:
+        if word in left:
+            print_message(f"--word-fertility {word}: this word does not occur in the text")
+
+
+def report_unknown_tokens(results: "Iterator[Translation]") -> "Iterator[Translation]":
+    """Yield the results, then report the share of unknown tokens in the best translations."""
+    from regard.text.vocabulary import SPECIAL_TOKENS, UNK
+
+    tokens = unknown = 0
+    for result in results:
+        tokens += len(result.tokens)
+        unknown += result.tokens.count(SPECIAL_TOKENS[UNK])
+        yield result
+    if unknown:
+        print_message(
+            f"{unknown:,} of {tokens:,} generated tokens are unknown ({100 * unknown / tokens:.2f} %)"
+        )
+
+
+def with_progress(results: "Iterator[Translation]", quiet: bool) -> "Iterator[Translation]":
+    """Yield the results and show a progress bar, if stderr is a terminal and `quiet` is false."""
+    if quiet or not sys.stderr.isatty():
+        yield from results
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.completed} lines, {task.fields[rate]} lines/s"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("translate", total=None, rate="?")
+        for result in results:
+            # A line counts only after its translation has been written.
+            yield result
+            speed = bar.tasks[0].speed
+            bar.update(task, advance=1, rate="?" if speed is None else f"{speed:.0f}")

@@ -18,13 +18,13 @@ from regard.generation.blocks import Pair, length_error, read_blocks
 from regard.generation.config import (
     GenerationConfig,
     LengthLimits,
-    SamplingConfig,
+    Sampling,
     search_settings,
 )
 from regard.generation.coverage import CoverageJudge
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line, TokenizedLine
-from regard.generation.mbr import MbrConfig
+from regard.generation.mbr import MBR
 from regard.generation.translation import Translation
 
 __all__ = ["BaseTranslator", "Capability", "Description", "log_warnings"]
@@ -143,10 +143,10 @@ class BaseTranslator(ABC):
     def with_search(
         self,
         options: Mapping[str, Any],
-        sampling: SamplingConfig | None = None,
-        mbr: MbrConfig | None = None,
+        sampling: Sampling | None = None,
+        mbr: MBR | None = None,
         fertilities: Mapping[str, tuple[float, float]] | None = None,
-        judge: CoverageJudge | None = None,
+        checker: CoverageJudge | None = None,
     ) -> "BaseTranslator":
         """Return a copy with other search settings.
 
@@ -156,23 +156,21 @@ class BaseTranslator(ABC):
             sampling: Settings of sampling. Default: translations are searched for, not sampled.
             mbr: Settings of minimum Bayes risk decoding. Default: translations are ranked by search.
             fertilities: Minimum and maximum attention for words.
-            judge: The detector of coverage errors, for the utility `coverage` only.
+            checker: The detector of coverage errors, for the utility `coverage` only.
 
         Raises:
             UsageError: if the translator does not support one of them, or the utility `coverage` has no
                 detector.
             ConfigError: if the settings are not consistent; names the setting.
         """
-        extensions = {"sampling": sampling, "mbr": mbr, "fertilities": fertilities, "judge": judge}
+        extensions = {"sampling": sampling, "mbr": mbr, "fertilities": fertilities, "checker": checker}
         extensions = {name: value for name, value in extensions.items() if value}
         if sampling is not None:
-            self.require("sample", "sample (--sample)")
+            self.require("sample", "sampling (--sample)")
         if mbr is not None:
             self.require("mbr", "mbr (--mbr)")
-            if mbr.utility == "coverage" and judge is None:
-                raise UsageError(
-                    "the utility coverage needs a coverage model: give its directory as checker (--checker)"
-                )
+            if mbr.utility == "coverage" and checker is None:
+                raise UsageError("the utility coverage needs a checker (--checker)")
         if fertilities:
             self.require("fertility", "fertilities (--word-fertility)")
         settings = {name: value for name, value in options.items() if value is not None}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import Field
 
@@ -15,7 +15,8 @@ __all__ = [
     "GenerationConfig",
     "LengthLimits",
     "MapMethod",
-    "SamplingConfig",
+    "Sampling",
+    "SearchOverrides",
     "SearchSchemeConfig",
     "search_settings",
 ]
@@ -301,7 +302,7 @@ class GenerationConfig(GenerationBatchConfig):
 
 
 @configclass
-class SamplingConfig:
+class Sampling:
     """Settings of sampling translations from the model."""
 
     temperature: float = option(
@@ -329,6 +330,35 @@ class SamplingConfig:
         ge=0,
         le=9_223_372_036_854_775_807,
     )
+
+
+class SearchOverrides(TypedDict, total=False):
+    """Search settings by name, which override those of a model; see `GenerationConfig`.
+
+    `layer`, `head` (or `heads`) and `shift` select the attention for word links, attention maps and the
+    replacement of unknown words.
+    """
+
+    batch_size: int
+    max_batch_tokens: int
+    max_source_length: int
+    buffer_lines: int
+    beam_size: int
+    num_return: int
+    length_penalty: float
+    coverage_penalty: float
+    coverage_epsilon: float
+    min_length: int
+    max_length_ratio: float
+    max_length_offset: int
+    no_repeat_ngram_size: int
+    suppress_unk: bool
+    replace_unk: bool
+    map: MapMethod
+    layer: int
+    head: int
+    heads: list[int]
+    shift: bool
 
 
 def search_settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:

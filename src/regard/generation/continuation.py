@@ -7,7 +7,7 @@ from regard.config import configclass, option
 from regard.data.text import TextProcessor
 from regard.errors import DataError
 from regard.generation.beam import beam_search
-from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.sampling import sample
 from regard.models.base import TranslationModel
@@ -47,7 +47,7 @@ def continue_text(
     text: TextProcessor,
     search: GenerationConfig,
     config: ContinuationConfig,
-    sampling: SamplingConfig | None,
+    sampling: Sampling | None,
 ) -> list[tuple[str, Hypothesis]]:
     """Return continuations of a text, best first, or samples in their order.
 

@@ -26,7 +26,7 @@ from regard.generation.coverage import CoverageJudge, coverage_utility
 from regard.metrics.utility import utilities
 from regard.types import Float
 
-__all__ = ["MbrConfig", "expected_utilities", "rank_by_coverage", "rank_candidates"]
+__all__ = ["MBR", "expected_utilities", "rank_by_coverage", "rank_candidates"]
 
 # Decimals for comparing expected utilities, so that ties do not depend on the order of summation.
 _UTILITY_DECIMALS = 9
@@ -34,7 +34,7 @@ _DEFAULT_NUM_SAMPLES = 32
 
 
 @configclass
-class MbrConfig:
+class MBR:
     """Settings of minimum Bayes risk decoding."""
 
     utility: Literal["bleu", "chrf", "rep", "coverage"] = option(
@@ -108,7 +108,7 @@ def expected_utilities(
 
 
 def rank_candidates(
-    texts: Sequence[str], log_probs: Sequence[float], config: MbrConfig, sampled: bool
+    texts: Sequence[str], log_probs: Sequence[float], config: MBR, sampled: bool
 ) -> list[tuple[int, float]]:
     """Return the distinct candidates (index, expected utility), best first. Ties keep the input order.
 

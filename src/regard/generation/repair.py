@@ -21,53 +21,28 @@ from typing import Any
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.base import BaseTranslator, Capability, Description
-from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, Sampling, SearchOverrides
 from regard.generation.coverage import CoverageJudge, CoverageJudgment, LineRepair
-from regard.generation.lines import Line, TokenizedLine
-from regard.generation.mbr import MbrConfig
+from regard.generation.lines import Line
+from regard.generation.mbr import MBR
 from regard.generation.repair_candidates import (
+    Repair,
     RepairCandidate,
-    RepairConfig,
     RepairInput,
     find_candidates,
     supported_strategies,
 )
 from regard.generation.translation import Translation
 
-__all__ = ["RepairSummary", "RepairingTranslator", "repair"]
-
-
-def repair(
-    translator: BaseTranslator, lines: Sequence[Line], judge: CoverageJudge, config: RepairConfig
-) -> list[Translation]:
-    """Translate the lines of a block, and repair their translations; each has its record in `repair`.
-
-    Args:
-        translator: The translator, which searches (no sampling).
-        lines: The lines.
-        judge: The detector of coverage errors.
-        config: The settings.
-
-    Raises:
-        UsageError: if the translator does not support a strategy of the settings, or none at all.
-    """
-    translations = translator.translate_block(lines)
-    rows = [row for row, translation in enumerate(translations) if translation.nbest]
-    judged = judge.judge([lines[row].text for row in rows], [translations[row].text for row in rows])
-    before = dict(zip(rows, judged, strict=True))
-    chosen = _choose(RepairInput(translator, lines, translations, before, judge, config))
-    for row in rows:
-        candidate, judgment = chosen.get(row, (None, before[row]))
-        translations[row] = _replaced(translations[row], candidate, before[row], judgment)
-    return translations
+__all__ = ["RepairSummary", "RepairingTranslator", "TranslateOptions", "configure_translator"]
 
 
 def _choose(block: RepairInput) -> dict[int, tuple[RepairCandidate, CoverageJudgment]]:
     """Return the best accepted candidate of each sentence that has one."""
-    config, before = block.config, block.before
+    config, before = block.repair, block.before
     candidates = find_candidates(block)
     sources = [block.lines[candidate.row].text for candidate in candidates]
-    judged = block.judge.judge(sources, [candidate.translation.text for candidate in candidates])
+    judged = block.checker.judge(sources, [candidate.translation.text for candidate in candidates])
     best: dict[int, tuple[float, RepairCandidate, CoverageJudgment]] = {}
     for candidate, judgment in zip(candidates, judged, strict=True):
         first = block.translations[candidate.row].log_probability
@@ -113,77 +88,110 @@ class RepairingTranslator(BaseTranslator):
     """A translator whose translations are checked and repaired.
 
     Attributes:
-        translator: The translator.
-        judge: The detector of coverage errors.
-        config: Settings of the repair.
+        translator: The translator, which searches (no sampling).
+        checker: The detector of coverage errors.
+        repair: Settings of the repair.
         text: Text processing of the translator.
         search: Search settings of the translator.
         name: Name of the translator.
     """
 
     translator: BaseTranslator
-    judge: CoverageJudge
-    config: RepairConfig
+    checker: CoverageJudge
+    repair: Repair
     text: TextProcessor
     search: GenerationConfig
     name: str
 
-    @classmethod
-    def wrap(
-        cls, translator: BaseTranslator, judge: CoverageJudge, config: RepairConfig
-    ) -> "RepairingTranslator":
-        """Return a translator that repairs the translations of another one.
-
-        Raises:
-            UsageError: if the translator does not support a strategy of the settings, or none at all.
-        """
-        # A model without the capabilities is refused before it translates anything.
-        supported_strategies(translator, config)
-        return cls(translator, judge, config, translator.text, translator.search, translator.name)
-
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The capabilities of the translator, without those that replace its search."""
-        return self.translator.capabilities - {"sample", "mbr", "tune"}
+        return self.translator.capabilities - {"sample", "mbr"}
 
     def describe(self) -> Description:
         """Return the properties of the translator."""
         return self.translator.describe()
-
-    def pretokenized(self) -> "RepairingTranslator":
-        """Return a copy for pretokenized text."""
-        return self.wrap(self.translator.pretokenized(), self.judge, self.config)
-
-    def with_search(
-        self,
-        options: Mapping[str, Any],
-        sampling: SamplingConfig | None = None,
-        mbr: MbrConfig | None = None,
-        fertilities: Mapping[str, tuple[float, float]] | None = None,
-        judge: CoverageJudge | None = None,
-    ) -> "RepairingTranslator":
-        """Return a copy with other search settings; see `BaseTranslator.with_search`.
-
-        Raises:
-            UsageError: if translations are to be sampled or ranked by expected utility.
-        """
-        if sampling is not None or mbr is not None:
-            raise UsageError("check (--check) repairs translations of beam search: leave out sample and mbr")
-        changed = self.translator.with_search(options, None, None, fertilities)
-        return self.wrap(changed, self.judge, self.config)
 
     @property
     def resolved_search(self) -> GenerationConfig:
         """The search settings of the translator."""
         return self.translator.resolved_search
 
-    def tokenize(self, line: Line) -> TokenizedLine:
-        """Tokenize a line with the translator."""
-        return self.translator.tokenize(line)
+    def with_self_attention(self, translation: Translation) -> Translation:
+        """Return a translation with its self-attention."""
+        return self.translator.with_self_attention(translation)
 
     def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
-        """Translate the lines of one block, and repair their translations."""
-        return repair(self.translator, lines, self.judge, self.config)
+        """Translate the lines of a block, and repair their translations; each has its record in `repair`."""
+        translations = self.translator.translate_block(lines)
+        rows = [row for row, translation in enumerate(translations) if translation.nbest]
+        texts = [translations[row].text for row in rows]
+        judged = self.checker.judge([lines[row].text for row in rows], texts)
+        before = dict(zip(rows, judged, strict=True))
+        chosen = _choose(RepairInput(self.translator, lines, translations, before, self.checker, self.repair))
+        for row in rows:
+            candidate, judgment = chosen.get(row, (None, before[row]))
+            translations[row] = _replaced(translations[row], candidate, before[row], judgment)
+        return translations
+
+
+class TranslateOptions(SearchOverrides, total=False):
+    """The options of a translation: search settings, and what replaces or follows search.
+
+    `sampling` samples translations instead of searching for them. `mbr` chooses among the hypotheses of the
+    beam, or the samples, by minimum Bayes risk. `repair` translates sentences again whose translation
+    probably omits a word. `checker` is the detector of coverage errors of `repair`, and of the utility
+    `coverage` of `mbr`.
+    """
+
+    sampling: Sampling | None
+    mbr: MBR | None
+    repair: Repair | None
+    checker: CoverageJudge | None
+
+
+def configure_translator(
+    translator: BaseTranslator,
+    fertilities: Mapping[str, tuple[float, float]] | None = None,
+    *,
+    sampling: Sampling | None = None,
+    mbr: MBR | None = None,
+    repair: Repair | None = None,
+    checker: CoverageJudge | None = None,
+    **search: Any,
+) -> BaseTranslator:
+    """Return a translator with the options of a translation, for Python, the command line and the server.
+
+    Args:
+        translator: The translator of a loaded model.
+        fertilities: Minimum and maximum attention for words.
+        sampling: See `TranslateOptions` for this and the following arguments.
+        mbr: Minimum Bayes risk decoding.
+        repair: The repair of omissions.
+        checker: The detector of coverage errors.
+        search: Search settings by name. None keeps a setting.
+
+    Raises:
+        UsageError: if the translator does not support an option, or the options contradict each other.
+        ConfigError: if a search setting is invalid; names it.
+    """
+    by_coverage = mbr is not None and mbr.utility == "coverage"
+    if checker is None and (repair is not None or by_coverage):
+        raise UsageError(
+            f"{'mbr coverage (--mbr coverage)' if by_coverage else 'repair (--check)'} needs a checker "
+            "(--checker); `regard check --save-checker DIR` trains one"
+        )
+    if checker is not None and repair is None and not by_coverage:
+        raise UsageError("checker (--checker) needs repair (--check) or mbr coverage (--mbr coverage)")
+    if repair is None:
+        return translator.with_search(search, sampling, mbr, fertilities, checker)
+    if sampling is not None or mbr is not None:
+        raise UsageError("repair (--check) needs beam search: leave out --sample and --mbr")
+    searching = translator.with_search(search, fertilities=fertilities)
+    # A model without the capabilities is refused before it translates anything.
+    supported_strategies(searching, repair)
+    assert checker is not None
+    return RepairingTranslator(searching, checker, repair, searching.text, searching.search, searching.name)
 
 
 @dataclass

@@ -22,8 +22,8 @@ from regard.generation.translation import Translation
 
 __all__ = [
     "STRATEGIES",
+    "Repair",
     "RepairCandidate",
-    "RepairConfig",
     "RepairInput",
     "Strategy",
     "find_candidates",
@@ -36,7 +36,7 @@ _CAPABILITIES: Mapping[Strategy, Capability] = {"fertility": "fertility", "terms
 
 
 @configclass
-class RepairConfig:
+class Repair:
     """Settings of the repair of translations that omit source words."""
 
     threshold: float = option(
@@ -78,16 +78,16 @@ class RepairInput:
         lines: The lines of the whole block.
         translations: Their translations.
         before: The coverage errors of each row of the block that has a translation.
-        judge: The detector of coverage errors.
-        config: The settings.
+        checker: The detector of coverage errors.
+        repair: The settings.
     """
 
     translator: BaseTranslator
     lines: Sequence[Line]
     translations: Sequence[Translation]
     before: Mapping[int, CoverageJudgment]
-    judge: CoverageJudge
-    config: RepairConfig
+    checker: CoverageJudge
+    repair: Repair
 
     @cached_property
     def omitted(self) -> dict[int, list[int]]:
@@ -97,11 +97,11 @@ class RepairInput:
             hit = [
                 place
                 for place, probability in enumerate(judgment.omitted)
-                if probability >= self.config.threshold
+                if probability >= self.repair.threshold
             ]
             if hit:
                 hit.sort(key=lambda place: -judgment.omitted[place])
-                words_by_row[row] = hit[: self.config.max_words]
+                words_by_row[row] = hit[: self.repair.max_words]
         return words_by_row
 
 
@@ -120,7 +120,7 @@ class RepairCandidate:
     translation: Translation
 
 
-def supported_strategies(translator: BaseTranslator, config: RepairConfig) -> list[Strategy]:
+def supported_strategies(translator: BaseTranslator, config: Repair) -> list[Strategy]:
     """Return the strategies of the settings, or by default those that the translator supports.
 
     Raises:
@@ -144,7 +144,7 @@ def supported_strategies(translator: BaseTranslator, config: RepairConfig) -> li
 
 def _nbest_candidates(block: RepairInput) -> Iterator[RepairCandidate]:
     """Yield the n-best list of each sentence."""
-    count = block.config.num_candidates
+    count = block.repair.num_candidates
     size = max(count, block.translator.search.beam_size)
     search = block.translator.with_search({"beam_size": size, "num_return": count})
     results = search.translate_block([block.lines[row] for row in block.omitted])
@@ -183,7 +183,7 @@ def _raised_bounds(block: RepairInput, row: int, omitted: Sequence[int]) -> Boun
     raised = _tokens_of_words(block.translator.text.source, tokens, words, omitted)
     if not raised:
         return None
-    minimum = block.config.min_fertility
+    minimum = block.repair.min_fertility
     return tuple((minimum if token in raised else 0.0, math.nan) for token in range(len(tokens)))
 
 
@@ -211,10 +211,10 @@ def _tokens_of_words(
 def _term_candidates(block: RepairInput) -> Iterator[RepairCandidate]:
     """Yield translations that contain a translation of an omitted word, for each of several."""
     lines: list[tuple[int, Line]] = []
-    count = block.config.num_translations
+    count = block.repair.num_translations
     for row, words in block.omitted.items():
         source_words, line = block.before[row].source_words, block.lines[row]
-        choices = [block.judge.translations(source_words[word], count) for word in words]
+        choices = [block.checker.translations(source_words[word], count) for word in words]
         first = [translations[0] for translations in choices if translations]
         # Several omitted words may need each other, such as a verb and its particle.
         terms = [[term] for translations in choices for term in translations] + (
@@ -241,7 +241,7 @@ def find_candidates(block: RepairInput) -> list[RepairCandidate]:
     Raises:
         UsageError: if the translator does not support a strategy of the settings, or none at all.
     """
-    strategies = supported_strategies(block.translator, block.config)
+    strategies = supported_strategies(block.translator, block.repair)
     if not block.omitted:
         return []
     distinct: dict[tuple[int, str], RepairCandidate] = {}

@@ -13,7 +13,7 @@ import torch
 from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.generation.beam import MIN_DONE_SHARE, eval_mode
-from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.hypothesis import Hypothesis, HypothesisPath, SearchTrace
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.token_constraints import TokenConstraints
@@ -31,7 +31,7 @@ def sample(
     model: TranslationModel,
     batch: Batch,
     config: GenerationConfig,
-    sampling: SamplingConfig,
+    sampling: Sampling,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
     """Sample `config.num_return` translations of each sentence.
@@ -71,7 +71,7 @@ class _Sampler:
         model: TranslationModel,
         batch: Batch,
         config: GenerationConfig,
-        sampling: SamplingConfig,
+        sampling: Sampling,
         prefixes: Sequence[Sequence[int]] | None,
     ) -> None:
         self.model, self.batch, self.sampling = model, batch, sampling
@@ -185,7 +185,7 @@ def _uniform_noise(seed: int, lines: Sequence[int], num_samples: int, steps: int
 
 
 def _sample_columns(
-    values: Float[Tensor, "R C"], sampling: SamplingConfig, noise: Float[Tensor, "R"]
+    values: Float[Tensor, "R C"], sampling: Sampling, noise: Float[Tensor, "R"]
 ) -> Int[Tensor, "R"]:
     """Sample a column in each row by inverse transform sampling."""
     columns = None

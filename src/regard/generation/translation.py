@@ -179,7 +179,7 @@ class Translation(Result):
         As in search, the total may be half a unit below the minimum, and attention is averaged over heads.
         The minimum may be violated if a translation reaches its maximum length or if no attention is left.
         """
-        # The map of an attribution does not tell how much attention a token received.
+        # The map of an attribution does not contain the attention that a token received.
         if self.fertilities is None or not self.attention or self.alignment_config.map != "attention":
             return []
         received = self.attention[-1].mean(axis=1).sum(0).tolist()
@@ -308,9 +308,9 @@ class Translation(Result):
             UsageError: if there is no such layer, head or scale, or no attention, or `ax` is given for all
                 heads.
         """
-        from regard.generation.translation_plots import plot_attention
+        from regard.generation.translation_plots import plot_translation
 
-        return plot_attention(self, words, layer, head, kind, title, scale, ax)
+        return plot_translation(self, words, layer, head, kind, title, scale, ax)
 
     def to_data(self, attention: AttentionDetail = "words") -> dict[str, Any]:
         """Return the fields as JSON values. A number that is not finite, such as a missing score, is null.

@@ -19,12 +19,12 @@ from regard.plot.heatmap import HeatMap, attention_heatmap
 if TYPE_CHECKING:
     import matplotlib.axes
 
-__all__ = ["draw", "plot_attention"]
+__all__ = ["draw", "plot_translation"]
 
 _BOS, _EOS = "<s>", "</s>"
 
 
-def plot_attention(
+def plot_translation(
     translation: Translation,
     words: bool,
     layer: int | None,

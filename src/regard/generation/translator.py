@@ -21,14 +21,14 @@ from regard.generation.blocks import (
     pair_batches,
     pair_blocks,
 )
-from regard.generation.config import GenerationConfig, LengthLimits, SamplingConfig
+from regard.generation.config import GenerationConfig, LengthLimits, Sampling
 from regard.generation.constrained import RequiredOutput, RequiredTerms, TermConstraints
 from regard.generation.coverage import CoverageJudge
 from regard.generation.forced import attribute_hypotheses, compute_posteriors, score_lines
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line, TokenizedLine, has_bounded_attention, user_fertilities
 from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
-from regard.generation.mbr import MbrConfig, rank_by_coverage, rank_candidates
+from regard.generation.mbr import MBR, rank_by_coverage, rank_candidates
 from regard.generation.parallel import map_batches
 from regard.generation.sampling import sample
 from regard.generation.translation import Translation
@@ -54,17 +54,17 @@ class Translator(BaseTranslator):
         fertilities: Minimum and maximum attention for words, for models with fertilities.
         mbr: Settings of minimum Bayes risk decoding, which replaces scores by expected utilities. Default:
             translations are ranked by search.
-        judge: The detector of coverage errors, for the utility `coverage`.
+        checker: The detector of coverage errors, for the utility `coverage`.
         name: Name of the model in messages.
     """
 
     model: TranslationModel
     text: TextProcessor
     search: GenerationConfig
-    sampling: SamplingConfig | None = None
+    sampling: Sampling | None = None
     fertilities: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    mbr: MbrConfig | None = None
-    judge: CoverageJudge | None = None
+    mbr: MBR | None = None
+    checker: CoverageJudge | None = None
     name: str = "the model"
 
     @property
@@ -211,8 +211,8 @@ class Translator(BaseTranslator):
         if self.mbr is None:
             return candidates
         texts = [text for text, _, _ in candidates]
-        if self.judge is not None:
-            ranked = rank_by_coverage(source, texts, self.judge)
+        if self.checker is not None:
+            ranked = rank_by_coverage(source, texts, self.checker)
         else:
             # A repeated sample shares its probability.
             times = Counter(hypothesis.tokens for _, _, hypothesis in candidates)

@@ -366,7 +366,7 @@ def test_python_loads_an_export_and_refuses_what_it_lacks(directories) -> None:
     assert [one.text for one in theirs.translate(text)] == [one.text for one in ours.translate(text)]
     for call in (
         lambda: theirs.score("s1", "t1"),
-        lambda: theirs.translate("s1", sample=True),
+        lambda: theirs.translate("s1", sampling=regard.Sampling()),
         lambda: theirs.translate("s1", prefix="t1"),
         lambda: theirs.translate("s1", output_attentions="all"),
         lambda: load(exported, exported),

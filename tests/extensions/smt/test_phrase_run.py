@@ -299,8 +299,8 @@ def test_python_api_equals_command_line(directory: Path) -> None:
         (lambda model: model.translate("ein Hund", fertilities={"Hund": 1}), "fertilities"),
         (lambda model: model.translate(["ein Hund"], prefix="a"), "prefix"),
         (lambda model: model.translate(["ein Hund"], terms=["dog"]), "terms"),
-        (lambda model: model.translate("ein Hund", sample=True), "sample"),
-        (lambda model: model.translate("ein Hund", mbr="chrf"), "mbr"),
+        (lambda model: model.translate("ein Hund", sampling=regard.Sampling()), "sampling"),
+        (lambda model: model.translate("ein Hund", mbr=regard.MBR(utility="chrf")), "mbr"),
         (
             lambda model: tune_penalties(model.translator, ["a"], ["a"], PenaltyTuningOptions()),
             "a comparison of penalties",
@@ -318,7 +318,7 @@ def test_ensembles_and_overrides_are_rejected(directory: Path) -> None:
     with pytest.raises(UsageError, match="an ensemble of several models: not supported by"):
         regard.load(directory / "model", directory / "model")
     with pytest.raises(UsageError, match=r"overrides of the configuration \(--set\): not supported by"):
-        regard.load(directory / "model", settings=["model.attention.top_k=0"])
+        regard.load(directory / "model", overrides=["model.attention.top_k=0"])
 
 
 def test_forced_decoding_is_rejected(directory: Path) -> None:

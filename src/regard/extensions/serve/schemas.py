@@ -208,7 +208,7 @@ class AlignmentSettings(BaseModel):
     shift: bool = Field(description="Whether the row of a token is that of the next time step.")
 
 
-class Repair(BaseModel):
+class RepairRecord(BaseModel):
     """The check of a translation: the fields of `LineRepair.to_data`."""
 
     changed: bool = Field(description="Whether the translation was replaced.")
@@ -279,7 +279,7 @@ class TranslationData(Alternative):
     alignment_config: AlignmentSettings
     error: str | None = Field(description="Why the text was not translated; `null` if it was.")
     missing_terms: list[str] = Field(description="Required terms that a translation does not contain.")
-    repair: Repair | None = Field(description="The check of the translation; `null` in this API.")
+    repair: RepairRecord | None = Field(description="The check of the translation; `null` in this API.")
     alternatives: list[Alternative] = Field(description="The other translations, best first.")
 
 

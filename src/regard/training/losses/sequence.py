@@ -26,7 +26,7 @@ from regard.data.batch import Batch, PaddedSequences
 from regard.errors import ConfigError
 from regard.functional.estimators import leave_one_out, reinforce_objective
 from regard.generation.beam import beam_search
-from regard.generation.config import GenerationConfig, SamplingConfig
+from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.sampling import sample
 from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput, TranslationModel
@@ -121,7 +121,7 @@ def generate_candidates(
     if config.candidates == "beam":
         translations = beam_search(model, batch.source, search, None, batch.upper_bounds, batch.lower_bounds)
     else:
-        translations = sample(model, batch, search, SamplingConfig(seed=seed))
+        translations = sample(model, batch, search, Sampling(seed=seed))
     candidates = [
         [Candidate((*hypothesis.tokens, EOS), hypothesis.truncated) for hypothesis in hypotheses]
         for hypotheses in translations
