@@ -334,11 +334,11 @@ class Translation(Result):
             "error": self.error,
             "missing_terms": list(self.missing_terms),
             "repair": None if self.repair is None else self.repair.to_data(),
-            **self._target_data(attention),
-            "alternatives": [alternative._target_data(attention) for alternative in self.alternatives],
+            **self.target_data(attention),
+            "alternatives": [alternative.target_data(attention) for alternative in self.alternatives],
         }
 
-    def _target_data(self, attention: AttentionDetail) -> dict[str, Any]:
+    def target_data(self, attention: AttentionDetail) -> dict[str, Any]:
         """Return the fields that differ between the translations of an n-best list."""
         words = self.attends and attention != "none"
         layers = attention == "layers"

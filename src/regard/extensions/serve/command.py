@@ -105,8 +105,8 @@ def serve(
     batch_size (maximum number of sentences in a batch), max_queued_sentences (maximum number of waiting
     sentences), request_timeout (time limit of a request, in seconds), max_request_bytes (maximum size of
     a request), max_characters and max_sentences (maximum numbers per request), max_words (maximum number
-    of words in a sentence), max_beam_size, max_connections (maximum number of open connections) and
-    header_timeout (time limit for the head of a request, in seconds).
+    of words in a sentence), max_beam_size and max_connections (maximum number of open
+    connections).
 
     Example: regard serve runs/first runs/second --port 8080
 

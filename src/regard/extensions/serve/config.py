@@ -124,12 +124,11 @@ class ServeConfig:
         ge=1,
         le=1_024,
     )
-    max_connections: int = option(default=500, help="Maximum number of open connections.", ge=1, le=100_000)
-    header_timeout: float = option(
-        default=10.0,
-        help="Maximum time in seconds to receive the head of a request, and for a client to read an answer.",
-        gt=0,
-        le=86_400,
+    max_connections: int = option(
+        default=500,
+        help="Maximum number of open connections; more are answered with 503.",
+        ge=1,
+        le=100_000,
     )
     batch_window: float = option(
         default=4.0,

@@ -98,41 +98,12 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RegardError, mistake)
 
 
-_EXPECTED = {
-    "bool_type": "true or false",
-    "dict_type": "a JSON object",
-    "finite_number": "a finite number",
-    "float_type": "a number",
-    "greater_than_equal": "at least {ge}",
-    "int_from_float": "a whole number",
-    "int_type": "a whole number",
-    "less_than_equal": "at most {le}",
-    "list_type": "a list",
-    "literal_error": "{expected}",
-    "model_attributes_type": "a JSON object",
-    "model_type": "a JSON object",
-    "string_pattern_mismatch": "a language code such as de",  # no other field has a pattern
-    "string_too_long": "at most {max_length} characters",
-    "string_type": "a text",
-    "too_long": "at most {max_length} entries",
-}
-"""The expectation of each type of error of pydantic, with the names of its context."""
-
-
 def _sentence(error: Mapping[str, Any]) -> str:
-    """Return a validation error in words: its location in the body and the expectation."""
+    """Return a validation error in words: its location in the body and pydantic's message."""
     parts = [part for part in error["loc"] if part != "body"]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
-    kind, context = str(error["type"]), error.get("ctx", {})
-    if kind == "json_invalid":
-        return f"character {parts[0]}: {str(context.get('error', 'wrong')).lower()}"
-    if kind == "missing":
-        return f"{place or 'a JSON object as the body'} is required"
-    if kind == "extra_forbidden":
-        return f"{place}: there is no such field"
-    if kind in _EXPECTED:
-        message = f"expected {_EXPECTED[kind].format(**context)}"
-    else:
-        message = str(error["msg"]).removeprefix("Value error, ")
-        message = message[:1].lower() + message[1:]
+    if error["type"] == "json_invalid":
+        return f"character {parts[0]}: {str(error.get('ctx', {}).get('error', 'wrong')).lower()}"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
     return f"{place}: {message}" if place else message

@@ -1,11 +1,20 @@
-"""The schemas of requests and answers, from which the OpenAPI description is generated."""
+"""The schemas of requests and answers, from which the OpenAPI description is generated.
 
-from typing import Annotated, Any, Literal
+That of a translation is derived from the class of the result.
+"""
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+import inspect
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 from regard.extensions.serve.config import ServeConfig
-from regard.generation.coverage import CoverageJudgment
+from regard.generation.config import AlignmentConfig
+from regard.generation.coverage import CoverageJudgment, LineRepair
+from regard.generation.file_translator import FileTranslator
+from regard.generation.translation import Translation
 
 __all__ = [
     "Health",
@@ -211,76 +220,60 @@ class AlignmentSettings(BaseModel):
 class RepairRecord(BaseModel):
     """The check of a translation: the fields of `LineRepair.to_data`."""
 
-    changed: bool = Field(description="Whether the translation was replaced.")
-    strategy: str | None = Field(description="The strategy that found the new translation.")
-    text_before: str = Field(description="The translation before the repair.")
-    log_probability_before: float = Field(description="Its log-probability, in nats.")
-    log_probability_after: float = Field(description="The log-probability after the repair.")
-    before: CoverageJudgment = Field(description="Coverage errors before the repair.")
-    after: CoverageJudgment = Field(description="Coverage errors after the repair.")
+    changed: bool
+    strategy: str | None
+    text_before: str
+    log_probability_before: float
+    log_probability_after: float
+    before: CoverageJudgment
+    after: CoverageJudgment
 
 
-class Alternative(BaseModel):
-    """The fields of `Translation.to_data` in which the translations of an n-best list differ."""
+def _result_fields(names: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of a model for the JSON form of `Translation`.
 
-    text: str = Field(description="The translation.")
-    tokens: list[str] = Field(description="Tokens of the translation.")
-    target_words: list[str] = Field(description="Words of the translation, joined from the tokens.")
-    target_word_ids: list[int] = Field(description="Word index of each token, counted from 0.")
-    score: float | None = Field(
-        description="Score by which the search ranks translations; higher is better. `null` without a "
-        "translation."
-    )
-    log_probability: float | None = Field(
-        description="Log-probability of all tokens including the end symbol, in nats."
-    )
-    token_log_probs: list[float | None] = Field(
-        description="Log-probability of each token in nats; the last is that of the end symbol."
-    )
-    retokenized: bool = Field(description="Whether tokenizing the text gives other tokens.")
-    alignment: list[list[int]] = Field(
-        description="Word links as pairs of source word and target word, counted from 0."
-    )
-    word_attention_map: list[list[float]] | None = Field(
-        description="Attention map: one row per target word, one column per source word, and a last column "
-        "for the sink if the model has one. It is the posterior attention of the layer and heads from which "
-        "word links are computed, summed over the subword tokens of a source word and averaged over those of "
-        "a target word."
-    )
-    received_attention: list[float] | None = Field(
-        description="Total attention of each source word, and of the sink, over all time steps including the "
-        "end symbol's."
-    )
-    attention_map: list[list[float]] | None = Field(
-        description="The attention map of tokens instead of words."
-    )
-    attention: None = Field(description="Attention of all layers; only in Python and on the command line.")
-    posterior_attention: None = Field(description="Posterior attention of all layers; see `attention`.")
-    encoder_attention: None = Field(description="Self-attention of the encoder; see `attention`.")
-    decoder_attention: None = Field(description="Self-attention of the decoder; see `attention`.")
+    A JSON field has the name of the attribute that it contains, so the type and the description come from
+    the class. Attention has no further type here.
+    """
+    listed = re.split(r"\n {8}(\w+): ", (Translation.__doc__ or "").partition("Attributes:")[2])
+    descriptions = dict(zip(listed[1::2], listed[2::2], strict=True))
+    hints = get_type_hints(Translation)
+    fields: dict[str, Any] = {}
+    for name in names:
+        attribute = inspect.getattr_static(Translation, name, None)
+        getter = getattr(attribute, "fget", None) or getattr(attribute, "func", None)
+        if getter is not None:
+            descriptions[name], hints[name] = getter.__doc__, get_type_hints(getter)["return"]
+        text = " ".join(descriptions.get(name, "").split()).removeprefix("Return ")
+        text = text[:1].upper() + text[1:]
+        fields[name] = (_JSON_TYPES.get(hints.get(name), list[Any] | None), Field(description=text))
+    return fields
 
 
-class TranslationData(Alternative):
-    """A translation: the fields of `Translation.to_data`, which Python and the command line share."""
-
-    source: str
-    source_tokens: list[str] = Field(description="Source tokens, including the sink.")
-    source_words: list[str]
-    source_word_ids: list[int] = Field(
-        description="Word index of each source token, counted from 0; -1 for the sink."
-    )
-    unknown_words: list[int] = Field(
-        description="Indices of the source words with a token that is not in the vocabulary."
-    )
-    fertility_bounds: list[WordBounds] | None = Field(
-        description="Bounds of each source word; `null` for a model without fertilities."
-    )
-    sink: bool = Field(description="Whether the last column of the attention maps is the sink.")
-    alignment_config: AlignmentSettings
-    error: str | None = Field(description="Why the text was not translated; `null` if it was.")
-    missing_terms: list[str] = Field(description="Required terms that a translation does not contain.")
-    repair: RepairRecord | None = Field(description="The check of the translation; `null` in this API.")
-    alternatives: list[Alternative] = Field(description="The other translations, best first.")
+_JSON_TYPES: dict[Any, Any] = {
+    **{kind: kind for kind in (str, bool, str | None)},
+    float: float | None,
+    tuple[str, ...]: list[str],
+    tuple[int, ...]: list[int],
+    tuple[tuple[float, float], ...] | None: list[WordBounds] | None,
+    AlignmentConfig: AlignmentSettings,
+    LineRepair | None: RepairRecord | None,
+}
+_UNTRANSLATED = Translation("", FileTranslator([]).text)
+Alternative: Any = create_model(
+    "Alternative",
+    __doc__="The fields of `Translation.to_data` in which the translations of an n-best list differ.",
+    **_result_fields(_UNTRANSLATED.target_data("none")),
+)
+TranslationData: Any = create_model(
+    "TranslationData",
+    __doc__="A translation: the fields of `Translation.to_data`, which Python and the command line share.",
+    **_result_fields(_UNTRANSLATED.to_data())
+    | {
+        "sink": (bool, Field(description="Whether the last column of the attention maps is the sink.")),
+        "alternatives": (list[Alternative], Field(description="The other translations, best first.")),
+    },
+)
 
 
 class SentenceAnswer(TranslationData):
