@@ -264,7 +264,6 @@ def test_samples_are_reproducible_and_mbr_selects_by_utility(model):
         lambda m: m.translate(TEXT, terms="A"),
         lambda m: m.translate(TEXT, prefix=None),
         lambda m: m.translate([TEXT], prefix=["A", "B"]),
-        lambda m: m.translate(TEXT, output_attentions="everything"),
         lambda m: m.score(TEXT, ["A"]),
         lambda m: m.score([TEXT], ["A", "B"]),
         lambda m: regard.load(),

@@ -126,7 +126,7 @@ def test_closed_streams_cause_no_traceback(tmp_path, closed) -> None:
     assert shown.returncode == 1 and shown.stdout == "" and "Traceback" not in shown.stderr
 
 
-@pytest.mark.parametrize("name", ["RunConfig", "Translator", "load_model", "train", "__version__"])
+@pytest.mark.parametrize("name", ["RunConfig", "Sampling", "train", "__version__"])
 def test_public_names_resolve(name) -> None:
     import regard
 

@@ -17,7 +17,7 @@ from regard.config import dump_toml, from_dict, to_dict
 from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, UsageError
-from regard.generation.config import GenerationConfig
+from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.translation import Translation
@@ -366,7 +366,7 @@ def test_python_loads_an_export_and_refuses_what_it_lacks(directories) -> None:
     assert [one.text for one in theirs.translate(text)] == [one.text for one in ours.translate(text)]
     for call in (
         lambda: theirs.score("s1", "t1"),
-        lambda: theirs.translate("s1", sampling=regard.Sampling()),
+        lambda: theirs.translate("s1", sampling=Sampling()),
         lambda: theirs.translate("s1", prefix="t1"),
         lambda: theirs.translate("s1", output_attentions="all"),
         lambda: load(exported, exported),

@@ -6,6 +6,6 @@ EXTENSION = Extension(
     commands={"Alignment and statistical models": ["regard.extensions.smt.command:lm"]},
     parts={
         "aligner": ["regard.extensions.smt.fertility_models"],
-        "model": ["regard.extensions.smt.model"],
+        "model": ["regard.extensions.smt.training"],
     },
 )
