@@ -2,6 +2,9 @@
 
 import dataclasses
 
+import pytest
+
+from regard.config import from_dict
 from regard.generation.config import _NESTED_OPTIONS, GenerationConfig, SearchOverrides
 
 
@@ -9,3 +12,17 @@ def test_keyword_arguments_of_search_are_the_settings_of_the_configuration() -> 
     tables = {"coverage_penalty", "scheme", "alignment"}
     names = {field.name for field in dataclasses.fields(GenerationConfig)} - tables
     assert set(SearchOverrides.__annotations__) == names | set(_NESTED_OPTIONS) | {"head"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "subword", "forbidden"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"alignment": {"replace_unk": True}}, True, False),
+        ({"suppress_unk": False}, True, False),
+        ({"suppress_unk": True}, False, True),
+    ],
+)
+def test_tokenizer_determines_whether_the_unknown_token_is_suppressed(settings, subword, forbidden):
+    assert from_dict(GenerationConfig, settings).resolve_suppress_unk(subword).suppress_unk is forbidden

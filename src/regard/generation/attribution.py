@@ -93,7 +93,11 @@ def attribute(model: TranslationModel, batch: Batch, config: AlignmentConfig) ->
     try:
         if config.map == "leave_one_out":
             return _leave_one_out(model, batch)
-        nodes = _quadrature(_NUM_NODES) if config.map == "integrated_gradients" else [(1.0, 1.0)]
+        nodes = [(1.0, 1.0)]
+        if config.map == "integrated_gradients":
+            # The nodes and weights of the Gauss-Legendre quadrature on the interval from 0 to 1.
+            places, weights = np.polynomial.legendre.leggauss(_NUM_NODES)
+            nodes = list(zip(((places + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
         if not model.scales_embeddings:
             raise UsageError(
                 f"map {config.map}: {type(model).__name__} has no gradient with respect to its source "
@@ -103,12 +107,6 @@ def attribute(model: TranslationModel, batch: Batch, config: AlignmentConfig) ->
             return _integrate(model, batch, nodes)
     finally:
         model.train(training)
-
-
-def _quadrature(count: int) -> list[tuple[float, float]]:
-    """Return the nodes and weights of the Gauss-Legendre quadrature on the interval from 0 to 1."""
-    places, weights = np.polynomial.legendre.leggauss(count)
-    return list(zip(((places + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
 
 
 @contextmanager

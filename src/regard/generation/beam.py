@@ -272,7 +272,10 @@ class _BeamSearch:
         progress = extensions.progress
         if progress is not None:
             progress = progress.select(rows * choices + columns)
-        self._record(rows, tokens, extensions.candidates.values[rows, columns], step)
+        self.trace.add_step(rows, tokens, extensions.candidates.values[rows, columns])
+        if (step + 1) % _RELEASE_EVERY == 0:
+            stored = self.pool.scores > _NEG_INF
+            self.trace.release_unused(self.pool.steps[stored], self.pool.rows[stored])
         state = self.model.update(prediction, rows, tokens)
         memories = select_rows(beam.memories, rows) if moved else beam.memories
         attended = None if extensions.attended is None else select_rows(extensions.attended, rows)
@@ -280,14 +283,6 @@ class _BeamSearch:
         if history is not None:
             history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
         return _Beam(live, width, tokens, scores, memories, state, attended, history, progress)
-
-    def _record(
-        self, rows: Int[Tensor, "R"], tokens: Int[Tensor, "R"], log_probs: Float[Tensor, "R"], step: int
-    ) -> None:
-        """Record a step, and release the attention of abandoned hypotheses at intervals."""
-        self.trace.add_step(rows, tokens, log_probs)
-        if (step + 1) % _RELEASE_EVERY == 0:
-            self.trace.release_unused(*self.pool.end_positions())
 
     def _sort_extensions(
         self, totals: Float[Tensor, "n c"], added: Float[Tensor, "R"] | None, length: int

@@ -345,10 +345,11 @@ class RequiredTerms:
         return None if len(contained) == len(written) else tuple(contained)
 
     def _encode(self, terms: Sequence[str]) -> dict[str, list[int]]:
-        """Return the token ids of each term."""
-        return {term: self._encode_term(term) for term in terms}
-
-    def _encode_term(self, term: str) -> list[int]:
-        """Return the token ids of a term, which most often follows other words."""
-        inside = self.target.tokenizer.encode_inside(term)
-        return self.target.encode(term) if inside is None else self.target.vocabulary.to_ids(inside)
+        """Return the token ids of each term, which most often follows other words."""
+        encoded: dict[str, list[int]] = {}
+        for term in terms:
+            inside = self.target.tokenizer.encode_inside(term)
+            encoded[term] = (
+                self.target.encode(term) if inside is None else self.target.vocabulary.to_ids(inside)
+            )
+        return encoded

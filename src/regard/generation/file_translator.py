@@ -1,7 +1,7 @@
 """A file of finished translations, with the contract of a translator."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.hf import is_hub_name, missing_directory_message
@@ -19,12 +19,7 @@ from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 __all__ = ["FileTranslator"]
 
 
-def _whitespace() -> TextProcessor:
-    """Return text processing that separates words at white space."""
-    side = TextSide(WordsTokenizer(WordsConfig()), Vocabulary(SPECIAL_TOKENS))
-    return TextProcessor(side, side)
-
-
+_WORDS = TextSide(WordsTokenizer(WordsConfig()), Vocabulary(SPECIAL_TOKENS))
 _SEARCH = GenerationConfig()
 
 
@@ -40,7 +35,7 @@ class FileTranslator(BaseTranslator):
     """
 
     lines: Sequence[str]
-    text: TextProcessor = field(default_factory=_whitespace)
+    text: TextProcessor = TextProcessor(_WORDS, _WORDS)
     search: GenerationConfig = _SEARCH
     name: str = "the file of translations"
     search_options = frozenset()

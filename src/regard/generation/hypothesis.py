@@ -77,11 +77,6 @@ class FinishedHypotheses:
         """Return whether no hypothesis is stored."""
         return ~(self.scores[sentences, 0] > _NEG_INF)
 
-    def end_positions(self) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"]]:
-        """Return the time steps and rows in which the stored hypotheses ended."""
-        filled = self.scores > _NEG_INF
-        return self.steps[filled], self.rows[filled]
-
     def add(
         self,
         sentences: Int[Tensor, "n"],
@@ -222,7 +217,8 @@ class SearchTrace:
             chosen_tokens[t], log_probs[t] = tokens[t][child], logs[t][child]
             row = np.where(active, parents[t][child], np.where(steps == t, rows, 0))
             pointers[t] = row
-        attention = self._gather(pointers)
+        weights = [self._weights_of_rows(t, rows) for t, rows in enumerate(pointers)]
+        attention = [torch.stack(layer).float().cpu().numpy() for layer in zip(*weights, strict=True)]
         return [
             HypothesisPath(
                 tuple(chosen_tokens[:t, i].tolist()),
@@ -231,11 +227,6 @@ class SearchTrace:
             )
             for i, (t, length) in enumerate(zip(steps.tolist(), lengths.tolist(), strict=True))
         ]
-
-    def _gather(self, pointers: Int[np.ndarray, "T N"]) -> list[Float[np.ndarray, "T N H S"]]:
-        """Return the weights of the given rows, layer by layer."""
-        steps = [self._weights_of_rows(t, rows) for t, rows in enumerate(pointers)]
-        return [torch.stack(layer).float().cpu().numpy() for layer in zip(*steps, strict=True)]
 
 
 def _to_arrays(tensors: list[Tensor]) -> list[np.ndarray]:

@@ -17,7 +17,6 @@ __all__ = [
     "TokenizedLine",
     "enumerate_lines",
     "has_bounded_attention",
-    "split_terms",
     "user_fertilities",
 ]
 
@@ -95,16 +94,11 @@ def enumerate_lines(
     for number, text in enumerate(lines, 1):
         fields = {key: _next_line(*parallel_file, number) for key, parallel_file in parallel.items()}
         bounds = parse_fertilities(fields.get("fertilities", ""), f"{fertilities_name}, line {number}")
-        listed = split_terms(fields.get("terms", ""))
+        listed = tuple(filter(None, map(normalize_whitespace, fields.get("terms", "").split("\t"))))
         yield Line(number, text, fields.get("prefix", ""), bounds, listed, fertilities_name)
     for rest, where in parallel.values():
         if next(rest, None) is not None:
             raise DataError(f"{where} has more lines than the text to translate, which has {number}")
-
-
-def split_terms(line: str) -> tuple[str, ...]:
-    """Return the terms of a line, which tabs separate."""
-    return tuple(filter(None, map(normalize_whitespace, line.split("\t"))))
 
 
 def _next_line(given: Iterator[str], where: str, number: int) -> str:

@@ -23,24 +23,7 @@ from regard.models.base import GenerationConstraints
 from regard.text.vocabulary import EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Candidates", "SuppressedTokens", "TokenConstraints", "top_k_tokens"]
-
-
-def top_k_tokens(
-    log_probs: Float[Tensor, "R V"], count: int
-) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-    """Return the `count` top-scoring tokens of each row, best first; all if the vocabulary is smaller.
-
-    The order of equal scores is not defined, but it is the same for equal rows.
-
-    Args:
-        log_probs: Score of each token.
-        count: Number of tokens per row.
-
-    Returns:
-        Log-probabilities and token ids.
-    """
-    return top_k(log_probs, min(count, log_probs.shape[1]))
+__all__ = ["Candidates", "SuppressedTokens", "TokenConstraints"]
 
 
 _NEG_INF = -float("inf")
@@ -214,7 +197,7 @@ class TokenConstraints:
             values, tokens = allowed, torch.arange(allowed.shape[1], device=allowed.device).expand_as(allowed)
         else:
             # Special tokens may be among the best and are excluded below.
-            values, tokens = top_k_tokens(allowed, count + _NUM_SPECIALS)
+            values, tokens = top_k(allowed, min(count + _NUM_SPECIALS, allowed.shape[1]))
         if required_tokens is not None:
             values, tokens = _append_required(values, tokens, allowed, required_tokens)
         # The end symbol has its own column, so it is excluded here like the other special tokens.

@@ -60,7 +60,8 @@ class Translation(Result):
         tokens: T target tokens. An end symbol follows them.
         score: Score that search ranks by. NaN if there is no translation.
         log_probability: log p(tokens, end symbol | source).
-        token_log_probs: [T + 1], log-probability of each token and, last, of the end symbol.
+        token_log_probs: [T + 1], log-probability of each token and, last, of the end symbol. Empty if they are
+            unknown.
         attention: Weights [T + 1, H, S] of each attention layer, for all heads and all time steps including
             that of the end symbol.
         posteriors: Posterior attention in the same form, after each token is known. Empty if it equals
@@ -88,7 +89,7 @@ class Translation(Result):
     tokens: tuple[str, ...] = ()
     score: float = float("nan")
     log_probability: float = float("nan")
-    token_log_probs: Float[np.ndarray, "N"] = field(default_factory=lambda: np.zeros(0))
+    token_log_probs: Float[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0))
     attention: tuple[Float[np.ndarray, "N _ S"], ...] = ()
     posteriors: tuple[Float[np.ndarray, "N _ S"], ...] = ()
     fertilities: Fertilities | None = None

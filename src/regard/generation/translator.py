@@ -72,15 +72,11 @@ class Translator(BaseTranslator):
         """All that the model supports; fertilities need a budget and constrained attention."""
         capabilities: frozenset[Capability] = frozenset(get_args(Capability))
         missing: dict[Capability, bool] = {
-            "fertility": self._has_fertilities,
+            "fertility": self.text.budget is not None and has_bounded_attention(self.model),
             "continuation": self.model.continues_text,
             "gradient": self.model.scales_embeddings,
         }
         return capabilities - {name for name, present in missing.items() if not present}
-
-    @cached_property
-    def _has_fertilities(self) -> bool:
-        return self.text.budget is not None and has_bounded_attention(self.model)
 
     def describe(self) -> Description:
         """Return the properties of the model; of an ensemble, kind and attention of the first one."""
@@ -123,20 +119,14 @@ class Translator(BaseTranslator):
         batches = list(length_sorted_batches([len(line.tokens) for line in tokenized], self.search))
         searches = [self._search([tokenized[row] for row in rows]) for rows in batches]
         outcomes = map_batches(self.model, searches, lambda search: search())
+        alignment = self.search.alignment
         for rows, hypotheses in zip(batches, outcomes, strict=True):
-            chosen = [tokenized[row] for row in rows]
-            for row, nbest in zip(rows, self._attribute(chosen, hypotheses), strict=True):
+            if alignment.map != "attention":
+                batch, _ = self._batch([tokenized[row] for row in rows])
+                hypotheses = attribute_hypotheses(self.model, batch, hypotheses, alignment)
+            for row, nbest in zip(rows, hypotheses, strict=True):
                 translations[row] = self._to_best(tokenized[row], nbest)
         return translations
-
-    def _attribute(
-        self, lines: Sequence[TokenizedLine], hypotheses: list[list[Hypothesis]]
-    ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of a batch of lines with the map of the search settings."""
-        # A second batch, because most searches need none.
-        if self.search.alignment.map == "attention":
-            return hypotheses
-        return attribute_hypotheses(self.model, self._batch(lines)[0], hypotheses, self.search.alignment)
 
     def _to_best(self, tokenized: TokenizedLine, hypotheses: Sequence[Hypothesis]) -> Translation:
         """Return the translation of a line, chosen among its hypotheses by search or by expected utility."""

@@ -303,7 +303,7 @@ def test_python_api_equals_command_line(directory: Path) -> None:
         (lambda model: model.translate("ein Hund", mbr=regard.MBR(utility="chrf")), "mbr"),
         (
             lambda model: tune_penalties(model.translator, ["a"], ["a"], PenaltyTuningOptions()),
-            "a comparison of penalties",
+            "length_penalty",
         ),
     ],
 )
