@@ -23,8 +23,7 @@ from regard.config import from_dict
 from regard.data.training_text import read_training_pairs, read_training_text
 from regard.errors import RegardError, UsageError
 from regard.extensions.phrasebook.corpus import generate
-from regard.extensions.serve.engine import load_engines
-from regard.extensions.serve.plain_text import to_plain_text
+from regard.extensions.serve.engine import load_engines, to_plain_text
 from regard.runs.config import RunConfig, load_config
 from regard.runs.experiment import run_training
 

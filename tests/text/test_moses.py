@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.errors import ConfigError
-from regard.extensions.serve.plain_text import to_plain_text
+from regard.extensions.serve.engine import to_plain_text
 from regard.text.text_format import TextFormat
 from regard.text.tokenizers.moses import MosesConfig, MosesTokenizer
 

@@ -20,6 +20,7 @@ __all__ = ["FileTranslator"]
 
 
 _WORDS = TextSide(WordsTokenizer(WordsConfig()), Vocabulary(SPECIAL_TOKENS))
+_TEXT = TextProcessor(_WORDS, _WORDS)
 _SEARCH = GenerationConfig()
 
 
@@ -35,7 +36,7 @@ class FileTranslator(BaseTranslator):
     """
 
     lines: Sequence[str]
-    text: TextProcessor = TextProcessor(_WORDS, _WORDS)
+    text: TextProcessor = _TEXT
     search: GenerationConfig = _SEARCH
     name: str = "the file of translations"
     search_options = frozenset()

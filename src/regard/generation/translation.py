@@ -60,8 +60,7 @@ class Translation(Result):
         tokens: T target tokens. An end symbol follows them.
         score: Score that search ranks by. NaN if there is no translation.
         log_probability: log p(tokens, end symbol | source).
-        token_log_probs: [T + 1], log-probability of each token and, last, of the end symbol. Empty if they are
-            unknown.
+        token_log_probs: [T + 1], log-probability of each token and, last, of the end symbol; or empty.
         attention: Weights [T + 1, H, S] of each attention layer, for all heads and all time steps including
             that of the end symbol.
         posteriors: Posterior attention in the same form, after each token is known. Empty if it equals

@@ -9,8 +9,13 @@ from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor
 from regard.data.training_text import save_training_text
 from regard.errors import DataError
-from regard.extensions.serve.engine import SearchSettings, SentenceJob, load_engines
-from regard.extensions.serve.plain_text import example_sentences, to_plain_text
+from regard.extensions.serve.engine import (
+    SearchSettings,
+    SentenceJob,
+    example_sentences,
+    load_engines,
+    to_plain_text,
+)
 from regard.runs.config import load_config
 from regard.text.text_format import PLAIN_TEXT, TextFormat
 

@@ -15,17 +15,11 @@ from regard.extensions.check.base import DETECTORS, DetectionInput, build_detect
 from regard.extensions.check.notes import NOTES
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
 from regard.extensions.serve.config import ServeConfig
-from regard.extensions.serve.dispatcher import (
-    ClientDisconnectedError,
-    Dispatcher,
-    gather_answers,
-    wait_for_answer,
-)
+from regard.extensions.serve.dispatcher import Dispatcher, gather_answers, pair_jobs, wait_for_answer
 from regard.extensions.serve.engine import PairJob, isolate_failures
 from regard.extensions.serve.errors import RequestError
 from regard.extensions.serve.schemas import SentencePair
-from regard.extensions.serve.validation import check_lines
-from regard.text.whitespace import normalize_whitespace, split_whitespace
+from regard.text.whitespace import split_whitespace
 
 __all__ = ["CheckAnswer", "CheckRequest", "CheckServer", "CheckSettings"]
 
@@ -173,23 +167,12 @@ class CheckServer:
             if detector not in checker.detectors:
                 known = ", ".join(map(repr, checker.detectors))
                 raise RequestError(404, f"detector {detector[:100]!r} is not served: expected {known}")
-            if len(asked.pairs) > config.max_sentences:
-                raise RequestError(
-                    422, f"{len(asked.pairs)} pairs: a request may have at most {config.max_sentences}"
-                )
-            check_lines([line for pair in asked.pairs for line in (pair.source, pair.target)], config)
-            jobs = [
-                PairJob(normalize_whitespace(pair.source), normalize_whitespace(pair.target))
-                for pair in asked.pairs
-            ]
+            jobs = pair_jobs(asked.pairs, config)
             lengths = [len(split_whitespace(job.source)) for job in jobs]
             if 0 in lengths:
                 raise RequestError(422, f"sentence {lengths.index(0) + 1}: the source is empty")
             futures = desk.submit(checker, CheckSettings(detector), jobs, lengths)
-            try:
-                sentences = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
-            except ClientDisconnectedError:
-                return Response(status_code=499)
+            sentences = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
             numbered = tuple(replace(sentence, line=number) for number, sentence in enumerate(sentences, 1))
             content = CoverageCheck(detector, numbered).to_dict()
             return JSONResponse(content, headers={"Cache-Control": "no-store"})

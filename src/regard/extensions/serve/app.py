@@ -1,11 +1,13 @@
 """The web application: the endpoints of the JSON API and of the page."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+import mimetypes
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -21,13 +23,19 @@ from regard.extensions.serve import schemas
 from regard.extensions.serve.config import AllowedHosts, ServeConfig
 from regard.extensions.serve.dispatcher import (
     CheckEngine,
-    ClientDisconnectedError,
     Dispatcher,
     gather_answers,
+    pair_jobs,
     stream_answers,
     wait_for_answer,
 )
-from regard.extensions.serve.engine import ModelServer, PairJob, ScoreSettings, SearchSettings, SentenceJob
+from regard.extensions.serve.engine import (
+    ModelServer,
+    ScoreSettings,
+    SearchSettings,
+    SentenceJob,
+    example_sentences,
+)
 from regard.extensions.serve.errors import (
     ErrorResponse,
     RequestError,
@@ -36,10 +44,8 @@ from regard.extensions.serve.errors import (
 )
 from regard.extensions.serve.metrics import Metrics
 from regard.extensions.serve.middleware import RequestMiddleware, route_path
-from regard.extensions.serve.plain_text import example_sentences
 from regard.extensions.serve.validation import (
     SplitTexts,
-    check_lines,
     check_request_texts,
     check_search,
     split_sentences,
@@ -47,7 +53,7 @@ from regard.extensions.serve.validation import (
 )
 from regard.generation.translation import Translation
 from regard.text.files import format_json
-from regard.text.whitespace import normalize_whitespace, split_whitespace
+from regard.text.whitespace import split_whitespace
 
 __all__ = ["create_app"]
 
@@ -146,21 +152,7 @@ def create_app(
         seconds=config.request_timeout,
         on_answer=count_answer,
     )
-    _describe(app, config)
     return app
-
-
-def _describe(app: FastAPI, config: ServeConfig) -> None:
-    """Add the limits to the OpenAPI description."""
-    default_openapi = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if not app.openapi_schema:
-            schemas.add_limits(default_openapi(), config)
-        assert app.openapi_schema is not None
-        return app.openapi_schema
-
-    app.openapi = openapi
 
 
 def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
@@ -199,11 +191,7 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         if asked.stream:
             lines = _lines(request, futures, texts, config.request_timeout)
             return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
-        try:
-            answers = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
-        except ClientDisconnectedError:
-            # The status of a closed connection in nginx; it only appears in the metrics.
-            return Response(status_code=499)
+        answers = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
         sentences = [_with_position(number, texts, answer) for number, answer in enumerate(answers)]
         best = [answer["text"] for answer in answers]
         return _json(_answer(Translations, engine, sentences) | {"texts": texts.join(best)})
@@ -271,21 +259,10 @@ def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
     async def score(request: Request, asked: schemas.ScoreRequest) -> Response:
         """Compute the log-probabilities of given translations, token by token."""
         engine = desk.engine(asked.model)
-        if len(asked.pairs) > config.max_sentences:
-            raise RequestError(
-                422, f"{len(asked.pairs)} pairs: a request may have at most {config.max_sentences}"
-            )
-        check_lines([line for pair in asked.pairs for line in (pair.source, pair.target)], config)
-        jobs = [
-            PairJob(normalize_whitespace(pair.source), normalize_whitespace(pair.target))
-            for pair in asked.pairs
-        ]
+        jobs = pair_jobs(asked.pairs, config)
         lengths = [len(split_whitespace(job.source)) + len(split_whitespace(job.target)) for job in jobs]
         futures = desk.submit(engine, ScoreSettings(asked.tokenized), jobs, lengths)
-        try:
-            scores = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
-        except ClientDisconnectedError:
-            return Response(status_code=499)
+        scores = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
         return _json(_answer(Scores, engine, scores))
 
 
@@ -360,39 +337,21 @@ def _line(content: Any) -> str:
     return format_json(content, separators=(",", ":")) + "\n"
 
 
-# Package, file name and content type of each path.
-_FILES = {
-    "/": ("regard.extensions.serve", "index.html", "text/html; charset=utf-8"),
-    "/docs": ("regard.extensions.serve", "docs.html", "text/html; charset=utf-8"),
-    **{
-        f"/{name}.js": ("regard.extensions.serve", f"{name}.js", "text/javascript; charset=utf-8")
-        for name in ("page", "client", "state", "card", "check", "difference", "examples", "docs", "weave")
-    },
-    "/page.css": ("regard.extensions.serve", "page.css", "text/css; charset=utf-8"),
-    "/icon.svg": ("regard.extensions.serve", "icon.svg", "image/svg+xml"),
-    **{
-        f"/{name}.js": ("regard.reporting", f"{name}.js", "text/javascript; charset=utf-8")
-        for name in ("map-colors", "map", "marks", "scroll")
-    },
-    "/base.css": ("regard.reporting", "base.css", "text/css; charset=utf-8"),
-}
-
-
 def _add_page(app: FastAPI) -> None:
-    """Add routes for the page at `/` and for its files."""
-    for path, (package, name, kind) in _FILES.items():
-        app.add_api_route(path, _file_endpoint(package, name, kind), include_in_schema=False)
+    """Add routes for the page at `/`, the page of the API at `/docs`, and their files."""
+    for package in ("regard.reporting", "regard.extensions.serve"):
+        for file in (files(package) / "assets").iterdir():
+            path = {"index.html": "", "docs.html": "docs"}.get(file.name, file.name)
+            kind = mimetypes.guess_type(file.name)[0]
+            app.add_api_route(f"/{path}", _file_endpoint(file, kind), include_in_schema=False)
 
 
-def _file_endpoint(package: str, name: str, kind: str):
+def _file_endpoint(file: Traversable, kind: str | None) -> Callable[[], Awaitable[Response]]:
+    content = cache(file.read_bytes)
+    # The page stores its state in the address, and browsers request the icon after each change of it.
+    cache_control = "max-age=86400" if file.name == "icon.svg" else "no-cache"
+
     async def answer() -> Response:
-        # The page stores its state in the address, and browsers request the icon after each change of it.
-        cache_control = "max-age=86400" if name == "icon.svg" else "no-cache"
-        return Response(_content(package, name), media_type=kind, headers={"Cache-Control": cache_control})
+        return Response(content(), media_type=kind, headers={"Cache-Control": cache_control})
 
     return answer
-
-
-@cache
-def _content(package: str, name: str) -> bytes:
-    return (files(package) / "assets" / name).read_bytes()

@@ -9,16 +9,19 @@ from starlette.requests import Request
 from regard.errors import RegardError
 from regard.extensions.serve.batcher import Batcher, QueueClosedError, QueueFullError
 from regard.extensions.serve.config import ServeConfig
-from regard.extensions.serve.engine import ModelServer
-from regard.extensions.serve.errors import RequestError
+from regard.extensions.serve.engine import ModelServer, PairJob
+from regard.extensions.serve.errors import ClientDisconnectedError, RequestError
 from regard.extensions.serve.metrics import Metrics, QueueMetrics
+from regard.extensions.serve.schemas import SentencePair
+from regard.extensions.serve.validation import check_lines
+from regard.text.whitespace import normalize_whitespace
 
 __all__ = [
     "CheckEngine",
-    "ClientDisconnectedError",
     "Dispatcher",
     "Engine",
     "gather_answers",
+    "pair_jobs",
     "stream_answers",
     "wait_for_answer",
 ]
@@ -42,10 +45,6 @@ class CheckEngine(Engine, Protocol):
     def describe(self) -> dict[str, Any]:
         """Return the facts about the detectors for `GET /models`."""
         ...
-
-
-class ClientDisconnectedError(Exception):
-    """The client has disconnected."""
 
 
 class Dispatcher:
@@ -124,6 +123,18 @@ class Dispatcher:
             raise RequestError(429, str(full), {"Retry-After": str(full.retry_after)}) from None
         except QueueClosedError as closed:
             raise RequestError(503, str(closed), {"Retry-After": "5"}) from None
+
+
+def pair_jobs(pairs: Sequence[SentencePair], config: ServeConfig) -> list[PairJob]:
+    """Return sentences and their translations, with single spaces between words.
+
+    Raises:
+        RequestError: if a limit is exceeded.
+    """
+    if len(pairs) > config.max_sentences:
+        raise RequestError(422, f"{len(pairs)} pairs: a request may have at most {config.max_sentences}")
+    check_lines([line for pair in pairs for line in (pair.source, pair.target)], config)
+    return [PairJob(normalize_whitespace(pair.source), normalize_whitespace(pair.target)) for pair in pairs]
 
 
 async def gather_answers(futures: Sequence[asyncio.Future[_T]]) -> list[_T]:

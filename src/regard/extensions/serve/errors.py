@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
@@ -13,7 +13,14 @@ from starlette.exceptions import HTTPException
 
 from regard.errors import RegardError
 
-__all__ = ["ErrorResponse", "RequestError", "add_handlers", "error_response", "unexpected_error_response"]
+__all__ = [
+    "ClientDisconnectedError",
+    "ErrorResponse",
+    "RequestError",
+    "add_handlers",
+    "error_response",
+    "unexpected_error_response",
+]
 
 _log = logging.getLogger(__name__)
 _SENTENCES = {
@@ -45,6 +52,10 @@ class RequestError(Exception):
         """Store the status, the message and the headers."""
         super().__init__(message)
         self.status, self.message, self.headers = status, message, dict(headers or {})
+
+
+class ClientDisconnectedError(Exception):
+    """The client has disconnected."""
 
 
 def error_response(
@@ -92,6 +103,11 @@ def add_handlers(app: FastAPI) -> None:
     async def mistake(_: Request, error: Exception) -> JSONResponse:
         return error_response(422, str(error))
 
+    async def gone(_: Request, error: Exception) -> Response:
+        # The status of a closed connection in nginx; it only appears in the metrics.
+        return Response(status_code=499)
+
+    app.add_exception_handler(ClientDisconnectedError, gone)
     app.add_exception_handler(RequestError, refused)
     app.add_exception_handler(RequestValidationError, wrong)
     app.add_exception_handler(HTTPException, http)

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
-from regard.extensions.serve.config import ServeConfig
 from regard.generation.config import AlignmentConfig
 from regard.generation.coverage import CoverageJudgment, LineRepair
 from regard.generation.file_translator import FileTranslator
@@ -30,7 +29,6 @@ __all__ = [
     "TranslateRequest",
     "TranslationData",
     "WordFertility",
-    "add_limits",
 ]
 
 _REQUEST_CONFIG = ConfigDict(extra="forbid", strict=True)
@@ -301,7 +299,7 @@ class ScoreAnswer(_Versioned):
     """Scores of translations."""
 
     model: str
-    sentences: list[TranslationData]
+    sentences: list[TranslationData]  # pyright: ignore[reportInvalidTypeForm]
 
 
 class ModelAnswer(BaseModel):
@@ -350,29 +348,3 @@ class Health(BaseModel):
     version: str
     models: list[str]
     waiting: int = Field(description="Number of sentences in the queues.")
-
-
-def add_limits(description: dict[str, Any], config: ServeConfig) -> None:
-    """Add the limits of a server to its OpenAPI description, which is modified.
-
-    Args:
-        description: The OpenAPI description.
-        config: The limits.
-    """
-    schemas = description["components"]["schemas"]
-    asked = schemas["TranslateRequest"]["properties"]
-    _any(asked["text"])["maxLength"] = config.max_characters
-    _any(asked["texts"])["maxItems"] = config.max_sentences
-    _any(asked["texts"])["items"]["maxLength"] = config.max_characters
-    asked["num_return"]["maximum"] = config.max_beam_size
-    _any(asked["beam_size"])["maximum"] = config.max_beam_size
-    for request in ("ScoreRequest", "CheckRequest"):
-        schemas[request]["properties"]["pairs"]["maxItems"] = config.max_sentences
-    schemas["SplitRequest"]["properties"]["text"]["maxLength"] = config.max_characters
-    for side in ("source", "target"):
-        schemas["SentencePair"]["properties"][side]["maxLength"] = config.max_characters
-
-
-def _any(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the member of a union that is not null."""
-    return next((member for member in schema.get("anyOf", ()) if member.get("type") != "null"), schema)
