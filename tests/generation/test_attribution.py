@@ -56,10 +56,10 @@ def test_translations_scores_and_forced_decoding_show_the_same_map(build, method
             np.testing.assert_allclose(layer[:, 0], expected, atol=1e-3)
             np.testing.assert_allclose(found.attention_map, expected[:-1], atol=1e-3)
             (score,), (forced,) = one.score([pair]), one.force_decode([pair])
-            assert score.error is None and forced is not None and score.links == found.links
-            for layers in (score.attention, forced.weights, forced.posteriors):
+            assert score.error is None and forced.error is None and score.links == found.links
+            for layers in (score.attention, forced.attention, forced.posterior_attention):
                 np.testing.assert_allclose(layers[0][:, 0], expected, atol=1e-3)
-            assert forced.links(one.search.alignment) == found.links
+            assert forced.links == found.links
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -83,7 +83,7 @@ def test_maps_do_not_depend_on_the_batch(build, method):
     for expected, found in zip(alone, one.force_decode(PAIRS), strict=True):
         assert expected is not None and found is not None
         np.testing.assert_allclose(found.contributions, expected.contributions, atol=1e-5)
-        np.testing.assert_allclose(found.weights[0], expected.weights[0], atol=2e-3)
+        np.testing.assert_allclose(found.attention[0], expected.attention[0], atol=2e-3)
 
 
 def test_gradient_of_an_ensemble_of_equal_models_is_that_of_one(build):
@@ -116,7 +116,7 @@ def test_model_without_gradient_is_refused_before_translation(build, monkeypatch
         batch = TEXT.batch([[5]], [[EOS]], [0])
         with pytest.raises(UsageError, match="use leave_one_out"):
             attribute(model, batch, AlignmentConfig(map=method))
-    assert next(one.with_search({"map": "leave_one_out"}).force_decode(PAIRS)) is not None
+    assert next(one.with_search({"map": "leave_one_out"}).force_decode(PAIRS)).error is None
 
 
 def faithfulness(model, pairs=PAIRS, **options):
@@ -146,7 +146,7 @@ def test_faithfulness_equals_removing_the_top_token_by_hand(build):
         for method in found.maps:
             if method == "attention":
                 (forced,) = translator(model).force_decode([(source, target)])
-                weights = forced.posteriors[0][:-1, 0]
+                weights = forced.posterior_attention[0][:-1, 0]
             else:
                 weights = expected_map(model, method, source, ids)[:-1]
             # No weight at all: a random token.

@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from test_analysis import PAIRS, TEXT
+from test_forced import PAIRS, TEXT
 
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.errors import InfeasibleBoundsError, UsageError
-from regard.generation.analysis import force_decode_lines
-from regard.generation.config import AlignmentConfig, GenerationBatchConfig, GenerationConfig
-from regard.generation.forced import score_lines
+from regard.generation.config import AlignmentConfig, GenerationConfig
+from regard.generation.forced import score_lines, sentence_attention
 from regard.generation.lines import enumerate_lines
 from regard.generation.linking import (
     WordIndices,
@@ -115,17 +114,17 @@ def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None
     pairs, num_multiple, num_not_leftmost = [PAIRS[0], PAIRS[-1]], 0, 0
     scored = list(score_lines(model, TEXT, pairs, search))
     for (source, _), line, score in zip(
-        pairs, force_decode_lines(model, TEXT, pairs, GenerationBatchConfig()), scored, strict=True
+        pairs, score_lines(model, TEXT, pairs, GenerationConfig(), predictions=True), scored, strict=True
     ):
-        assert line is not None and score.error is None
-        priors, posteriors = line.weights[0][:, 0], line.posteriors[0][:, 0]
+        assert score.error is None
+        priors, posteriors = line.attention[0][:, 0], line.posteriors[0][:, 0]
         assert set(np.unique(priors)) <= {0.0, 1.0}
         np.testing.assert_array_equal(priors[posteriors > 0.5], 1.0)
         best = {(int(row.argmax()), t) for t, row in enumerate(posteriors[:-1])}
-        assert line.links(AlignmentConfig()) == score.links == best
+        assert line.links == score.links == best
         num_multiple += int((priors.sum(1) > 1).sum())
         num_not_leftmost += sum(int(priors[t].argmax()) != s for s, t in best)
-        figures = line.attention_statistics(AlignmentConfig())
+        figures = sentence_attention(line, AlignmentConfig())
         assert figures.selected == {(s, t) for t, s in np.argwhere(priors[:-1] > 0).tolist()}
         assert figures.links == best and figures.support.max() == len(source.split())
     assert num_multiple and num_not_leftmost  # otherwise the leftmost selected token would pass, too
@@ -139,10 +138,9 @@ def test_selections_are_scored_only_if_all_lines_have_one(build) -> None:
     gold = [parse_gold_links("0-0 1-1 2-2"), parse_gold_links("0-0")]
     pairs = [PAIRS[0], PAIRS[-1]]
     for kind, has_selection in (("hard", True), ("soft", False)):
-        lines = force_decode_lines(
-            build(seed=3, attention={"kind": kind}), TEXT, pairs, GenerationBatchConfig()
-        )
-        found = [line.attention_statistics(AlignmentConfig()) for line in lines if line is not None]
+        model = build(seed=3, attention={"kind": kind})
+        lines = score_lines(model, TEXT, pairs, GenerationConfig(), predictions=True)
+        found = [sentence_attention(line, AlignmentConfig()) for line in lines]
         links, sets = score_links(found, gold)
         assert links == alignment_score([one.links for one in found], gold)
         assert (sets is not None) == has_selection
@@ -172,12 +170,6 @@ def test_translation_longer_than_the_fertilities_is_rejected(build, kind, caplog
         assert line.error is not None
         assert "sum to 3, and each target token uses 1: no attention is left for target token 3" in line.error
     assert "'G'" in beyond.error and beyond.error in caplog.text
-    assert [line is None for line in force_decode_lines(model, text, pairs, GenerationBatchConfig())] == [
-        False,
-        True,
-        False,
-        True,
-    ]
     # The model itself raises an error, too, when it is called directly.
     batch = text.batch([[5], [5]], [[6, 6, 6, EOS], [6, 6, 6, 6, EOS]], [0, 1])
     with torch.inference_mode(), pytest.raises(InfeasibleBoundsError, match="sentence 2 "):

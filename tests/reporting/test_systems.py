@@ -9,9 +9,9 @@ from regard.analysis.inputs import System
 from regard.config import from_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
-from regard.generation.analysis import force_decode_lines
 from regard.generation.config import GenerationConfig
 from regard.generation.file_translator import FileTranslator
+from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.translator import Translator
 from regard.metrics.alignment import merge_subwords
@@ -100,15 +100,15 @@ def test_own_maps_equal_maps_of_translations(soft):
 
 def test_forced_maps_equal_maps_of_forced_decoding(soft):
     translator, system = soft
-    lines = force_decode_lines(translator.model, translator.text, PAIRS, translator.search)
+    lines = score_lines(translator.model, translator.text, PAIRS, translator.search)
     for shown, line in zip(system.sentences, lines, strict=True):
-        assert (shown.forced_maps is None) == (line is None)
-        if line is not None and shown.forced_maps is not None:
+        assert (shown.forced_maps is None) == (line.error is not None)
+        if shown.forced_maps is not None:
             words = merge_subwords(
-                line.posteriors[-1][:-1].mean(axis=1), line.source_words, line.target_words
+                line.posterior_attention[-1][:-1].mean(axis=1), line.source_word_ids, line.target_word_ids
             )
             assert abs(stored_weights(shown.forced_maps.weights[0]) - words).max() <= 0.004
-            assert shown.forced_maps.rows == tuple(line.target)
+            assert shown.forced_maps.rows == line.target_words
 
 
 def test_posterior_and_prior_are_kept_on_request():

@@ -13,8 +13,10 @@ from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.linking import read_gold
 from regard.config.results import Result, finite, perplexity
 from regard.errors import DataError, UsageError
-from regard.generation.analysis import ForcedResult
 from regard.generation.config import AlignmentConfig
+from regard.generation.forced import sentence_attention
+from regard.generation.linking import attention_map
+from regard.generation.translation import Translation
 from regard.metrics.alignment import AttentionMap, match_columns
 from regard.metrics.attention import AttentionStatistics, SentenceAttention, score_links, summarize
 from regard.plot.analyses import coverage_chart, entropy_chart, plot_accuracy_by_entropy, plot_coverage
@@ -297,18 +299,18 @@ def _analyze_model(
     sentences: list[SentenceAttention | None] = []
     log_prob = steps = 0
     for number, line in enumerate(progress(_force_decode(system, text.pairs), system.name, len(text)), 1):
-        if line is None:
+        if line.error:
             # The gold links of a skipped line count as missed (`score_links`).
             sentences.append(None)
             continue
         if gold is not None:
-            words = {"source": len(line.source), "reference": len(line.target)}
+            words = {"source": len(line.source_words), "reference": len(line.target_words)}
             note = f" with the tokenization of {system.name}"
             # Gold links count words as the model splits them, so they must fit its tokenization.
             check_links(gold[number - 1].possible, words, f"{gold_path or 'gold_links'}:{number}", note)
-        sentences.append(line.attention_statistics(alignment, options.prior, system.name))
-        log_prob += float(line.log_probs.sum())
-        steps += len(line.log_probs)
+        sentences.append(sentence_attention(line, alignment, options.prior, system.name))
+        log_prob += float(line.token_log_probs.sum())
+        steps += len(line.token_log_probs)
     processed = [sentence for sentence in sentences if sentence is not None]
     if not processed:
         raise DataError(
@@ -331,14 +333,14 @@ def perplexity_of(log_prob: float, steps: int) -> float | None:
     return finite(perplexity(-log_prob / steps)) if steps else None
 
 
-def _force_decode(system: System, pairs: Sequence[tuple[str, str]]) -> Iterator[ForcedResult | None]:
-    """Run forced decoding and yield the result of each pair, or None for a skipped pair.
+def _force_decode(system: System, pairs: Sequence[tuple[str, str]]) -> Iterator[Translation]:
+    """Run forced decoding and yield the result of each pair; a skipped pair has an error.
 
     Raises:
         UsageError: if the model has no attention to the source.
     """
     for line in system.translator.force_decode(pairs):
-        if line is not None and not line.attends:
+        if not line.error and not line.attends:
             raise UsageError(f"{system.name} has no attention to the source, so there is nothing to analyze")
         yield line
 
@@ -355,10 +357,12 @@ def forced_map(system: System, pair: tuple[str, str], prior: bool = False) -> At
         UsageError: if the model has no attention to the source, or no such layer or head.
     """
     (line,) = _force_decode(system, [pair])
-    if line is None:
+    if line.error:
         return None
-    weights = line.attention_map(system.translator.search.alignment, prior, system.name)
-    return AttentionMap.of_tokens(weights, line.source, line.target, line.source_words, line.target_words)
+    layers = line.attention if prior else line.posterior_attention
+    weights = attention_map(layers, system.translator.search.alignment, system.name)
+    ids = line.source_word_ids, line.target_word_ids
+    return AttentionMap.of_tokens(weights, line.source_words, line.target_words, *ids)
 
 
 def _select_line(models: Sequence[Sequence[SentenceAttention | None]]) -> list[int]:

@@ -19,9 +19,10 @@ import numpy as np
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
-from regard.generation.analysis import ForcedResult
 from regard.generation.base import BaseTranslator
 from regard.generation.config import MapMethod
+from regard.generation.linking import attention_map
+from regard.generation.translation import Translation
 from regard.metrics.base import Estimate, bootstrap
 from regard.plot.analyses import faithfulness_chart, plot_faithfulness
 from regard.plot.figure import Figure
@@ -181,7 +182,7 @@ def _analyze_model(
     forced = _with_map(translator, "leave_one_out").force_decode(text.pairs)
     name = f"{system.name}: leave_one_out"
     for pair, line in zip(text.pairs, progress(forced, name, len(text)), strict=True):
-        line_effects = None if line is None else _Effects.of(line)
+        line_effects = None if line.error else _Effects.of(line)
         if line_effects is not None:
             effects.append(line_effects)
             pairs.append(pair)
@@ -227,10 +228,10 @@ class _Effects:
     falls: Float[np.ndarray, "T W"]
 
     @classmethod
-    def of(cls, line: ForcedResult) -> "_Effects | None":
+    def of(cls, line: Translation) -> "_Effects | None":
         """Return the effects of a line; None if there is nothing to choose from."""
         assert line.contributions is not None
-        words = np.array(line.source_words) >= 0
+        words = np.array(line.source_word_ids) >= 0
         falls = line.contributions[:-1, words]
         return None if falls.shape[0] == 0 or falls.shape[1] < 2 else cls(words, falls)
 
@@ -245,17 +246,16 @@ def _with_map(translator: BaseTranslator, method: MapMethod) -> BaseTranslator:
     return translator.with_search({"map": method})
 
 
-def _weights(line: ForcedResult | None, translator: BaseTranslator, name: str) -> Float[np.ndarray, "T S"]:
+def _weights(line: Translation, translator: BaseTranslator, name: str) -> Float[np.ndarray, "T S"]:
     """Return the map of a line, which is not skipped.
 
     Raises:
         UsageError: if the map shows attention and the model has no attention to the source.
     """
-    assert line is not None
     config = translator.search.alignment
     if config.map == "attention" and not line.attends:
         raise UsageError(f"{name} has no attention to the source: choose another --map")
-    return line.attention_map(config, name=name)
+    return attention_map(line.posterior_attention, config, name)
 
 
 def _mean(sums: Float[np.ndarray, "N"], counts: Float[np.ndarray, "N"]) -> Estimate:

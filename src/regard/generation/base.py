@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal
 
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError, UsageError
-from regard.generation.analysis import ForcedResult
 from regard.generation.blocks import Pair, length_error, read_blocks
 from regard.generation.config import (
     GenerationConfig,
@@ -287,8 +286,8 @@ class BaseTranslator(ABC):
         for translation in self.score(pairs):
             yield translation.log_probability
 
-    def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
-        """Return attention and predictions under forced decoding; see `force_decode_lines` (`score`)."""
+    def force_decode(self, pairs: Iterable[Pair]) -> Iterator[Translation]:
+        """Return the results of `score` with `Translation.correct` (capability `score`)."""
         raise self.unsupported("forced decoding of given translations", _REMEDIES["score"])
 
     def with_self_attention(self, translation: Translation) -> Translation:

@@ -14,8 +14,11 @@ from regard.generation.beam import eval_mode
 from regard.generation.blocks import Pair, pair_batches, pair_blocks
 from regard.generation.config import AlignmentConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis, HypothesisPath
+from regard.generation.linking import WordIndices, attention_links, select_heads, selection_links
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.translation import Translation
+from regard.metrics.alignment import is_selection
+from regard.metrics.attention import SentenceAttention, attention_statistics
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.text.vocabulary import BOS, EOS
 from regard.types import Int, Tensor
@@ -26,6 +29,7 @@ __all__ = [
     "force_decode",
     "predict_tokens",
     "score_lines",
+    "sentence_attention",
 ]
 
 
@@ -166,6 +170,7 @@ def score_lines(
     text: TextProcessor,
     pairs: Iterable[Pair],
     search: GenerationConfig,
+    predictions: bool = False,
 ) -> Iterator[Translation]:
     """Score given translations.
 
@@ -175,6 +180,7 @@ def score_lines(
         pairs: Source lines and their translations. The tokens of a `Translation` are used unchanged.
         search: Length and coverage penalty define the score, the batch limits bound memory, and the alignment
             settings select the attention for the links.
+        predictions: Whether to compute `Translation.correct`, which needs a step for each token.
 
     Yields:
         The translation of each pair with its scores, in order. One that cannot be scored has an error, and a
@@ -183,28 +189,70 @@ def score_lines(
     scorer = HypothesisScorer.from_config(search, len(model.constraints.prefix))
     device = next(model.parameters()).device
     for block in pair_blocks(text, pairs, search, model):
-        hypotheses: list[Hypothesis | None] = [None] * len(block)
-        for rows, batch in pair_batches(text, block, search):
-            batch = batch.to(device)
-            forced = [[decoded] for decoded in force_decode(model, batch, scorer)]
-            for row, (attributed,) in zip(
-                rows, attribute_hypotheses(model, batch, forced, search.alignment), strict=True
-            ):
-                hypotheses[row] = attributed
-        for pair, hypothesis in zip(block, hypotheses, strict=True):
-            if pair.error:
-                _log.warning("line %d has no score: %s", pair.number, pair.error)
-            (source, target), sinks = pair.texts, text.sink_tokens if pair.source else ()
-            unscored = Translation(
-                source=source,
+        translations = [
+            Translation(
+                source=pair.texts[0],
                 processor=text,
                 number=pair.number,
-                source_tokens=(*pair.source, *sinks),
+                source_tokens=(*pair.source, *text.sink_tokens) if pair.source else (),
                 alignment_config=search.alignment,
                 error=pair.error,
                 retokenized=pair.retokenized,
             )
-            if hypothesis is None:
-                yield unscored
+            for pair in block
+        ]
+        for rows, batch in pair_batches(text, block, search):
+            batch = batch.to(device)
+            assert batch.target is not None
+            forced = force_decode(model, batch, scorer)
+            if predictions:
+                correct = (predict_tokens(model, batch) == batch.target.tokens).cpu().numpy()
+            if search.alignment.map == "attention":
+                attributions = [None] * len(rows)
             else:
-                yield unscored.with_hypothesis(target, pair.target, hypothesis)
+                attributions = attribute_pairs(model, batch, search.alignment)
+            for place, (row, hypothesis) in enumerate(zip(rows, forced, strict=True)):
+                pair, attribution = block[row], attributions[place]
+                scored = translations[row].with_hypothesis(pair.texts[1], pair.target, hypothesis)
+                if attribution is not None:
+                    weights, contributions = (attribution.weights,), attribution.contributions
+                    scored = replace(scored, attention=weights, posteriors=(), contributions=contributions)
+                if predictions:
+                    scored = replace(scored, correct=correct[place, : len(pair.target) + 1].copy())
+                translations[row] = scored
+        for translation in translations:
+            if translation.error:
+                _log.warning("line %d is skipped: %s", translation.number, translation.error)
+            yield translation
+
+
+def sentence_attention(
+    line: Translation, config: AlignmentConfig, prior: bool = False, name: str = "the model"
+) -> SentenceAttention:
+    """Return the attention statistics of a translation under forced decoding.
+
+    With hard attention, the prior weights of all selected words are equal and have no maximum. The links are
+    then taken from the posterior even if `prior` is set.
+
+    Args:
+        line: The translation.
+        config: Layer, heads and shift.
+        prior: Whether to use the attention before each token is known instead of the posterior.
+        name: Name of the model, for messages.
+
+    Raises:
+        UsageError: if the model has no such layer or head.
+    """
+    assert line.correct is not None
+    words = WordIndices(line.source_word_ids, line.target_word_ids)
+    layers = line.attention if prior else line.posterior_attention
+    by_prior = prior and not is_selection(select_heads(line.attention, config, name))
+    linked = line.attention if by_prior else line.posterior_attention
+    return attention_statistics(
+        select_heads(layers, config, name),
+        line.correct,
+        line.source_word_ids,
+        line.target_word_ids,
+        attention_links(line.attention, linked, config, words, name),
+        selection_links(line.attention, config, words, name),
+    )

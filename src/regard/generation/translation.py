@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from regard.attention.constrained import LOWER_BOUND_TOLERANCE
 from regard.config.results import SCHEMA_VERSION, Result, exact_numbers, finite, html_table, rounded_numbers
@@ -65,6 +65,9 @@ class Translation(Result):
             that of the end symbol.
         posteriors: Posterior attention in the same form, after each token is known. Empty if it equals
             `attention`. With hard attention, it is the probability of each selection.
+        correct: [T + 1], after forced decoding: whether the top-scoring token of each step is the given one.
+        contributions: [T + 1, S], positive and negative contributions of the source tokens if the map is an
+            attribution, which `attention` then shows; see `regard.generation.attribution`.
         fertilities: User-specified minimum and maximum attention of the tokens.
         alignment_config: Layer, heads and shift of the attention used for `attention_map` and `alignment`.
         encoder_attention: Self-attention [H, S, S] of each encoder layer of a Transformer, if requested: from
@@ -91,6 +94,8 @@ class Translation(Result):
     token_log_probs: Float[np.ndarray, "_"] = field(default_factory=lambda: np.zeros(0))
     attention: tuple[Float[np.ndarray, "N _ S"], ...] = ()
     posteriors: tuple[Float[np.ndarray, "N _ S"], ...] = ()
+    correct: Bool[np.ndarray, "N"] | None = None
+    contributions: Float[np.ndarray, "N S"] | None = None
     fertilities: Fertilities | None = None
     alignment_config: AlignmentConfig = field(default_factory=AlignmentConfig)
     encoder_attention: tuple[Float[np.ndarray, "_ S S"], ...] = ()
@@ -190,7 +195,7 @@ class Translation(Result):
     @property
     def attends(self) -> bool:
         """Return whether there is any attention. The weights of a model without attention are all 0."""
-        return any(layer.any() for layer in self.attention)
+        return self.contributions is not None or any(layer.any() for layer in self.attention)
 
     @property
     def posterior_attention(self) -> tuple[Float[np.ndarray, "N _ S"], ...]:
@@ -355,16 +360,10 @@ class Translation(Result):
             "word_attention_map": rounded_numbers(self.word_attention_map.weights) if words else None,
             "received_attention": rounded_numbers(self.received_attention) if words else None,
             "attention_map": rounded_numbers(self.attention_map) if words and attention != "words" else None,
-            "attention": [exact_numbers(layer) for layer in self.attention] if layers else None,
-            "posterior_attention": [exact_numbers(layer) for layer in self.posterior_attention]
-            if layers
-            else None,
-            "encoder_attention": [exact_numbers(layer) for layer in self.encoder_attention]
-            if layers
-            else None,
-            "decoder_attention": [exact_numbers(layer) for layer in self.decoder_attention]
-            if layers
-            else None,
+            **{
+                name: [exact_numbers(layer) for layer in getattr(self, name)] if layers else None
+                for name in ("attention", "posterior_attention", "encoder_attention", "decoder_attention")
+            },
         }
 
     def to_dict(self, attention: AttentionDetail = "words") -> dict[str, Any]:

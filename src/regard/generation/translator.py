@@ -11,7 +11,6 @@ from regard.attention.scored import ScorerAttention
 from regard.data.batch import Batch
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
-from regard.generation.analysis import ForcedResult, force_decode_lines
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.beam import beam_search, eval_mode
 from regard.generation.blocks import (
@@ -266,9 +265,9 @@ class Translator(BaseTranslator):
                     log_probs[row] = value
             yield from log_probs
 
-    def force_decode(self, pairs: Iterable[tuple[str, str]]) -> Iterator[ForcedResult | None]:
-        """Run forced decoding on given translations, with their attention; see `force_decode_lines`."""
-        return force_decode_lines(self.model, self.text, pairs, self.search, self.search.alignment)
+    def force_decode(self, pairs: Iterable[Pair]) -> Iterator[Translation]:
+        """Score given translations, with the predictions of the model; see `score_lines`."""
+        return score_lines(self.model, self.text, pairs, self.search, predictions=True)
 
     def with_self_attention(self, translation: Translation) -> Translation:
         """Return a translation with its self-attention, by forced decoding; see `BaseTranslator`."""

@@ -15,6 +15,7 @@ from regard.analysis.inputs import Progress, System, no_progress
 from regard.analysis.linking import line_words
 from regard.generation.base import BaseTranslator
 from regard.generation.config import AlignmentConfig
+from regard.generation.forced import sentence_attention
 from regard.generation.lines import enumerate_lines
 from regard.generation.linking import LayerAttention, attention_map, select_heads
 from regard.generation.translation import Translation
@@ -243,19 +244,20 @@ def _force_decode(
     total, steps = 0.0, 0
     alignment = translator.search.alignment
     for line in progress(translator.force_decode(pairs), f"{name}: references", len(pairs)):
-        if line is None:
+        if line.error:
             maps.append(None)
             statistics.append(None)
             continue
         # The perplexity needs no attention, so a model without attention has one as well.
-        total += float(line.log_probs.sum())
-        steps += len(line.log_probs)
+        total += float(line.token_log_probs.sum())
+        steps += len(line.token_log_probs)
         if not line.attends:
             statistics.append(None)
             maps.append(None)
             continue
-        statistics.append(line.attention_statistics(alignment, name=name))
-        posterior, prior = _posterior_and_prior(line.weights, line.posteriors, alignment, all_layers)
-        ids = line.source_words, line.target_words
-        maps.append(word_maps(line.target, line.source, posterior, *ids, prior))
+        statistics.append(sentence_attention(line, alignment, name=name))
+        layers = line.attention, line.posterior_attention
+        posterior, prior = _posterior_and_prior(*layers, alignment, all_layers)
+        ids = line.source_word_ids, line.target_word_ids
+        maps.append(word_maps(line.target_words, line.source_words, posterior, *ids, prior))
     return drop_equal_priors(maps), statistics, total, steps

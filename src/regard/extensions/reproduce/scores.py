@@ -19,7 +19,6 @@ from regard.errors import UsageError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.plan import GOLD_LINKS_HINT
 from regard.extensions.reproduce.tables import LENGTH_BINS
-from regard.generation.analysis import force_decode_lines
 from regard.generation.config import GenerationConfig
 from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
@@ -150,14 +149,14 @@ def _alignment(system: ScoredSystem, name: str, score: Aggregate) -> SentenceCou
     pairs = zip(system.sources, system.references, strict=True)
     links = []
     model, text = system.model.model, system.model.text
-    for line, truth in zip(force_decode_lines(model, text, pairs, system.search), gold, strict=True):
-        if line is None:
+    for line, truth in zip(score_lines(model, text, pairs, system.search), gold, strict=True):
+        if line.error:
             # A pair that the model cannot score has no links, so that it counts as an error.
             links.append(frozenset[tuple[int, int]]())
             continue
-        words = {"source": len(line.source), "target": len(line.target)}
+        words = {"source": len(line.source_words), "target": len(line.target_words)}
         check_links(truth.possible, words, f"{system.text.gold_path}:{line.number}", GOLD_LINKS_HINT)
-        links.append(line.links(system.search.alignment))
+        links.append(line.links)
     return SentenceCounts(name, "", count_links(links, gold), score)
 
 

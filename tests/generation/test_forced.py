@@ -9,12 +9,11 @@ import torch
 from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
-from regard.generation.analysis import force_decode_lines
-from regard.generation.config import GenerationBatchConfig, GenerationConfig, Sampling
-from regard.generation.forced import predict_tokens, score_lines
+from regard.generation.config import AlignmentConfig, GenerationConfig, Sampling
+from regard.generation.forced import predict_tokens, score_lines, sentence_attention
 from regard.generation.lines import enumerate_lines
 from regard.generation.translator import Translator
-from regard.metrics.attention import attention_statistics, summarize
+from regard.metrics.attention import summarize
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 
@@ -38,7 +37,7 @@ TEXT = TextProcessor(side("a b c d e f g"), side("A B C D E F G"))
 
 
 def forced(model, pairs=PAIRS, **batch):
-    return list(force_decode_lines(model, TEXT, pairs, from_dict(GenerationBatchConfig, batch)))
+    return list(score_lines(model, TEXT, pairs, from_dict(GenerationConfig, batch), predictions=True))
 
 
 def test_top_scoring_token_equals_exhaustive_search(model, sentences):
@@ -62,23 +61,17 @@ def test_analysis_does_not_depend_on_the_batch(build, attention):
     alone = forced(model, batch_size=1)
     for options in ({}, {"batch_size": 2}, {"buffer_lines": 3, "batch_size": 3}):
         for one, other in zip(alone, forced(model, **options), strict=True):
-            assert (one is None) == (other is None)
-            if one is None or other is None:
+            assert (one.number, one.source, one.tokens) == (other.number, other.source, other.tokens)
+            assert one.error == other.error
+            if one.error:
                 continue
-            assert (one.number, one.source, one.target) == (other.number, other.source, other.target)
             assert one.correct.tolist() == other.correct.tolist()
-            np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-5)
-            for layers in ("weights", "posteriors"):
+            np.testing.assert_allclose(one.token_log_probs, other.token_log_probs, atol=1e-5)
+            for layers in ("attention", "posterior_attention"):
                 for a, b in zip(getattr(one, layers), getattr(other, layers), strict=True):
                     np.testing.assert_allclose(a, b, atol=1e-5)
     figures = [
-        summarize(
-            [
-                attention_statistics(x.posteriors[-1], x.correct, x.source_words, x.target_words)
-                for x in lines
-                if x
-            ]
-        )
+        summarize([sentence_attention(line, AlignmentConfig()) for line in lines if not line.error])
         for lines in (alone, forced(model))
     ]
     assert figures[0].entropies == figures[1].entropies and figures[0].coverages == figures[1].coverages
@@ -88,15 +81,14 @@ def test_analysis_does_not_depend_on_the_batch(build, attention):
 @pytest.mark.parametrize("attention", [PRIOR, {"kind": "soft"}], ids=["prior", "soft"])
 def test_posterior_equals_prior_without_posterior_attention(build, attention):
     for line in forced(build(attention=attention)):
-        if line is not None:
-            np.testing.assert_array_equal(line.weights[-1], line.posteriors[-1])
+        if not line.error:
+            np.testing.assert_array_equal(line.attention[-1], line.posterior_attention[-1])
 
 
 def test_posterior_is_proportional_to_prior_times_token_likelihood(build):
     """Posterior attention: Shankar & Sarawagi (2019), Eq. 13, from the joint distribution of Eq. 7."""
     model = build(seed=3, attention=POSTERIOR)
     line = forced(model, [("a b c d", "C A")])[0]
-    assert line is not None
     batch = TEXT.batch([TEXT.source.encode("a b c d")], [[*TEXT.target.encode("C A"), EOS]], [0])
     with torch.inference_mode():
         outcome = model(batch)
@@ -104,26 +96,26 @@ def test_posterior_is_proportional_to_prior_times_token_likelihood(build):
     joint = (outcome.log_weights + outcome.log_likelihoods)[0].exp().numpy()
     shares = joint / joint.sum(1, keepdims=True)
     np.testing.assert_allclose(np.sort(line.posteriors[-1][:, 0]), np.sort(shares), atol=1e-6)
-    assert np.abs(line.weights[-1] - line.posteriors[-1]).max() > 1e-3
-    np.testing.assert_allclose(line.log_probs, np.log(joint.sum(1)), atol=1e-6)
+    assert np.abs(line.attention[-1] - line.posteriors[-1]).max() > 1e-3
+    np.testing.assert_allclose(line.token_log_probs, np.log(joint.sum(1)), atol=1e-6)
 
 
 def test_skipped_lines_are_logged(build, caplog):
     with caplog.at_level(logging.WARNING):
         found = forced(build(), max_source_length=4)
-    assert [line is None for line in found] == [False, True, False, True, False, False]
+    assert [line.error is not None for line in found] == [False, True, False, True, False, False]
     assert [record.args[0] for record in caplog.records] == [2, 4]
 
 
 def test_attention_has_one_step_per_token_plus_the_end_symbol(build):
     lines = forced(build())
     for (source, target), line in zip(PAIRS, lines, strict=True):
-        if line is None:
+        if line.error:
             continue
         shape = (len(target.split()) + 1, 1, len(source.split()))
-        assert line.posteriors[-1].shape == line.weights[-1].shape == shape
-        assert line.correct.shape == line.log_probs.shape == shape[:1]
-        assert (line.source, line.target) == (tuple(source.split()), tuple(target.split()))
+        assert line.posterior_attention[-1].shape == line.attention[-1].shape == shape
+        assert line.correct.shape == line.token_log_probs.shape == shape[:1]
+        assert (line.source_words, line.target_words) == (tuple(source.split()), tuple(target.split()))
 
 
 @pytest.mark.parametrize("sampling", [None, Sampling()], ids=["beam", "sample"])
@@ -142,12 +134,16 @@ def test_translation_and_scoring_return_the_same_attention_as_analysis(build, at
         scored = score_lines(model, TEXT, pairs, search)
         lines = zip(result.nbest, forced(model, pairs), scored, strict=True)
         for one, expected, score in lines:
-            assert expected is not None and score.error is None
+            assert expected.error is None and score.error is None
             for found in (one, score):
-                np.testing.assert_allclose(found.attention[0], expected.weights[0], atol=1e-6)
-                np.testing.assert_allclose(found.posterior_attention[0], expected.posteriors[0], atol=1e-6)
+                np.testing.assert_allclose(found.attention[0], expected.attention[0], atol=1e-6)
+                np.testing.assert_allclose(
+                    found.posterior_attention[0], expected.posterior_attention[0], atol=1e-6
+                )
                 assert bool(found.posteriors) == has_posterior
-            np.testing.assert_allclose(one.attention_map, expected.posteriors[0][:-1, 0], atol=1e-6)
+            np.testing.assert_allclose(one.attention_map, expected.posterior_attention[0][:-1, 0], atol=1e-6)
             assert one.links == score.links
-            num_different += not np.allclose(expected.weights[0], expected.posteriors[0], atol=1e-2)
+            num_different += not np.allclose(
+                expected.attention[0], expected.posterior_attention[0], atol=1e-2
+            )
     assert bool(num_different) == has_posterior
