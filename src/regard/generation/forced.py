@@ -205,6 +205,7 @@ def score_lines(
             batch = batch.to(device)
             assert batch.target is not None
             forced = force_decode(model, batch, scorer)
+            correct = None
             if predictions:
                 correct = (predict_tokens(model, batch) == batch.target.tokens).cpu().numpy()
             if search.alignment.map == "attention":
@@ -217,7 +218,7 @@ def score_lines(
                 if attribution is not None:
                     weights, contributions = (attribution.weights,), attribution.contributions
                     scored = replace(scored, attention=weights, posteriors=(), contributions=contributions)
-                if predictions:
+                if correct is not None:
                     scored = replace(scored, correct=correct[place, : len(pair.target) + 1].copy())
                 translations[row] = scored
         for translation in translations:

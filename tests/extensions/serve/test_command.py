@@ -1,4 +1,4 @@
-"""Tests of the command line of `regard serve`; tests/extensions/serve tests the server itself."""
+"""Tests of the command line of `regard serve`; the other tests of this folder concern the server itself."""
 
 import dataclasses
 import importlib.util

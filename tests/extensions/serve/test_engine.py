@@ -1,6 +1,7 @@
-"""Text for readers of the served page: examples, plain translations, names of models, errors in words."""
+"""Served models: examples, plain translations, names, errors in words, precision and beam size."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from extensions.serve.served import ask, save_model
 from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor
 from regard.data.training_text import save_training_text
-from regard.errors import DataError
+from regard.errors import DataError, UsageError
 from regard.extensions.serve.engine import (
     SearchSettings,
     SentenceJob,
@@ -100,3 +101,24 @@ def test_page_of_the_api_loads_only_from_the_server(engines):
     assert page.status_code == script.status_code == 200
     assert "default-src 'self'" in page.headers["content-security-policy"]
     assert "http" not in page.text and "//" not in page.text.replace("<!doctype", "")
+
+
+def test_unknown_precision_is_rejected_before_loading():
+    with pytest.raises(UsageError, match="'float8': expected float32 or bfloat16"):
+        load_engines([Path("nowhere")], "cpu", "float8")
+
+
+def test_beam_size_of_a_model_is_limited_by_the_server(tmp_path, caplog):
+    directory = save_model(tmp_path / "wide")
+    config = directory / "config.toml"
+    config.write_text(
+        config.read_text()
+        .replace("beam_size = 3\n", "beam_size = 300\n")
+        .replace("num_return = 1\n", "num_return = 200\n")
+    )
+    (engine,) = load_engines([directory], "cpu", max_beam_size=4)
+    assert (engine.search.beam_size, engine.search.num_return, engine.properties["beam_size"]) == (4, 4, 4)
+    assert engine.beam_size(SearchSettings()) == 4
+    assert "requests beam 300 and 200 translations; reduced to the server's maximum of 4" in caplog.text
+    (engine,) = load_engines([directory], "cpu", max_beam_size=300)
+    assert engine.search.beam_size == 300
