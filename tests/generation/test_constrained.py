@@ -312,9 +312,9 @@ def test_impossible_terms_are_logged(build, caplog):
 
 def test_number_of_term_lines_must_match_and_sampling_rejects_terms(build):
     with pytest.raises(DataError, match=r"terms\.txt ends after line 1"):
-        list(enumerate_lines(["a", "b"], terms=["A"], terms_name="terms.txt"))
+        list(enumerate_lines(["a", "b"], terms=["A"], names=("", "", "terms.txt")))
     with pytest.raises(DataError, match=r"terms\.txt has more lines"):
-        list(enumerate_lines(["a"], terms=["A", "B"], terms_name="terms.txt"))
+        list(enumerate_lines(["a"], terms=["A", "B"], names=("", "", "terms.txt")))
     text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
     with pytest.raises(UsageError, match="terms"):
         list(Translator(build(), text, config(), Sampling()).translate(enumerate_lines(["a"], terms=["A"])))

@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.data.text import TextProcessor
     from regard.generation.base import BaseTranslator
-    from regard.generation.config import GenerationConfig
     from regard.generation.coverage import CoverageJudge
-    from regard.models.base import TranslationModel
-    from regard.runs.experiment import LoadedModel
 
 __all__ = [
     "as_paths",
-    "check_any",
     "load_checker",
-    "load_models",
     "load_translator",
 ]
 
@@ -63,10 +57,7 @@ def load_translator(
         if precision != "float32":
             translator.require("precision", f"precision {precision} (--precision)")
     elif (system := MODELS.part_of((run := load_config(first)).model)).is_neural:
-        from regard.generation.translator import Translator
-
-        name = ", ".join(map(str, directories))
-        translator = Translator(*load_models(directories, device, precision, overrides), name=name)
+        translator = _load_neural(directories, device, precision, overrides)
     else:
         translator = system.load_translator(run, first, num_threads or 0)
     # The user gets an error instead of an ensemble or an override without effect.
@@ -75,6 +66,27 @@ def load_translator(
     if overrides:
         translator.require("overrides", "overrides of the configuration (--set)")
     return translator if options is None else translator.with_search(options)
+
+
+def _load_neural(
+    directories: Sequence[Path], device: str, precision: str, overrides: Sequence[str]
+) -> "BaseTranslator":
+    """Load one neural model, or an ensemble with the search settings of its first model."""
+    from regard.generation.ensemble import Ensemble
+    from regard.generation.translator import Translator
+    from regard.runs.experiment import load_model
+
+    first, *others = loaded = [load_model(path, device, precision, overrides) for path in directories]
+    for other in others:
+        # An ensemble averages distributions, so a token must have the same number in all models.
+        if (difference := other.text.difference(first.text, str(first.model_dir))) is not None:
+            raise UsageError(
+                f"{other.model_dir}: {difference}; models of an ensemble must share vocabularies, tokenizers "
+                "and fertilities"
+            )
+    model = Ensemble([member.model for member in loaded]) if others else first.model
+    name = ", ".join(map(str, directories))
+    return Translator(model, first.text, first.config.generation, name=name)
 
 
 def load_checker(directory: Path | str) -> "CoverageJudge":
@@ -89,55 +101,15 @@ def load_checker(directory: Path | str) -> "CoverageJudge":
     return require_hook("checker", "check").load(directory)
 
 
-def load_models(
-    directories: Sequence[Path], device: str, precision: str, settings: Sequence[str] = ()
-) -> "tuple[TranslationModel, TextProcessor, GenerationConfig]":
-    """Load one model or an ensemble, with the shared text processing and the first model's search settings.
-
-    Raises:
-        UsageError: if the precision is unknown or not supported by the model, or the models of an ensemble
-            differ in vocabularies, tokenizers or fertilities.
-        CheckpointError: if a model directory is missing or damaged.
-        DeviceError: if the device is not available, or does not support the precision.
-    """
-    from regard.generation.ensemble import Ensemble
-    from regard.runs.experiment import load_model
-
-    loaded = [load_model(directory, device, precision, settings) for directory in directories]
-    # An ensemble averages distributions, so a token must have the same number in all models.
-    for other in loaded[1:]:
-        _check_same_text(loaded[0], other)
-    model = loaded[0].model if len(loaded) == 1 else Ensemble([member.model for member in loaded])
-    return model, loaded[0].text, loaded[0].config.generation
-
-
-def _check_same_text(first: "LoadedModel", other: "LoadedModel") -> None:
-    difference = other.text.difference(first.text, str(first.model_dir))
-    if difference is not None:
-        raise UsageError(
-            f"{other.model_dir}: {difference}; models of an ensemble must share vocabularies, tokenizers and "
-            "fertilities"
-        )
-
-
 def as_paths(given: Sequence[Any]) -> list[Path]:
     """Return directories or files as paths.
 
     Raises:
         UsageError: if there is none, or one is neither a string nor a path.
     """
-    check_any(given)
+    if not given:
+        raise UsageError("models: expected at least one model")
     for path in given:
         if not isinstance(path, Path | str):
             raise UsageError(f"models: expected model directories or a loaded model, got {path!r}")
     return [Path(path) for path in given]
-
-
-def check_any(models: Sequence[Any]) -> None:
-    """Check that there is a model.
-
-    Raises:
-        UsageError: if there is none.
-    """
-    if not models:
-        raise UsageError("models: expected at least one model")

@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.analysis.inputs import System, check_names
 from regard.api.arguments import as_list
-from regard.api.loading import as_paths, check_any, load_translator
+from regard.api.loading import as_paths, load_translator
 from regard.api.model import Model
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
@@ -28,7 +28,8 @@ def name_models(models: Any, names: Sequence[str] | None = None) -> dict[str, Mo
         UsageError: if there is no model, or the names do not match the models.
     """
     sources = [models] if isinstance(models, Model | Path | str) else as_list(models, "models")
-    check_any(sources)
+    if not sources:
+        raise UsageError("models: expected at least one model")
     loaded = [source if isinstance(source, Model) else as_paths([source]) for source in sources]
     paths = [model.directories if isinstance(model, Model) else model for model in loaded]
     defaults = ["+".join(path.resolve().name for path in model_paths) for model_paths in paths]

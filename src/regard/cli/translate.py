@@ -98,11 +98,9 @@ class TranslationInput:
         return enumerate_lines(
             read(self.input) or decode_lines(sys.stdin.buffer, "standard input"),
             read(self.prefixes),
-            str(self.prefixes),
             read(self.fertilities),
-            str(self.fertilities),
             read(self.required_terms),
-            str(self.required_terms),
+            (str(self.prefixes), str(self.fertilities), str(self.required_terms)),
         )
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from torch import nn
 
@@ -63,53 +64,44 @@ class TokenizedLine:
 def enumerate_lines(
     lines: Iterable[str],
     prefixes: Iterable[str] | None = None,
-    prefixes_name: str = "the prefixes",
     fertilities: Iterable[str] | None = None,
-    fertilities_name: str = "the fertilities",
     terms: Iterable[str] | None = None,
-    terms_name: str = "the terms",
+    names: tuple[str, str, str] = ("the prefixes", "the fertilities", "the terms"),
 ) -> Iterator[Line]:
     """Yield numbered lines with their prefixes, fertilities and required terms.
 
     Args:
         lines: The lines.
         prefixes: One prefix per line.
-        prefixes_name: Origin of the prefixes, for messages.
         fertilities: One line of fertilities per line; see `parse_fertilities`.
-        fertilities_name: Origin of the fertilities, for messages.
         terms: One line of terms per line, separated by tabs.
-        terms_name: Origin of the terms, for messages.
+        names: Origins of prefixes, fertilities and terms, for messages.
 
     Raises:
         DataError: if the numbers of lines differ, or a line is not one of fertilities.
     """
-    files = {
-        "prefix": (prefixes, prefixes_name),
-        "fertilities": (fertilities, fertilities_name),
-        "terms": (terms, terms_name),
-    }
-    parallel = {key: (iter(entries), where) for key, (entries, where) in files.items() if entries is not None}
-    # An empty text, too, is compared with its parallel files below.
+    files = [repeat("") if entries is None else iter(entries) for entries in (prefixes, fertilities, terms)]
     number = 0
     for number, text in enumerate(lines, 1):
-        fields = {key: _next_line(*parallel_file, number) for key, parallel_file in parallel.items()}
-        bounds = parse_fertilities(fields.get("fertilities", ""), f"{fertilities_name}, line {number}")
-        listed = tuple(filter(None, map(normalize_whitespace, fields.get("terms", "").split("\t"))))
-        yield Line(number, text, fields.get("prefix", ""), bounds, listed, fertilities_name)
-    for rest, where in parallel.values():
-        if next(rest, None) is not None:
-            raise DataError(f"{where} has more lines than the text to translate, which has {number}")
-
-
-def _next_line(given: Iterator[str], where: str, number: int) -> str:
-    """Return the next line of a file that is parallel to the text."""
-    line = next(given, None)
-    if line is None:
-        raise DataError(
-            f"{where} ends after line {number - 1}, but the text to translate has a line {number}: both must "
-            "have the same number of lines"
+        fields = [next(entries, None) for entries in files]
+        for field, name in zip(fields, names, strict=True):
+            if field is None:
+                raise DataError(
+                    f"{name} ends after line {number - 1}, but the text to translate has a line {number}: "
+                    "both must have the same number of lines"
+                )
+        prefix, bounds, listed = (field or "" for field in fields)
+        yield Line(
+            number,
+            text,
+            prefix,
+            parse_fertilities(bounds, f"{names[1]}, line {number}"),
+            tuple(filter(None, map(normalize_whitespace, listed.split("\t")))),
+            names[1],
         )
-    return line
+    for entries, name in zip(files, names, strict=True):
+        if not isinstance(entries, repeat) and next(entries, None) is not None:
+            raise DataError(f"{name} has more lines than the text to translate, which has {number}")
 
 
 def has_bounded_attention(model: object) -> bool:
