@@ -376,6 +376,13 @@ def test_bfloat16_translates(model):
         (["--beam-size", "1000000000"], ConfigError, "search options: beam"),
         (["--min-length", "100000"], ConfigError, "search options: .*min_length = 100000 exceeds 1004"),
         (["--top-k", "3"], UsageError, "--sample"),
+        (["--mbr", "ter"], ConfigError, "utility"),
+        (["--mbr-candidates", "4"], UsageError, "--mbr"),
+        (
+            ["--mbr", "bleu", "--beam-size", "2", "--mbr-candidates", "4"],
+            UsageError,
+            "beam of at least 4, not 2",
+        ),
         (["--sample", "--top-p", "2"], ConfigError, "top_p"),
         (["--word-fertility", "a=1"], UsageError, r"data\.fertility"),
         (["--word-fertility", "a"], UsageError, "WORD=MAX"),
@@ -414,3 +421,31 @@ def test_score_rejects_different_line_counts(model, text, tmp_path):
     short.write_text("A\n")
     with pytest.raises(DataError, match=r"in.txt has 6 lines but .*short.txt has 1"):
         run("score", model, text, short)
+
+
+def test_translations_contain_the_terms_of_their_line(model, tmp_path):
+    terms = tmp_path / "terms.txt"
+    terms.write_text("G F\tA\n\n\nE\n\nB\n")
+    plain, found = translate(model), translate(model, "--required-terms", terms)
+    assert "G F" in found[0] and "A" in found[0].split()
+    assert "E" in found[3].split() and "B" in found[5].split()
+    assert [found[i] for i in (1, 2, 4)] == [plain[i] for i in (1, 2, 4)]
+    options = "--required-terms", terms, "--beam-size", 4, "--num-return", 4, "--mbr", "bleu"
+    for line in translate(model, *options):
+        number, text, _ = line.split(" ||| ")
+        assert number != "0" or "G F" in text
+    with pytest.raises(UsageError, match="--sample"):
+        translate(model, "--required-terms", terms, "--sample")
+    terms.write_text("A\n" * (len(LINES) - 1))
+    with pytest.raises(DataError, match=rf"terms\.txt ends after line {len(LINES) - 1}"):
+        translate(model, "--required-terms", terms)
+
+
+def test_candidates_are_sorted_by_expected_utility(model):
+    options = "--mbr", "chrf", "--beam-size", 6
+    lines = [line.split(" ||| ") for line in translate(model, *options, "--num-return", 3)]
+    assert {number for number, _, _ in lines} == {"0", "2", "3", "4", "5"}
+    for number in ("0", "3"):
+        scores = [float(score) for line_number, _, score in lines if line_number == number]
+        assert len(scores) == 3 and scores == sorted(scores, reverse=True) and scores[0] <= 100
+    assert translate(model, *options)[0] == next(text for number, text, _ in lines if number == "0")

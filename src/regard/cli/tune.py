@@ -69,9 +69,9 @@ def tune_command(
 ) -> None:
     """Compare pairs of length penalty (alpha) and coverage penalty (beta) by BLEU on validation text.
 
-    The score of a pair is that of beam search with this pair, not that of a rescored n-best list. A single
-    search suffices for all pairs, unless the coverage penalty applies to unfinished hypotheses. Other
-    settings are those of the model. The last line of the output has the best pair. Do not use the test text.
+    The score of a pair is that of beam search with this pair, not that of a rescored n-best list, so the
+    text is translated once per pair. Other settings are those of the model. The last line of the output has
+    the best pair. Do not use the test text.
 
     Example: regard tune runs/first --source valid.de --reference valid.en
     """

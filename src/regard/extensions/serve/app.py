@@ -192,7 +192,10 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
             lines = _lines(request, futures, texts, config.request_timeout)
             return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
         answers = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
-        sentences = [_with_position(number, texts, answer) for number, answer in enumerate(answers)]
+        sentences = [
+            {"sentence": number, "text_index": place, **answer}
+            for number, ((place, _), answer) in enumerate(zip(texts.sentences, answers, strict=True))
+        ]
         best = [answer["text"] for answer in answers]
         return _json(_answer(Translations, engine, sentences) | {"texts": texts.join(best)})
 
@@ -227,16 +230,16 @@ async def _lines(
     # A sentence that failed remains empty in the joined text.
     best = ["" for _ in futures]
     async for number, answer in stream_answers(request, futures, seconds):
+        place, sentence = texts.sentences[number]
+        position = {"sentence": number, "text_index": place}
         if isinstance(answer, dict):
             best[number] = answer["text"]
-            yield _line(_header(Translation) | _with_position(number, texts, answer))
+            yield _line(_header(Translation) | position | answer)
+        elif isinstance(answer, RegardError | RequestError):
+            yield _line({**position, "source": sentence.text, "error": str(answer)})
         else:
-            place, sentence = texts.sentences[number]
-            failed = {"sentence": number, "text_index": place, "source": sentence.text}
-            if isinstance(answer, RegardError | RequestError):
-                yield _line({**failed, "error": str(answer)})
-            else:
-                yield _line({**failed, **json.loads(bytes(unexpected_error_response(answer).body))})
+            failure = json.loads(bytes(unexpected_error_response(answer).body))
+            yield _line({**position, "source": sentence.text, **failure})
     yield _line({"done": True, "texts": texts.join(best)})
 
 
@@ -248,10 +251,6 @@ def _header(result: type[Result]) -> dict[str, Any]:
 def _answer(result: type[Result], engine: ModelServer, sentences: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the sentences of a result, with the name of the model."""
     return _header(result) | {"model": engine.name, "sentences": sentences}
-
-
-def _with_position(number: int, texts: SplitTexts, answer: dict[str, Any]) -> dict[str, Any]:
-    return {"sentence": number, "text_index": texts.sentences[number][0], **answer}
 
 
 def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:

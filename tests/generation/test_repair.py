@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_translate import LINES, run, save_model, translate
 
 import regard
+from cli.test_translate import LINES, run, save_model, translate
 from quick_coverage import train_quickly
 from regard.config import from_dict
 from regard.errors import ConfigError, DataError, UsageError
