@@ -95,12 +95,12 @@ def continue_text(
         (hypotheses,) = beam_search(continuing, batch.source, settings)
     else:
         (hypotheses,) = sample(continuing, batch, settings, sampling)
-    start = tokenizer.decode_ids(ids)
-    continued: list[tuple[str, Hypothesis]] = []
-    for hypothesis in hypotheses:
-        new = [tokenizer.library_ids[token] for token in hypothesis.tokens]
-        # Some tokenizers write a space before a word only within a text.
-        whole = tokenizer.decode_ids([*ids, *new])
-        continuation = whole.removeprefix(start) if whole.startswith(start) else tokenizer.decode_ids(new)
-        continued.append((continuation, hypothesis))
-    return continued
+    return [(_continuation(tokenizer, ids, hypothesis), hypothesis) for hypothesis in hypotheses]
+
+
+def _continuation(tokenizer: PromptTokenizer, ids: list[int], hypothesis: Hypothesis) -> str:
+    """Return the text of a hypothesis that continues a text with these ids of the library."""
+    start, new = tokenizer.decode_ids(ids), [tokenizer.library_ids[token] for token in hypothesis.tokens]
+    # Some tokenizers write a space before a word only within a text.
+    whole = tokenizer.decode_ids([*ids, *new])
+    return whole.removeprefix(start) if whole.startswith(start) else tokenizer.decode_ids(new)

@@ -19,6 +19,7 @@ et al. (2015)).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Literal
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from regard.text.whitespace import ASCII_WHITESPACE
 from regard.types import Float
 
 __all__ = [
+    "AttentionKind",
     "LayerAttention",
     "WordIndices",
     "attention_links",
@@ -43,6 +45,8 @@ __all__ = [
 
 LayerAttention = Sequence[Float[np.ndarray, "T _ S"]]
 """Attention of each layer at all T time steps, the last of which is that of the end symbol."""
+AttentionKind = Literal["source", "encoder", "decoder"]
+"""Kind of attention: from target to source, self-attention of the encoder, or of the decoder."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from regard.generation.config import AlignmentConfig
 from regard.generation.coverage import LineRepair
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.linking import (
+    AttentionKind,
     WordIndices,
     attention_links,
     attention_map,
@@ -37,10 +38,8 @@ if TYPE_CHECKING:
     from regard.plot.colors import MapScale
     from regard.plot.figure import Figure
 
-__all__ = ["AttentionDetail", "AttentionKind", "Translation"]
+__all__ = ["AttentionDetail", "Translation"]
 
-AttentionKind = Literal["source", "encoder", "decoder"]
-"""Kind of attention: from target to source, self-attention of the encoder, or of the decoder."""
 AttentionDetail = Literal["none", "words", "tokens", "layers"]
 """Attention in JSON: none; between words; also between tokens; also of all layers, heads and time steps."""
 _EOS = "</s>"

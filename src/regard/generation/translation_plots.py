@@ -1,15 +1,14 @@
 """Plots of the attention of a translation."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from regard.config import from_dict
 from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
-from regard.generation.linking import select_heads
-from regard.generation.translation import AttentionKind, Translation
+from regard.generation.linking import AttentionKind, select_heads
 from regard.metrics.alignment import merge_subwords
 from regard.plot.attention import heatmap_figure, plot_heatmap
 from regard.plot.colors import MapScale, weight_scale
@@ -25,7 +24,7 @@ _BOS, _EOS = "<s>", "</s>"
 
 
 def plot_translation(
-    translation: Translation,
+    translation: Any,
     words: bool,
     layer: int | None,
     head: int | Literal["mean", "all"] | None,
@@ -34,7 +33,7 @@ def plot_translation(
     scale: MapScale,
     ax: "matplotlib.axes.Axes | None",
 ) -> Figure:
-    """Plot the attention of a translation; see `Translation.plot` for the arguments."""
+    """Plot the attention of a `Translation`, whose module imports this one; see `Translation.plot`."""
     if ax is not None and head == "all":
         raise UsageError("head='all' plots several maps, but ax= has space for one: select a head")
     if kind not in ("source", "encoder", "decoder"):
@@ -63,7 +62,7 @@ def plot_translation(
 
 
 def _labeled_attention(
-    translation: Translation, kind: AttentionKind
+    translation: Any, kind: AttentionKind
 ) -> tuple[tuple[str, ...], tuple[str, ...], list[np.ndarray]]:
     """Return the labels of rows and columns, and the attention of each layer as [rows, H, columns].
 

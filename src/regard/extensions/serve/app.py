@@ -132,6 +132,12 @@ def create_app(
             allow_headers=["Content-Type"],
             expose_headers=["Retry-After"],
         )
+    _add_request_middleware(app, config, metrics)
+    return app
+
+
+def _add_request_middleware(app: FastAPI, config: ServeConfig, metrics: Metrics) -> None:
+    """Add the checks of all requests, which run before CORS because they are added later."""
     known = {getattr(route, "path", "") for route in app.routes}
     posts = {
         getattr(route, "path", "") for route in app.routes if "POST" in (getattr(route, "methods", ()) or ())
@@ -142,7 +148,6 @@ def create_app(
         path = route_path(scope)
         metrics.answered(path if path in known else "other", status, seconds)
 
-    # Middleware that is added later runs earlier: the guard also checks requests before CORS.
     hosts = AllowedHosts(config.host, config.allow_hosts)
     app.add_middleware(
         RequestMiddleware,
@@ -152,7 +157,6 @@ def create_app(
         seconds=config.request_timeout,
         on_answer=count_answer,
     )
-    return app
 
 
 def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:

@@ -122,12 +122,7 @@ def serve(
     from regard.extensions.serve.run import run_server
     from regard.training.device import set_num_threads
 
-    # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server sees hundreds of
-    # shapes again and again and needs a larger cache than training. PyTorch has another cache of descriptions
-    # and buffers per thread, that is, per model. With a capacity of 1024, these caches would use more and
-    # more memory.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_CACHE_CAPACITY))
-    os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_CACHE_CAPACITY // len(models), 16)))
+    _limit_kernel_caches(len(models))
     # Use half of the processors and leave the other half for requests. Matrix multiplications that wait for a
     # busy processor are much slower than with fewer threads.
     set_num_threads(config.num_threads or max(1, num_available_cpus() // 2))
@@ -144,6 +139,16 @@ def serve(
     app = create_app(engines, config, checker)
     names = ", ".join(engine.name for engine in engines)
     run_server(app, config, lambda address: print_message(f"{names}: {address}"))
+
+
+def _limit_kernel_caches(num_models: int) -> None:
+    """Set the capacity of the caches of compiled kernels, before PyTorch is used."""
+    # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server sees hundreds of
+    # shapes again and again and needs a larger cache than training. PyTorch has another cache of descriptions
+    # and buffers per thread, that is, per model. With a capacity of 1024, these caches would use more and
+    # more memory.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_CACHE_CAPACITY))
+    os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_CACHE_CAPACITY // num_models, 16)))
 
 
 def _require_packages() -> None:
