@@ -78,13 +78,6 @@ def test_analysis_does_not_depend_on_the_batch(build, attention):
     assert figures[0].entropy == pytest.approx(figures[1].entropy, abs=1e-5)
 
 
-@pytest.mark.parametrize("attention", [PRIOR, {"kind": "soft"}], ids=["prior", "soft"])
-def test_posterior_equals_prior_without_posterior_attention(build, attention):
-    for line in forced(build(attention=attention)):
-        if not line.error:
-            np.testing.assert_array_equal(line.attention[-1], line.posterior_attention[-1])
-
-
 def test_posterior_is_proportional_to_prior_times_token_likelihood(build):
     """Posterior attention: Shankar & Sarawagi (2019), Eq. 13, from the joint distribution of Eq. 7."""
     model = build(seed=3, attention=POSTERIOR)

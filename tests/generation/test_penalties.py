@@ -116,15 +116,6 @@ def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences
         assert [h.score for h in alone] == pytest.approx([h.score for h in found], abs=1e-4)
 
 
-def test_exact_stopping_is_never_worse_than_heuristic_stopping(model, batch, sentences):
-    pair = [
-        beam_search(model, batch(sentences), config(beam_size=3, scheme={"stopping": stop}))
-        for stop in ("heuristic", "exact")
-    ]
-    for (heuristic,), (exact,) in zip(*pair, strict=True):
-        assert exact.score >= heuristic.score - 1e-6
-
-
 def test_penalizing_unfinished_hypotheses_changes_the_results(build, batch, sentences):
     model = build(seed=4, attention={"score_function": "bilinear"})  # its hypotheses differ more in coverage
     found = [
