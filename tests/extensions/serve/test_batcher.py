@@ -6,10 +6,11 @@ import time
 
 import pytest
 
-from regard.extensions.serve.batcher import Batcher, QueueClosedError, QueueFullError, QueueObserver
+from regard.extensions.serve.batcher import Batcher, QueueClosedError, QueueFullError
+from regard.extensions.serve.metrics import QueueMetrics
 
 
-class Recorder(QueueObserver):
+class Recorder(QueueMetrics):
     """Records the events of a batcher."""
 
     def __init__(self):
@@ -53,7 +54,7 @@ def run(test, held=False, **settings):
     chosen = {"max_batch_size": 4, "window": 0.005, "max_waiting": 20, **settings}
 
     async def main():
-        batcher = Batcher(worker, observer=recorder, **chosen)
+        batcher = Batcher(worker, metrics=recorder, **chosen)
         batcher.start()
         try:
             return await asyncio.wait_for(test(batcher, worker, recorder), 20)

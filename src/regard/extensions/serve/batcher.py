@@ -18,7 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Batcher", "QueueClosedError", "QueueFullError", "QueueObserver"]
+from regard.extensions.serve.metrics import Metrics, QueueMetrics
+
+__all__ = ["Batcher", "QueueClosedError", "QueueFullError"]
 
 MAX_WINDOWS = 4
 Item = TypeVar("Item")
@@ -55,23 +57,6 @@ class _QueueItem:
     future: asyncio.Future[Any]
 
 
-@dataclass
-class QueueObserver:
-    """Callbacks for the events of a queue; the methods of this base class do nothing.
-
-    All methods are called in the event loop.
-    """
-
-    def waiting(self, count: int) -> None:
-        """Report the current number of waiting sentences."""
-
-    def batch_finished(self, size: int, waited: Sequence[float], seconds: float) -> None:
-        """Report a finished batch: its size, the waiting time of each item and the run time, in seconds."""
-
-    def removed(self, count: int) -> None:
-        """Report the number of sentences removed because their requests were canceled."""
-
-
 class Batcher(Generic[Item, Answer]):
     """Collects items into batches and processes them in a separate thread.
 
@@ -80,7 +65,7 @@ class Batcher(Generic[Item, Answer]):
         max_batch_size: Maximum number of items in a batch.
         window: Time in seconds that a batch waits for another item; `MAX_WINDOWS` times this in total.
         max_waiting: Maximum number of waiting items.
-        observer: Callbacks for the events of the queue. Default: none.
+        metrics: Records the events of the queue; called in the event loop. Default: nothing is recorded.
     """
 
     def __init__(
@@ -89,16 +74,12 @@ class Batcher(Generic[Item, Answer]):
         max_batch_size: int,
         window: float,
         max_waiting: int,
-        observer: QueueObserver | None = None,
+        metrics: QueueMetrics | None = None,
     ) -> None:
         """Create an empty queue; `start` starts processing."""
-        self._work, self._max_batch_size, self._window, self._max_waiting = (
-            work,
-            max_batch_size,
-            window,
-            max_waiting,
-        )
-        self._watcher = observer or QueueObserver()
+        self._work, self._max_batch_size = work, max_batch_size
+        self._window, self._max_waiting = window, max_waiting
+        self._metrics = metrics or QueueMetrics(Metrics(), "")
         self._waiting: list[_QueueItem] = []
         self._clock = 0
         self._seconds = 0.05  # run time per sentence, an exponential moving average
@@ -160,12 +141,12 @@ class Batcher(Generic[Item, Answer]):
         """Remove a canceled item from the queue; items of a started batch have been removed already."""
         if place.future.cancelled() and place in self._waiting:
             self._waiting.remove(place)
-            self._watcher.removed(1)
+            self._metrics.removed(1)
             self._notify()
 
     def _notify(self) -> None:
         self._changed.set()
-        self._watcher.waiting(len(self._waiting))
+        self._metrics.waiting(len(self._waiting))
 
     async def _run(self) -> None:
         with ThreadPoolExecutor(1, thread_name_prefix="regard-batch") as thread:
@@ -192,7 +173,7 @@ class Batcher(Generic[Item, Answer]):
             seconds = time.monotonic() - started
             # The weight 0.2 averages over about the last five batches.
             self._seconds += 0.2 * (seconds / len(chosen) - self._seconds)
-            self._watcher.batch_finished(len(chosen), [started - place.since for place in chosen], seconds)
+            self._metrics.batch_finished(len(chosen), [started - place.since for place in chosen], seconds)
             for place, answer in zip(chosen, answers, strict=True):
                 if place.future.done():
                     continue
@@ -233,5 +214,5 @@ class Batcher(Generic[Item, Answer]):
         self._clock = max(self._clock, alike[-1].due)
         taken = set(map(id, alike))
         self._waiting = [place for place in self._waiting if id(place) not in taken]
-        self._watcher.waiting(len(self._waiting))
+        self._metrics.waiting(len(self._waiting))
         return sorted(alike, key=lambda place: -place.length)

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from regard.extensions.serve.batcher import QueueObserver
-
 __all__ = ["Metrics", "QueueMetrics"]
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.4, 0.75, 1.5, 3, 6, 12, 30)
@@ -71,7 +69,7 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class QueueMetrics(QueueObserver):
+class QueueMetrics:
     """Records the events of the queue of a model."""
 
     def __init__(self, metrics: Metrics, model: str) -> None:
@@ -85,12 +83,12 @@ class QueueMetrics(QueueObserver):
         self._waiting.set(count)
 
     def batch_finished(self, size: int, waited: Sequence[float], seconds: float) -> None:
-        """Record a finished batch."""
+        """Record a finished batch: its size, the waiting time of each item and the run time, in seconds."""
         self._batches.observe(size)
         self._work.observe(seconds)
         for duration in waited:
             self._waited.observe(duration)
 
     def removed(self, count: int) -> None:
-        """Count removed sentences."""
+        """Count sentences whose requests were canceled."""
         self._freed.inc(count)
