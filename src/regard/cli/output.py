@@ -204,19 +204,19 @@ def write_images(directory: Path, images: Mapping[str, bytes]) -> None:
         print_message(f"wrote {path}")
 
 
-def track(items: Iterable[_T], name: str, total: int) -> Iterator[_T]:
+def track(items: Iterable[_T], name: str, total: int | None) -> Iterator[_T]:
     """Yield the items and show a progress bar.
 
     Args:
         items: The items.
         name: Label of the bar.
-        total: Number of items.
+        total: Number of items. None if it is not known.
     """
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import MofNCompleteColumn, Progress
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    console, columns = Console(stderr=True), (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total)
         for item in items:
             bar.advance(task)

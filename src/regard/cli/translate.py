@@ -21,13 +21,13 @@ from regard.cli.options import (
     SearchOptions,
     TokenizedOption,
 )
+from regard.cli.output import track
 from regard.cli.translation_writer import (
     TranslationOutput,
     TranslationWriter,
     report_missing_words,
     report_repairs,
     report_unknown_tokens,
-    with_progress,
 )
 from regard.errors import UsageError
 
@@ -279,7 +279,7 @@ def translate(
         writer = TranslationWriter(files, output, search.num_return > 1)
         # A progress bar would be mixed with translations on the same terminal.
         quiet = text.interactive or (output.output is None and sys.stdout.isatty())
-        for result in with_progress(results, quiet):
+        for result in results if quiet else track(results, "translate", None):
             writer.write(result)
 
 

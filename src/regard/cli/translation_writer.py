@@ -1,7 +1,6 @@
 """The output files of `regard translate`: translations, links, tokens and attention."""
 
 import html
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ __all__ = [
     "report_missing_words",
     "report_repairs",
     "report_unknown_tokens",
-    "with_progress",
 ]
 
 
@@ -221,25 +219,3 @@ def report_unknown_tokens(results: "Iterator[Translation]") -> "Iterator[Transla
         print_message(
             f"{unknown:,} of {tokens:,} generated tokens are unknown ({100 * unknown / tokens:.2f} %)"
         )
-
-
-def with_progress(results: "Iterator[Translation]", quiet: bool) -> "Iterator[Translation]":
-    """Yield the results and show a progress bar, if stderr is a terminal and `quiet` is false."""
-    if quiet or not sys.stderr.isatty():
-        yield from results
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.completed} lines, {task.fields[rate]} lines/s"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("translate", total=None, rate="?")
-        for result in results:
-            # A line counts only after its translation has been written.
-            yield result
-            speed = bar.tasks[0].speed
-            bar.update(task, advance=1, rate="?" if speed is None else f"{speed:.0f}")
