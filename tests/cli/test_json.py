@@ -7,13 +7,13 @@ import typer
 from typer.testing import CliRunner
 
 import regard
+from api.test_model import save_model
 from quick_coverage import train_quickly
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict
 from regard.config.results import Result
 from regard.extensions.tour import quickstart
 from regard.runs.config import RunConfig
-from test_api import save_model
 
 TEXT = ["a b c", "d e", "f g a b e", "c c c c"]
 RUN = {

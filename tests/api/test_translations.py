@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import regard
+from api.test_model import TEXT, save_model
 from regard.data.fertility import Budget, PredictedFertilityConfig
 from regard.errors import DataError, UsageError
 from regard.metrics.alignment import alignment_score
 from regard.text.links import parse_gold_links
-from test_api import TEXT, save_model
 from warm_python import warm_python
 
 SOURCES = ["a b c d", "c c", "g f e", "b"]
