@@ -25,7 +25,7 @@ hypothesis, then of the end symbol.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -341,5 +341,5 @@ class _BeamSearch:
         )
         results: list[list[Hypothesis]] = [[] for _ in range(len(self.source))]
         for number, score, path in zip(sentence.tolist(), scores[filled].tolist(), paths, strict=True):
-            results[number].append(path.to_hypothesis(score))
+            results[number].append(replace(path, score=score))
         return results

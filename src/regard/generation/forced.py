@@ -1,6 +1,7 @@
 """Forced decoding: log-probabilities, attention and scores of given translations."""
 
 import logging
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from regard.generation.attribution import attribute_pairs
 from regard.generation.beam import eval_mode
 from regard.generation.blocks import Pair, pair_batches, pair_blocks
 from regard.generation.config import AlignmentConfig, GenerationConfig
-from regard.generation.hypothesis import Hypothesis, HypothesisPath
+from regard.generation.hypothesis import Hypothesis
 from regard.generation.linking import WordIndices, attention_links, select_heads, selection_links
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.translation import Translation
@@ -64,10 +65,9 @@ def force_decode(
             tuple(layer[row, :steps, :, :positions].copy() for layer in layers)
             for layers in (weights, token_posteriors)
         )
-        hypothesis = HypothesisPath(tokens, log_probs, attention).to_hypothesis(
-            scorer.score_tokens(log_probs) + added[row]
-        )
-        results.append(replace(hypothesis, posteriors=posteriors))
+        score = scorer.score_tokens(log_probs) + added[row]
+        total = math.fsum(log_probs)
+        results.append(Hypothesis(tokens, score, total, log_probs, attention, posteriors))
     return results
 
 

@@ -14,7 +14,7 @@ import torch
 
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["FinishedHypotheses", "Hypothesis", "HypothesisPath", "SearchTrace"]
+__all__ = ["FinishedHypotheses", "Hypothesis", "SearchTrace"]
 
 
 @dataclass(frozen=True)
@@ -107,21 +107,6 @@ class FinishedHypotheses:
             stored[sentences] = both.gather(1, places[:, :size])
 
 
-@dataclass(frozen=True)
-class HypothesisPath:
-    """Tokens, log-probabilities and attention of one hypothesis; see `Hypothesis` for the fields."""
-
-    tokens: tuple[int, ...]
-    token_log_probs: tuple[float, ...]
-    attention: tuple[Float[np.ndarray, "T _ S"], ...]
-
-    def to_hypothesis(self, score: float) -> Hypothesis:
-        """Return the hypothesis of this path with a given score."""
-        return Hypothesis(
-            self.tokens, score, math.fsum(self.token_log_probs), self.token_log_probs, self.attention
-        )
-
-
 class SearchTrace:
     """A growing record of search steps."""
 
@@ -189,8 +174,8 @@ class SearchTrace:
         rows: Int[np.ndarray, "N"],
         last: Float[np.ndarray, "N"],
         lengths: Int[np.ndarray, "N"],
-    ) -> list[HypothesisPath]:
-        """Reconstruct the finished hypotheses.
+    ) -> list[Hypothesis]:
+        """Reconstruct the finished hypotheses, with their log-probability as score.
 
         Args:
             steps: Time step at which each hypothesis ended, counted from 0.
@@ -219,14 +204,13 @@ class SearchTrace:
             pointers[t] = row
         weights = [self._weights_of_rows(t, rows) for t, rows in enumerate(pointers)]
         attention = [torch.stack(layer).float().cpu().numpy() for layer in zip(*weights, strict=True)]
-        return [
-            HypothesisPath(
-                tuple(chosen_tokens[:t, i].tolist()),
-                (*log_probs[:t, i].tolist(), float(last[i])),
-                tuple(layer[: t + 1, i, :, :length].copy() for layer in attention),
-            )
-            for i, (t, length) in enumerate(zip(steps.tolist(), lengths.tolist(), strict=True))
-        ]
+        hypotheses: list[Hypothesis] = []
+        for i, (t, length) in enumerate(zip(steps.tolist(), lengths.tolist(), strict=True)):
+            logs = (*log_probs[:t, i].tolist(), float(last[i]))
+            total, path = math.fsum(logs), tuple(chosen_tokens[:t, i].tolist())
+            weights = tuple(layer[: t + 1, i, :, :length].copy() for layer in attention)
+            hypotheses.append(Hypothesis(path, total, total, logs, weights))
+        return hypotheses
 
 
 def _to_arrays(tensors: list[Tensor]) -> list[np.ndarray]:

@@ -14,7 +14,7 @@ from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.generation.beam import MIN_DONE_SHARE, eval_mode
 from regard.generation.config import GenerationConfig, Sampling
-from regard.generation.hypothesis import Hypothesis, HypothesisPath, SearchTrace
+from regard.generation.hypothesis import Hypothesis, SearchTrace
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.token_constraints import TokenConstraints
 from regard.layers.batched_state import select_rows
@@ -57,7 +57,7 @@ def sample(
         paths, forced = _Sampler(model, batch, config, sampling, prefixes).run()
     words = source.word_mask.cpu().repeat_interleave(samples, dim=0)
     hypotheses = [
-        replace(path.to_hypothesis(_score(scorer, path, words[row])), truncated=forced[row])
+        replace(path, score=_score(scorer, path, words[row]), truncated=forced[row])
         for row, path in enumerate(paths)
     ]
     return [hypotheses[start : start + samples] for start in range(0, len(hypotheses), samples)]
@@ -87,7 +87,7 @@ class _Sampler:
         # Step, row, log-probability of the end symbol, and whether it was forced.
         self.ends = np.zeros((4, len(batch) * self.samples))
 
-    def run(self) -> tuple[list[HypothesisPath], list[bool]]:
+    def run(self) -> tuple[list[Hypothesis], list[bool]]:
         """Return the sampled paths, and whether the end symbol of each was forced."""
         model, rules, source = self.model, self.rules, self.batch.source
         device = source.tokens.device
@@ -162,7 +162,7 @@ class _Sampler:
         return tokens, logs, done | ending
 
 
-def _score(scorer: HypothesisScorer, path: HypothesisPath, words: Bool[Tensor, "S"]) -> float:
+def _score(scorer: HypothesisScorer, path: Hypothesis, words: Bool[Tensor, "S"]) -> float:
     """Return the score of a sampled translation."""
     score = scorer.score_tokens(path.token_log_probs)
     attended = tuple(torch.from_numpy(layer.sum(axis=0)).unsqueeze(0) for layer in path.attention)
