@@ -1,6 +1,7 @@
 """The metrics of a server for Prometheus, in a separate registry."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -15,49 +16,24 @@ class Metrics:
     def __init__(self) -> None:
         """Create all metrics with the value zero."""
         self.registry = CollectorRegistry()
+        requests: Any = {"registry": self.registry}
+        queues: Any = {"labelnames": ("model",), "registry": self.registry}
         self._requests = Counter(
-            "regard_requests", "Number of answered requests.", ("path", "status"), registry=self.registry
+            "regard_requests", "Number of answered requests.", ("path", "status"), **requests
         )
-        self._seconds = Histogram(
-            "regard_request_seconds",
-            "Time in seconds from the first byte of a request to the end of its answer.",
-            ("path",),
-            buckets=_SECONDS,
-            registry=self.registry,
+        text = "Time in seconds from the first byte of a request to the end of its answer."
+        self._seconds = Histogram("regard_request_seconds", text, ("path",), buckets=_SECONDS, **requests)
+        self.waiting = Gauge("regard_waiting_sentences", "Number of sentences in the queue.", **queues)
+        text = "Time in seconds that a sentence waited in the queue."
+        self.waited = Histogram("regard_waited_seconds", text, buckets=_SECONDS, **queues)
+        text, sizes = "Number of sentences in a batch.", (1, 2, 4, 8, 16, 32, 64, 128)
+        self.batches = Histogram("regard_batch_sentences", text, buckets=sizes, **queues)
+        text = "Time in seconds to process a batch."
+        self.work = Histogram("regard_batch_seconds", text, buckets=_SECONDS, **queues)
+        text = (
+            "Number of sentences removed from the queue because of a disconnected client or the time limit."
         )
-        self.waiting = Gauge(
-            "regard_waiting_sentences",
-            "Number of sentences in the queue.",
-            ("model",),
-            registry=self.registry,
-        )
-        self.waited = Histogram(
-            "regard_waited_seconds",
-            "Time in seconds that a sentence waited in the queue.",
-            ("model",),
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self.batches = Histogram(
-            "regard_batch_sentences",
-            "Number of sentences in a batch.",
-            ("model",),
-            buckets=(1, 2, 4, 8, 16, 32, 64, 128),
-            registry=self.registry,
-        )
-        self.work = Histogram(
-            "regard_batch_seconds",
-            "Time in seconds to process a batch.",
-            ("model",),
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self.freed = Counter(
-            "regard_freed_sentences",
-            "Number of sentences removed from the queue because of a disconnected client or the time limit.",
-            ("model",),
-            registry=self.registry,
-        )
+        self.freed = Counter("regard_freed_sentences", text, **queues)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """Count an answered request and its time."""
