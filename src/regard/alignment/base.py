@@ -130,7 +130,7 @@ class DirectionAligner(ABC):
         max_length: Maximum number of words of a side of a pair; longer pairs are not aligned.
     """
 
-    config: PartConfig
+    config: Any
     max_length: ClassVar[int] = MAX_LENGTH
 
     @classmethod
