@@ -18,7 +18,7 @@ from torch import nn
 from regard.functional.dispatch import accumulation_dtype
 from regard.kernels.attention import fused_attention, gather_slots, slot_attention
 from regard.layers.batched_state import BatchedState
-from regard.layers.linear import Linear
+from regard.layers.linear import Linear, compute_dtype
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["KVCache", "KVStore", "Localness", "SelfAttention"]
@@ -231,14 +231,11 @@ class SelfAttention(nn.Module):
         assert self.localness is not None
         return self.localness(queries.transpose(1, 2).flatten(2), lengths.to(torch.float32), num_positions)
 
-    def empty_cache(self, batch: int, like: Tensor) -> KVCache:
-        """Return an empty cache.
-
-        Args:
-            batch: B.
-            like: A tensor with the device and dtype of the cache.
-        """
-        return KVCache.empty(batch, like.new_empty(0, 2 * self.out_proj.weight.shape[0]))
+    def empty_cache(self, batch: int) -> KVCache:
+        """Return an empty cache of `batch` rows."""
+        weight = self.in_proj.weight
+        # The compute dtype may be bfloat16.
+        return KVCache.empty(batch, weight.new_empty(0, 2 * len(weight), dtype=compute_dtype(weight)))
 
     def step(self, x: Float[Tensor, "B D"], cache: KVCache) -> tuple[Float[Tensor, "B D"], KVCache]:
         """Attend for one more token, to itself and the cached tokens, and return the extended cache."""

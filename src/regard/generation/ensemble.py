@@ -65,6 +65,7 @@ class Ensemble(TranslationModel):
         if not models:
             raise UsageError("an ensemble needs at least one model, but none is given")
         self.models = nn.ModuleList(models)
+        self.scales_embeddings = all(model.scales_embeddings for model in models)
 
     def _members(self) -> list[TranslationModel]:
         return list(self.models)  # type: ignore[arg-type]
@@ -79,11 +80,6 @@ class Ensemble(TranslationModel):
         """Return the smallest maximum length of the models, or None if none has a limit."""
         limits = [model.max_length for model in self._members()]
         return min((limit for limit in limits if limit is not None), default=None)
-
-    @property
-    def scales_embeddings(self) -> bool:
-        """Return whether all models can scale source embeddings."""
-        return all(model.scales_embeddings for model in self._members())
 
     @property
     def constraints(self) -> GenerationConstraints:

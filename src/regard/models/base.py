@@ -259,11 +259,13 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
         objective: The training objective.
         reward: The reward of the objective `reinforce`; see `Attention`.
         continues_text: Whether the model can continue any text, and not only translate.
+        scales_embeddings: Whether the source embeddings are multiplied by `PaddedSequences.embedding_scale`.
     """
 
     objective: Objective = "marginal"
     reward: Reward | None = None
     continues_text: bool = False
+    scales_embeddings: bool = False
 
     @classmethod
     def build(cls, config: Any, text: TextProcessor, model_dir: Path | None = None) -> "TranslationModel":
@@ -279,11 +281,6 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
     def constraints(self) -> GenerationConstraints:
         """The prefix of every translation, and the tokens that must not be generated."""
         return GenerationConstraints()
-
-    @property
-    def scales_embeddings(self) -> bool:
-        """Whether the model applies `PaddedSequences.embedding_scale` to the source embeddings."""
-        return False
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the names of the pre-trained parameters by layer, from the output down, if any."""

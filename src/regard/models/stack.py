@@ -1,4 +1,4 @@
-"""Decoders without recurrence: a stack of layers, each with its own cross-attention mechanism.
+"""Models whose decoder has no recurrence: a stack of layers, each with its own cross-attention mechanism.
 
 The mechanism splits a layer into two halves (`LayerQuery`). The first half computes the query from the target
 prefix; the second half computes the layer's output from the contexts that the mechanism returns. Training
@@ -7,27 +7,65 @@ layer's second half and the distribution over the next token are computed for ea
 computation above such a mechanism is repeated per context.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from torch import nn
 
-from regard.attention.base import Attention, AttentionStep, EosConstraint, Memory, Reference, State
-from regard.data.batch import Batch
+from regard.attention.base import (
+    Attention,
+    AttentionStep,
+    EosConstraint,
+    Likelihood,
+    Memory,
+    Reference,
+    State,
+)
+from regard.data.batch import Batch, PaddedSequences
 from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState, select_rows
-from regard.models.base import ForwardOutput, Memories, OutputAttentions, Prediction, name_infeasible_sentence
+from regard.layers.dropout import dropout
+from regard.layers.position_encoding import PositionEncoding
+from regard.models.base import (
+    ForwardOutput,
+    Memories,
+    OutputAttentions,
+    Prediction,
+    TranslationModel,
+    name_infeasible_sentence,
+    shift_right,
+    target_step_mask,
+)
 from regard.models.output import OutputLayer, predict, score_real_tokens, scored_contexts, top_tokens
-from regard.types import Float, Int, Tensor
+from regard.models.stack_layer import LayerQuery, OpenLayer, StackLayer
+from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
-    "DecoderStack",
-    "LayerQuery",
-    "PendingStack",
-    "Requested",
+    "OpenStack",
+    "StackModel",
     "StackState",
     "continue_state",
 ]
+
+
+@dataclass(frozen=True)
+class OpenStack:
+    """The decoder, prepared for one forward pass or one search.
+
+    Attributes:
+        layers: The layers, lowest first.
+        input_proj: A function from the embeddings to the input of the lowest layer.
+        final_norm: A function from the last layer's states to the input of the output layer.
+        output: The output layer.
+    """
+
+    layers: tuple[OpenLayer, ...]
+    input_proj: Callable[[Tensor], Tensor]
+    final_norm: Callable[[Tensor], Tensor]
+    output: OutputLayer
 
 
 @dataclass(frozen=True)
@@ -36,282 +74,282 @@ class StackState(BatchedState):
 
     Attributes:
         caches: Each layer's cache of the target prefix.
-        attentions: The state of each layer's mechanism.
+        attentions: The state of each layer's mechanism. Empty before the update with the token of a step.
+        length: Number of steps so far.
+        opened: The prepared decoder, shared by all rows.
     """
 
     caches: tuple[BatchedState, ...]
-    attentions: tuple[State, ...]
+    attentions: tuple[State, ...] = ()
+    length: int = 0
+    opened: OpenStack | None = None
 
 
-@dataclass(frozen=True)
-class PendingStack(BatchedState):
-    """The state of the decoder before it is updated with the token of a step."""
-
-    caches: tuple[BatchedState, ...]
-
-
-@dataclass(frozen=True)
-class Requested:
-    """The optional results of a forward pass; see `TranslationModel.forward`.
+class StackModel(TranslationModel, ABC):
+    """Base class of the models with a stack of decoder layers.
 
     Attributes:
-        mean_log_probs: Whether to compute `ForwardOutput.mean_log_probs`.
-        output_attentions: The attention weights to return.
-        top_tokens: Whether to compute `ForwardOutput.top_tokens`.
+        config: The configuration.
+        target_embedding: The target embeddings.
+        source_positions: The positions of the source.
+        target_positions: The positions of the target.
+        decoder: The decoder layers, lowest first.
+        embedding_scale: Factor of the embeddings.
     """
 
-    mean_log_probs: bool
-    output_attentions: OutputAttentions
-    top_tokens: bool
+    config: Any
+    target_embedding: nn.Embedding
+    source_positions: PositionEncoding
+    target_positions: PositionEncoding
+    decoder: nn.ModuleList
+    embedding_scale: float = 1.0
+    scales_embeddings = True
 
+    @abstractmethod
+    def _memories(
+        self,
+        source: PaddedSequences,
+        upper: Float[Tensor, "B S"] | None,
+        lower: Float[Tensor, "B S"] | None,
+        target_mask: Bool[Tensor, "B T"] | None = None,
+        output_attentions: bool = False,
+    ) -> tuple[Memories, list[Tensor]]:
+        """Encode the sources, and return each decoder layer's memory, not prepared.
 
-@dataclass(frozen=True)
-class LayerQuery:
-    """The first half of a layer, before cross-attention.
+        Returns:
+            The memories and, with `output_attentions`, the encoder's self-attention of each layer.
+        """
 
-    Attributes:
-        residual: The residual input of `finish`.
-        queries: The queries of the mechanism.
-        finish: A function that computes the layer's output from `residual` (whose leading axes may be 1) and
-            the contexts.
-        self_attention: The layer's self-attention weights, if it has any and they were requested.
-    """
+    @abstractmethod
+    def _open(self) -> OpenStack:
+        """Prepare the decoder for one forward pass or one search."""
 
-    residual: Float[Tensor, "*B D"]
-    queries: Float[Tensor, "*B Q"]
-    finish: Callable[[Tensor, Tensor], Tensor]
-    self_attention: Float[Tensor, "B _ T T"] | None = None
+    def _layers(self) -> list[StackLayer]:
+        return [layer for layer in self.decoder if isinstance(layer, StackLayer)]
 
+    def _mechanisms(self) -> list[Attention]:
+        return [layer.cross_attention for layer in self._layers()]
 
-ForwardHalf = Callable[[int, Tensor], LayerQuery]
-"""Computes the first half of layer i for a whole target, from [B, T, D]."""
-StepHalf = Callable[[int, Tensor], tuple[LayerQuery, BatchedState]]
-"""Computes the first half of layer i for one more token, from [B, D], and the updated cache."""
+    @property
+    def max_length(self) -> int | None:
+        """Maximum number of tokens, given by the learned positions; see `TranslationModel.max_length`."""
+        return self.source_positions.max_length
 
+    def _embed(
+        self,
+        embedding: nn.Embedding,
+        positions: PositionEncoding,
+        tokens: Int[Tensor, "B T"],
+        start: int = 0,
+        source: PaddedSequences | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """Embed tokens at positions `start`, `start + 1`, ..., with dropout.
 
-@dataclass(frozen=True)
-class _Scored:
-    """The scores of the targets, with the last layer's attention if it was requested."""
-
-    log_likelihoods: Float[Tensor, "B T K"]
-    mean_log_probs: Float[Tensor, "B T K"]
-    attention_step: AttentionStep | None
-    top_tokens: Int[Tensor, "B T"] | None = None
-
-
-@dataclass
-class _LayerAttentions:
-    """The attention of the layers so far, where it was requested, and the sum of their penalties."""
-
-    penalty: Tensor
-    weights: list[Tensor] = field(default_factory=list)
-    posteriors: list[Tensor] = field(default_factory=list)
-    self_attentions: list[Tensor] = field(default_factory=list)
-
-    def add(self, query: LayerQuery, attention_step: AttentionStep | None) -> None:
-        """Add a layer; the step is None if no attention was requested and the mechanism is fast without."""
-        if query.self_attention is not None:
-            self.self_attentions.append(query.self_attention)
-        if attention_step is not None:
-            weights, posteriors = attention_step.weights, attention_step.posteriors
-            self.weights.append(weights)
-            # If a mechanism computes no posterior, its posterior is its prior.
-            self.posteriors.append(weights if posteriors is None else posteriors)
-            self.penalty = self.penalty + attention_step.penalty
-
-
-class DecoderStack:
-    """The mechanisms of all layers, and the output layer.
-
-    Args:
-        mechanisms: Each layer's mechanism, lowest layer first.
-        final_norm: A function from the last layer's states to the input of the output layer.
-        output: The output layer.
-    """
-
-    def __init__(
-        self, mechanisms: Sequence[Attention], final_norm: Callable[[Tensor], Tensor], output: OutputLayer
-    ) -> None:
-        """Store the parts."""
-        self.mechanisms, self.final_norm, self.output = mechanisms, final_norm, output
+        `source` is given for source tokens, whose embeddings may be scaled.
+        """
+        embedded = embedding(tokens) * self.embedding_scale
+        if source is not None:
+            embedded = source.scale_embeddings(embedded)
+        embedded = embedded + positions(start, tokens.shape[1], embedded)
+        return dropout(embedded, self.config.dropout, self.training)
 
     # --- search ---------------------------------------------------------------------------------------
 
-    def begin(self, memories: Memories) -> tuple[Memories, tuple[State, ...]]:
-        """Prepare each layer's memory, and return the initial states of the mechanisms too."""
-        prepared = tuple(
-            mechanism.prepare(memory) for mechanism, memory in zip(self.mechanisms, memories, strict=True)
-        )
-        return prepared, tuple(
-            mechanism.start(memory) for mechanism, memory in zip(self.mechanisms, prepared, strict=True)
-        )
-
-    def step(
+    def begin(
         self,
-        x: Float[Tensor, "B D"],
-        memories: Memories,
-        attentions: tuple[State, ...],
-        half: StepHalf,
-        make_pending: Callable[[tuple[BatchedState, ...]], PendingStack] = PendingStack,
-    ) -> Prediction:
-        """Run one step of all layers, and compute the distribution over the next token.
+        source: PaddedSequences,
+        upper: Float[Tensor, "B S"] | None = None,
+        lower: Float[Tensor, "B S"] | None = None,
+    ) -> tuple[Memories, StackState]:
+        """Encode the source sentences; see `TranslationModel.begin`."""
+        memories, _ = self._memories(source, upper, lower)
+        mechanisms = self._mechanisms()
+        prepared = tuple(part.prepare(memory) for part, memory in zip(mechanisms, memories, strict=True))
+        attentions = tuple(part.start(memory) for part, memory in zip(mechanisms, prepared, strict=True))
+        opened = self._open()
+        caches = tuple(layer.empty_cache(len(source)) for layer in opened.layers)
+        return prepared, StackState(caches, attentions, 0, opened)
 
-        Args:
-            x: The input of the lowest layer.
-            memories: Each layer's prepared memory.
-            attentions: Each mechanism's state after the previous step.
-            half: A function that computes the first half of a layer.
-            make_pending: A function from the updated caches to the decoder's state before the update.
-        """
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
+        """Predict the next token; see `TranslationModel.step`."""
+        assert isinstance(state, StackState) and state.opened is not None
+        opened, mechanisms = state.opened, self._mechanisms()
         attention_steps: list[AttentionStep] = []
         caches: list[BatchedState] = []
         eos_constraints: list[EosConstraint | None] = []
-        hidden = x.unsqueeze(1)
-        for i, (mechanism, memory, state) in enumerate(
-            zip(self.mechanisms, memories, attentions, strict=True)
+        embedded = self._embed(
+            self.target_embedding, self.target_positions, tokens.unsqueeze(1), state.length
+        )[:, 0]
+        hidden = opened.input_proj(embedded).unsqueeze(1)
+        for layer, mechanism, memory, attention, before in zip(
+            opened.layers, mechanisms, memories, state.attentions, state.caches, strict=True
         ):
             # Only the last layer may have K > 1 contexts, so every layer's input has K = 1.
-            query, cache = half(i, hidden[:, 0])
-            attention_step = mechanism.read(query.queries, memory, state)
+            query, cache = layer.step(hidden[:, 0], before, embedded)
+            attention_step = mechanism.read(query.queries, memory, attention)
             hidden = query.finish(query.residual.unsqueeze(1), attention_step.contexts)  # (B, K, D)
             attention_steps.append(attention_step)
             caches.append(cache)
             # The constraint depends on the state before this step, not on the attention of this step.
-            eos_constraints.append(mechanism.eos_constraint(memory, state))
+            eos_constraints.append(mechanism.eos_constraint(memory, attention))
         return predict(
-            self.final_norm(hidden),
-            self.output,
+            opened.final_norm(hidden),
+            opened.output,
             tuple(attention_steps),
-            make_pending(tuple(caches)),
+            StackState(tuple(caches), (), state.length + 1, opened),
             EosConstraint.combine(eos_constraints),
-            self.mechanisms[-1].observes_tokens,
+            mechanisms[-1].observes_tokens,
         )
+
+    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
+        """Return the state of the continued hypotheses; see `TranslationModel.update`."""
+        return continue_state(prediction, rows, tokens, self._mechanisms()[-1].observes_tokens)
 
     # --- training -------------------------------------------------------------------------------------
 
     def forward(
-        self,
-        x: Float[Tensor, "B T D"],
-        memories: Memories,
-        half: ForwardHalf,
-        batch: Batch,
-        requested: Requested,
-        reference: Reference | None,
-        encoder_attentions: tuple[Tensor, ...] = (),
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
     ) -> ForwardOutput:
-        """Compute the log-likelihoods of the targets (teacher forcing).
-
-        Args:
-            x: The input of the lowest layer.
-            memories: Each layer's memory, not prepared.
-            half: A function that computes the first half of a layer.
-            batch: Sources and targets.
-            requested: The optional results.
-            reference: The target embeddings, for mechanisms with an inference network.
-            encoder_attentions: `ForwardOutput.encoder_attentions`.
+        """Compute the log-likelihoods of the targets; see `TranslationModel.forward`.
 
         Raises:
             InfeasibleBoundsError: if the fertilities of a sentence are exhausted. The message names the
                 sentence.
         """
         assert batch.target is not None
-        attentions = _LayerAttentions(torch.zeros((), device=x.device))
+        targets, mechanisms = batch.target.tokens, self._mechanisms()
+        memories, encoder_attentions = self._memories(
+            batch.source,
+            batch.upper_bounds,
+            batch.lower_bounds,
+            target_step_mask(batch),
+            output_attentions == "all",
+        )
+        embedded = self._embed(self.target_embedding, self.target_positions, shift_right(targets))
+        reference = None
+        if self.training and mechanisms[-1].uses_reference:
+            # The inference network reads the targets themselves, not the shifted input of the decoder.
+            words = self._embed(self.target_embedding, self.target_positions, targets)
+            reference = Reference(words, batch.target.mask)
+        opened = self._open()
+        hidden = opened.input_proj(embedded).unsqueeze(2)
+        queries: list[LayerQuery] = []
+        steps: list[AttentionStep | None] = []
+        scorer: _StepScorer | None = None
         try:
-            for i, memory in enumerate(memories[:-1]):
-                query = half(i, x)
-                contexts, attention_step = _attend(self.mechanisms[i], query, memory, requested)
-                x = query.finish(query.residual, contexts)
-                attentions.add(query, attention_step)
-            query = half(len(memories) - 1, x)
-            # Mechanisms that observe tokens have several contexts, which are scored one by one.
-            score = self._score_contexts if self.mechanisms[-1].observes_tokens else self._score
-            scored = score(query, memories[-1], batch, requested, reference)
+            for layer, mechanism, memory in zip(opened.layers, mechanisms, memories, strict=True):
+                query = layer.query(hidden[:, :, 0], embedded, output_attentions == "all")
+                if mechanism.observes_tokens:  # only in the last layer
+                    scorer = _StepScorer(opened, query, batch.target, mean_log_probs)
+                contexts, step = _attend(mechanism, query, memory, output_attentions, reference, scorer)
+                queries.append(query)
+                steps.append(step)
+                # Some mechanisms score each token on its own; the others are scored together below.
+                if scorer is None or not scorer.scores:
+                    hidden = query.finish(query.residual.unsqueeze(2), contexts)  # (B, T, K, D)
         except InfeasibleBoundsError as error:
             raise name_infeasible_sentence(batch, error) from None
-        last = scored.attention_step
-        attentions.add(query, last)
-        zeros = torch.zeros_like(scored.log_likelihoods)
-        return ForwardOutput(
-            log_likelihoods=scored.log_likelihoods,
-            mean_log_probs=scored.mean_log_probs,
-            log_weights=zeros if last is None else last.log_weights,
-            log_policy=zeros if last is None else last.log_policy,
-            # Without any penalty it is still a scalar zero.
-            penalty=attentions.penalty.expand(batch.target.tokens.shape),
-            mask=batch.target.mask,
-            cross_attentions=tuple(attentions.weights),
-            posteriors=tuple(attentions.posteriors),
-            top_tokens=scored.top_tokens,
-            encoder_attentions=encoder_attentions,
-            decoder_attentions=tuple(attentions.self_attentions),
-        )
-
-    def _score(
-        self,
-        query: LayerQuery,
-        memory: Memory,
-        batch: Batch,
-        requested: Requested,
-        reference: Reference | None,
-    ) -> _Scored:
-        """Attend in a last layer with one context, and score the targets."""
-        assert batch.target is not None
-        contexts, attention_step = _attend(self.mechanisms[-1], query, memory, requested)
-        hidden = query.finish(query.residual, contexts).unsqueeze(2)
-        predicted = (
-            top_tokens(self.final_norm(hidden[:, :, 0]), self.output) if requested.top_tokens else None
-        )
-        scores = score_real_tokens(
-            hidden,
-            self.output,
-            batch.target.tokens,
-            batch.scored_mask,
-            requested.mean_log_probs,
-            norm=self.final_norm,
-        )
-        return _Scored(*scores, attention_step, predicted)
-
-    def _score_contexts(
-        self,
-        query: LayerQuery,
-        memory: Memory,
-        batch: Batch,
-        requested: Requested,
-        reference: Reference | None,
-    ) -> _Scored:
-        """Attend in a last layer with several contexts, and score the targets under each of them."""
-        assert batch.target is not None
-        tokens, mask, mean_log_probs = batch.target.tokens, batch.target.mask, requested.mean_log_probs
-        mechanism = self.mechanisms[-1]
-        prepared = mechanism.prepare(memory)
-        steps: list[tuple[Tensor, Tensor]] = []
-
-        def likelihood(contexts: Float[Tensor, "B K D"], t: int) -> Float[Tensor, "B K"]:
-            hidden = query.finish(query.residual[:, t].unsqueeze(1), contexts).unsqueeze(1)
-            at = slice(t, t + 1)
-            step_scores = score_real_tokens(
-                hidden, self.output, tokens[:, at], mask[:, at], mean_log_probs, norm=self.final_norm
+        predicted = None
+        if self.training and self.reward is not None:
+            predicted = top_tokens(opened.final_norm(hidden[:, :, 0]), opened.output)
+        if scorer is not None and scorer.scores:
+            scores = scorer.stacked()
+        else:
+            scores = score_real_tokens(
+                hidden,
+                opened.output,
+                targets,
+                batch.scored_mask if scorer is None else batch.target.mask,
+                mean_log_probs,
+                None if scorer is None or steps[-1] is None else scored_contexts(steps[-1]),
+                opened.final_norm,
             )
-            steps.append((step_scores[0][:, 0], step_scores[1][:, 0]))
-            return steps[-1][0]
+        output = _forward_output(scores, batch.target.mask, queries, steps, encoder_attentions)
+        return replace(output, top_tokens=predicted)
 
-        state = mechanism.start(prepared, reference)
-        attention_step = mechanism.read_all(query.queries, prepared, state, likelihood)
-        # Some mechanisms call `likelihood` once per step; the others are scored for all steps at once.
-        if steps:
-            log_likelihoods, means = (torch.stack(items, dim=1) for items in zip(*steps, strict=True))
-            return _Scored(log_likelihoods, means, attention_step)
-        hidden = query.finish(query.residual.unsqueeze(2), attention_step.contexts)
-        scores = score_real_tokens(
-            hidden,
-            self.output,
-            tokens,
-            mask,
-            mean_log_probs,
-            scored_contexts(attention_step),
-            self.final_norm,
+
+class _StepScorer:
+    """The likelihood function of a mechanism that observes tokens; it keeps the scores of the steps.
+
+    Args:
+        opened: The prepared decoder.
+        query: The first half of the last layer.
+        target: The target.
+        mean_log_probs: Whether to compute the means over the vocabulary.
+    """
+
+    def __init__(
+        self, opened: OpenStack, query: LayerQuery, target: PaddedSequences, mean_log_probs: bool
+    ) -> None:
+        """Keep the arguments."""
+        self.opened, self.query, self.target, self.mean_log_probs = opened, query, target, mean_log_probs
+        self.scores: list[tuple[Tensor, Tensor]] = []
+
+    def __call__(self, contexts: Float[Tensor, "B K D"], t: int) -> Float[Tensor, "B K"]:
+        """Return the log-likelihood of the reference token of step `t` under each context."""
+        query, opened, at = self.query, self.opened, slice(t, t + 1)
+        hidden = query.finish(query.residual[:, t].unsqueeze(1), contexts).unsqueeze(1)
+        tokens, mask = self.target.tokens[:, at], self.target.mask[:, at]
+        scores, means = score_real_tokens(
+            hidden, opened.output, tokens, mask, self.mean_log_probs, norm=opened.final_norm
         )
-        return _Scored(*scores, attention_step)
+        self.scores.append((scores[:, 0], means[:, 0]))
+        return scores[:, 0]
+
+    def stacked(self) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]]:
+        """Return the log-likelihoods and means of all steps."""
+        log_likelihoods, means = (torch.stack(items, dim=1) for items in zip(*self.scores, strict=True))
+        return log_likelihoods, means
+
+
+def _attend(
+    mechanism: Attention,
+    query: LayerQuery,
+    memory: Memory,
+    output_attentions: OutputAttentions,
+    reference: Reference | None,
+    likelihood: Likelihood | None,
+) -> tuple[Float[Tensor, "B T K D"], AttentionStep | None]:
+    """Return the contexts of all steps, and the attention if it was requested or computed."""
+    prepared = mechanism.prepare(memory)
+    state = mechanism.start(prepared, reference)
+    # Without weights some mechanisms have a faster path, which returns None where it does not apply.
+    if output_attentions == "nothing":
+        contexts = mechanism.fast_context(query.queries, prepared, state)
+        if contexts is not None:
+            return contexts.unsqueeze(2), None
+    attention_step = mechanism.read_all(query.queries, prepared, state, likelihood)
+    return attention_step.contexts, attention_step
+
+
+def _forward_output(
+    scores: tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]],
+    mask: Bool[Tensor, "B T"],
+    queries: list[LayerQuery],
+    steps: list[AttentionStep | None],
+    encoder_attentions: list[Tensor],
+) -> ForwardOutput:
+    """Return the output of a forward pass, given each layer's query and, where computed, its attention."""
+    log_likelihoods, means = scores
+    last, zeros = steps[-1], torch.zeros_like(log_likelihoods)
+    known = [step for step in steps if step is not None]
+    # If a mechanism computes no posterior, its posterior is its prior.
+    posteriors = (step.weights if step.posteriors is None else step.posteriors for step in known)
+    self_attentions = (query.self_attention for query in queries)
+    penalty = sum((step.penalty for step in known), torch.zeros((), device=mask.device))
+    return ForwardOutput(
+        log_likelihoods=log_likelihoods,
+        mean_log_probs=means,
+        log_weights=zeros if last is None else last.log_weights,
+        log_policy=zeros if last is None else last.log_policy,
+        # Without any penalty it is still a scalar zero.
+        penalty=penalty.expand(mask.shape),
+        mask=mask,
+        cross_attentions=tuple(step.weights for step in known),
+        posteriors=tuple(posteriors),
+        encoder_attentions=tuple(encoder_attentions),
+        decoder_attentions=tuple(weights for weights in self_attentions if weights is not None),
+    )
 
 
 def continue_state(
@@ -320,13 +358,13 @@ def continue_state(
     """Return the state of the hypotheses that are continued.
 
     Args:
-        prediction: The result of `DecoderStack.step`.
+        prediction: The result of a step; its state is a `StackState` without attention.
         rows: The row of the prediction that each hypothesis extends.
         tokens: The token that each hypothesis is extended with.
         observes: Whether the last layer's mechanism is updated with the token.
     """
     pending = prediction.state
-    assert isinstance(pending, PendingStack)
+    assert isinstance(pending, StackState)
     # Only the last layer's mechanism may depend on the token.
     *lower, last = prediction.attention_steps
     attentions = [select_rows(attention_step.state, rows) for attention_step in lower]
@@ -334,19 +372,4 @@ def continue_state(
         attentions.append(last.select(rows).update(prediction.token_log_probs(rows, tokens)))
     else:
         attentions.append(last.state.select(rows))
-    return StackState(select_rows(pending.caches, rows), tuple(attentions))
-
-
-def _attend(
-    mechanism: Attention, query: LayerQuery, memory: Memory, requested: Requested
-) -> tuple[Float[Tensor, "B T D"], AttentionStep | None]:
-    """Return the contexts of a layer with one context per step, and the attention if it was requested."""
-    prepared = mechanism.prepare(memory)
-    state = mechanism.start(prepared)
-    # Without weights some mechanisms have a faster path, which returns None where it does not apply.
-    if requested.output_attentions == "nothing":
-        contexts = mechanism.fast_context(query.queries, prepared, state)
-        if contexts is not None:
-            return contexts, None
-    attention_step = mechanism.read_all(query.queries, prepared, state)
-    return attention_step.contexts[:, :, 0], attention_step
+    return StackState(select_rows(pending.caches, rows), tuple(attentions), pending.length, pending.opened)

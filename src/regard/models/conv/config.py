@@ -9,7 +9,7 @@ from regard.config import configclass, option
 from regard.errors import ConfigError
 from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models.base import TIE_EMBEDDINGS_HELP, check_shared_vocabulary
-from regard.models.mechanisms import (
+from regard.models.stack_layer import (
     ATTENTION_HELP,
     LAYER_ATTENTION_HELP,
     check_exclusive,

@@ -14,6 +14,7 @@ before a gated linear unit, and smaller after dropout (Section 3.5).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ from regard.kernels.backend import apply, first_order
 from regard.layers.batched_state import BatchedState
 from regard.layers.convolution import PreparedLinear, WeightNormLinear, concatenate_windows
 from regard.layers.dropout import dropout
-from regard.models.stack import LayerQuery
+from regard.models.stack_layer import LayerQuery, StackLayer
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["SQRT_HALF", "ConvCache", "ConvDecoderLayer", "ConvEncoderLayer", "scale_gradient"]
@@ -108,47 +109,32 @@ class OpenDecoderLayer:
         query_proj: W_d.
         context_proj: W_c.
         kernel: Kernel size.
+        dropout: Dropout on the input of the convolution.
     """
 
     convolve: PreparedLinear
     query_proj: PreparedLinear
     context_proj: PreparedLinear
     kernel: int
+    dropout: Callable[[Tensor], Tensor]
 
-    def query(
-        self, x: Float[Tensor, "B T D"], seen: Float[Tensor, "B T D"], embedded: Float[Tensor, "B T E"]
-    ) -> LayerQuery:
-        """Compute the first half of the layer for a whole target.
-
-        Args:
-            x: The layer's input.
-            seen: The same after dropout, the input of the convolution.
-            embedded: The embeddings of the previous tokens.
-        """
+    def query(self, x: Tensor, embedded: Tensor, output_attentions: bool) -> LayerQuery:
+        """Compute the first half of the layer for a whole target; there is no self-attention."""
+        seen = self.dropout(x).to(self.convolve.weight.dtype)
         # Windows of the previous kernel - 1 inputs and the current one: a causal convolution.
-        return self._query(
-            x, concatenate_windows(seen.to(self.convolve.weight.dtype), self.kernel - 1, 0), embedded
-        )
+        return self._query(x, concatenate_windows(seen, self.kernel - 1, 0), embedded)
 
-    def step(
-        self, x: Float[Tensor, "B D"], past: ConvCache, embedded: Float[Tensor, "B E"]
-    ) -> tuple[LayerQuery, ConvCache]:
+    def step(self, x: Tensor, cache: BatchedState, embedded: Tensor) -> tuple[LayerQuery, ConvCache]:
         """Compute the first half of the layer for one more token, and the updated cache."""
-        inputs = torch.cat([past.inputs, x.to(past.inputs.dtype).unsqueeze(1)], dim=1)  # (B, kernel, D)
+        assert isinstance(cache, ConvCache)
+        inputs = torch.cat([cache.inputs, x.to(cache.inputs.dtype).unsqueeze(1)], dim=1)  # (B, kernel, D)
         # The oldest input is outside the window of the next token, so it leaves the cache.
         return self._query(x, inputs.flatten(1), embedded), ConvCache(inputs[:, 1:])
 
-    def begin(self, batch: int, like: Tensor) -> ConvCache:
-        """Return an empty cache.
-
-        Args:
-            batch: B.
-            like: A tensor on the device to use.
-        """
+    def empty_cache(self, batch: int) -> ConvCache:
+        """Return an empty cache, whose zeros equal the padding at the start of a whole target."""
         weight = self.convolve.weight
-        width = weight.shape[0] // self.kernel
-        # These zeros equal the padding at the start of a whole target in `query`.
-        return ConvCache(torch.zeros(batch, self.kernel - 1, width, dtype=weight.dtype, device=like.device))
+        return ConvCache(weight.new_zeros(batch, self.kernel - 1, len(weight) // self.kernel))
 
     def _query(
         self, x: Float[Tensor, "*B D"], seen: Float[Tensor, "*B W"], embedded: Float[Tensor, "*B E"]
@@ -166,7 +152,7 @@ class OpenDecoderLayer:
         return residual + self.context_proj(contexts) * 0.5
 
 
-class ConvDecoderLayer(nn.Module):
+class ConvDecoderLayer(StackLayer):
     """A gated convolution over the target prefix, and attention to the source.
 
     Args:
@@ -191,5 +177,9 @@ class ConvDecoderLayer(nn.Module):
     def open(self) -> OpenDecoderLayer:
         """Compute the normalized weights."""
         return OpenDecoderLayer(
-            self.convolution.prepare(), self.query_proj.prepare(), self.context_proj.prepare(), self.kernel
+            self.convolution.prepare(),
+            self.query_proj.prepare(),
+            self.context_proj.prepare(),
+            self.kernel,
+            lambda x: dropout(x, self.dropout, self.training),
         )

@@ -97,6 +97,7 @@ class HfCausal(TranslationModel):
     """
 
     continues_text = True
+    scales_embeddings = True
     token_ids: Tensor
     generatable: Tensor
     end_ids: Tensor
@@ -177,11 +178,6 @@ class HfCausal(TranslationModel):
         if self.context is None:
             return self._given
         return replace(self._given, max_pair_length=self.context - self.layout.num_tokens + 2)
-
-    @property
-    def scales_embeddings(self) -> bool:
-        """Whether source embeddings can be scaled: always; see `TranslationModel.scales_embeddings`."""
-        return True
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the parameters by layer; none if only low-rank additions are trained."""

@@ -7,7 +7,7 @@ from pydantic import Field
 from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
-from regard.models.mechanisms import ATTENTION_HELP, LAYER_ATTENTION_HELP
+from regard.models.stack_layer import ATTENTION_HELP, LAYER_ATTENTION_HELP
 from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
 
 __all__ = ["HfConfig", "PretrainedConfig"]

@@ -49,7 +49,7 @@ from regard.models.hf.layers import (
 )
 from regard.models.hf.loading import layer_groups, max_positions
 from regard.models.output import score_logits
-from regard.models.stack import PendingStack, StackState, continue_state
+from regard.models.stack import StackState, continue_state
 from regard.text.tokenizers.pretrained import PretrainedTokenizer
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.types import Float, Int, Tensor
@@ -102,6 +102,8 @@ class HfSeq2Seq(TranslationModel):
         ConfigError: if encoder and decoder cannot be run one after the other, the model does not use the
             attention interface, or it has fewer layers than the config refers to.
     """
+
+    scales_embeddings = True
 
     def __init__(
         self,
@@ -206,11 +208,6 @@ class HfSeq2Seq(TranslationModel):
         """The constraints of the model directory; see `TranslationModel.constraints`."""
         return self._given
 
-    @property
-    def scales_embeddings(self) -> bool:
-        """Whether source embeddings can be scaled: always; see `TranslationModel.scales_embeddings`."""
-        return True
-
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the decoder's and encoder's layers, without new cross-attention; see `TranslationModel`."""
         encoder, decoder = self._parts()
@@ -305,7 +302,7 @@ class HfSeq2Seq(TranslationModel):
         eos_constraint = EosConstraint.combine(
             [mechanism.eos_constraint(memory, before) for mechanism, memory, before in mechanisms]
         )
-        return Prediction(our_log_probs, None, attention_steps, PendingStack(caches), eos_constraint)
+        return Prediction(our_log_probs, None, attention_steps, StackState(caches), eos_constraint)
 
     def update(
         self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]

@@ -69,6 +69,8 @@ class RnnModel(TranslationModel):
         ConfigError: if parts of the configuration are incompatible.
     """
 
+    scales_embeddings = True
+
     def __init__(self, config: RnnConfig, source_size: int, target_size: int) -> None:
         """Build the parts."""
         super().__init__()
@@ -110,11 +112,6 @@ class RnnModel(TranslationModel):
             self.output = nn.Parameter(nn.init.xavier_uniform_(torch.empty(target_size, width)))
         if config.init_range:
             initialize_uniform(self, config.init_range)  # overrides the initializations above
-
-    @property
-    def scales_embeddings(self) -> bool:
-        """Whether source embeddings can be scaled: always; see `TranslationModel.scales_embeddings`."""
-        return True
 
     def _embed(
         self, embedding: nn.Embedding, tokens: Int[Tensor, "*B"], source: PaddedSequences | None = None

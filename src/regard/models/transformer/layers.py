@@ -16,9 +16,10 @@ from torch.nn import functional as F
 
 from regard.attention.base import Attention
 from regard.attention.self_attention import KVCache, SelfAttention
+from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import add_dropout, dropout, relu_dropout
 from regard.layers.linear import Linear
-from regard.models.stack import LayerQuery
+from regard.models.stack_layer import LayerQuery, OpenLayer, StackLayer
 from regard.models.transformer.config import FeedForwardConfig
 from regard.types import Bool, Float, Tensor
 
@@ -142,7 +143,7 @@ class EncoderLayer(nn.Module):
         return self.around_feed.add(x, self.feed_forward(self.around_feed.prepare(x))), weights
 
 
-class DecoderLayer(nn.Module):
+class DecoderLayer(StackLayer):
     """Causal self-attention, attention to the source, then the feed-forward network.
 
     Args:
@@ -159,17 +160,27 @@ class DecoderLayer(nn.Module):
         self.around_attention, self.around_source = Residual(settings), Residual(settings)
         self.around_feed = Residual(settings)
 
-    def query(self, x: Float[Tensor, "B T D"], output_attentions: bool) -> LayerQuery:
+    def open(self) -> OpenLayer:
+        """Return the layer itself, which needs no preparation."""
+        return self
+
+    def query(self, x: Tensor, embedded: Tensor, output_attentions: bool) -> LayerQuery:
         """Run self-attention over a whole target; its weights are returned if `output_attentions` is True."""
         attended, weights = self.self_attention(
             self.around_attention.prepare(x), None, return_weights=output_attentions
         )
         return self._query(self.around_attention.add(x, attended), weights)
 
-    def query_step(self, x: Float[Tensor, "B D"], cache: KVCache) -> tuple[LayerQuery, KVCache]:
+    # `Tensor` without a shape, because an annotated shape would be parsed at each step.
+    def step(self, x: Tensor, cache: BatchedState, embedded: Tensor) -> tuple[LayerQuery, KVCache]:
         """Run self-attention for one more token."""
+        assert isinstance(cache, KVCache)
         attended, cache = self.self_attention.step(self.around_attention.prepare(x), cache)
         return self._query(self.around_attention.add(x, attended)), cache
+
+    def empty_cache(self, batch: int) -> KVCache:
+        """Return an empty cache of the self-attention."""
+        return self.self_attention.empty_cache(batch)
 
     def _query(self, x: Tensor, self_attention: Tensor | None = None) -> LayerQuery:
         return LayerQuery(x, self.around_source.prepare(x), self.finish, self_attention)

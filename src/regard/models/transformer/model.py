@@ -12,30 +12,19 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Memory, Reference
+from regard.attention.base import Attention, Memory
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig, attention_class, build_attention
-from regard.attention.self_attention import KVCache
-from regard.data.batch import Batch, PaddedSequences
-from regard.layers.batched_state import BatchedState
-from regard.layers.dropout import dropout
+from regard.data.batch import PaddedSequences
 from regard.layers.linear import compute_dtype
 from regard.layers.position_encoding import PositionEncoding
-from regard.models.base import (
-    ForwardOutput,
-    Memories,
-    OutputAttentions,
-    Prediction,
-    TranslationModel,
-    shift_right,
-    target_step_mask,
-)
+from regard.models.base import Memories
 from regard.models.registry import register_model
-from regard.models.stack import DecoderStack, LayerQuery, Requested, StackState, continue_state
+from regard.models.stack import OpenStack, StackModel
+from regard.models.stack_layer import normal_embedding
 from regard.models.transformer.config import TransformerConfig, check_transformer
 from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm, LayerSettings
-from regard.text.vocabulary import PAD
-from regard.types import Float, Int, Tensor
+from regard.types import Bool, Float, Tensor
 
 __all__ = ["SourceEncoder", "TransformerModel"]
 
@@ -60,7 +49,7 @@ class SourceEncoder(nn.Module, ABC):
 
 
 @register_model("transformer", TransformerConfig)
-class TransformerModel(TranslationModel):
+class TransformerModel(StackModel):
     """The model that a `TransformerConfig` describes.
 
     Args:
@@ -89,10 +78,14 @@ class TransformerModel(TranslationModel):
             config.d_model, config.num_heads, config.feed_forward, config.norm_position, config.dropout
         )
         local = replace(settings, local=True)
+        # Embeddings from N(0, 1/D) are multiplied by sqrt(D) when used (Section 3.4).
+        std, self.embedding_scale = config.d_model**-0.5, math.sqrt(config.d_model)
         if pretrained_encoder is None:
-            self.source_embedding = self._embedding(source_size)
+            self.source_embedding = normal_embedding(source_size, config.d_model, std)
         self.target_embedding = (
-            self.source_embedding if config.tie_embeddings == "all" else self._embedding(target_size)
+            self.source_embedding
+            if config.tie_embeddings == "all"
+            else normal_embedding(target_size, config.d_model, std)
         )
         self.source_positions = PositionEncoding(config.position_encoding, config.d_model)
         self.target_positions = PositionEncoding(config.position_encoding, config.d_model)
@@ -115,18 +108,9 @@ class TransformerModel(TranslationModel):
         self.output = None
         if config.tie_embeddings == "none":
             weight = torch.empty(target_size, config.d_model)
-            self.output = nn.Parameter(nn.init.normal_(weight, 0, config.d_model**-0.5))
-        last = self._layers()[-1].cross_attention
+            self.output = nn.Parameter(nn.init.normal_(weight, 0, std))
+        last = self._mechanisms()[-1]
         self.objective, self.reward = last.objective, last.reward
-
-    def _embedding(self, size: int) -> nn.Embedding:
-        """Return embeddings from N(0, 1/D), which are multiplied by sqrt(D) when used (Section 3.4)."""
-        embedding = nn.Embedding(size, self.config.d_model, padding_idx=PAD)
-        nn.init.normal_(embedding.weight, 0, self.config.d_model**-0.5)
-        with torch.no_grad():
-            # `normal_` also overwrites the zero vector of the padding symbol.
-            embedding.weight[PAD] = 0
-        return embedding
 
     def _source_attention(self, config: AttentionConfig) -> Attention:
         """Return a multi-head mechanism, or a single-head one if it has its own projections."""
@@ -136,144 +120,45 @@ class TransformerModel(TranslationModel):
             return build_attention(config, width, width, width)
         return MultiHeadAttention(config, width, width, heads, width)
 
-    def _layers(self) -> list[DecoderLayer]:
-        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
-
     @property
     def max_length(self) -> int | None:
         """Maximum number of tokens, given by the learned positions; see `TranslationModel.max_length`."""
-        return (
-            self.source_positions.max_length
-            if self.pretrained_encoder is None
-            else self.pretrained_encoder.max_length
-        )
-
-    @property
-    def scales_embeddings(self) -> bool:
-        """Whether source embeddings can be scaled: always; see `TranslationModel.scales_embeddings`."""
-        return True
+        return super().max_length if self.pretrained_encoder is None else self.pretrained_encoder.max_length
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's pre-trained parameters; see `TranslationModel.pretrained_layers`."""
         layers = () if self.pretrained_encoder is None else self.pretrained_encoder.pretrained_layers()
         return tuple(tuple(f"pretrained_encoder.{name}" for name in layer) for layer in layers)
 
-    def _embed(
-        self,
-        embedding: nn.Embedding,
-        positions: PositionEncoding,
-        tokens: Int[Tensor, "B T"],
-        start: int = 0,
-        source: PaddedSequences | None = None,
-    ) -> Float[Tensor, "B T D"]:
-        """Embed tokens at positions `start`, `start + 1`, ..., with dropout.
-
-        `source` is given for source tokens, whose embeddings may be scaled.
-        """
-        embedded = embedding(tokens) * math.sqrt(self.config.d_model)
-        if source is not None:
-            embedded = source.scale_embeddings(embedded)
-        embedded = embedded + positions(start, tokens.shape[1], embedded)
-        return dropout(embedded, self.config.dropout, self.training)
-
-    # --- encoding -------------------------------------------------------------------------------------
-
-    def _encode(
-        self, source: PaddedSequences, output_attentions: bool = False
-    ) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
-        """Return the encoder's states, and its self-attention if `output_attentions` is True."""
-        if self.pretrained_encoder is not None:
-            return self.pretrained_encoder(source, output_attentions)
-        x = self._embed(self.source_embedding, self.source_positions, source.tokens, source=source)
-        self_attentions: list[Tensor] = []
-        mask = source.mask
-        for layer in self.encoder:
-            x, weights = layer(x, mask, output_attentions)
-            if weights is not None:
-                self_attentions.append(weights)
-        return self.encoder_norm(x), self_attentions
-
-    def begin(
+    def _memories(
         self,
         source: PaddedSequences,
-        upper: Float[Tensor, "B S"] | None = None,
-        lower: Float[Tensor, "B S"] | None = None,
-    ) -> tuple[Memories, StackState]:
-        """Encode the source sentences; see `TranslationModel.begin`."""
-        states, _ = self._encode(source)
-        layers = self._layers()
-        memories, started = self._stack().begin((Memory(states, source.mask, upper, lower),) * len(layers))
-        # The caches have the compute dtype, which may be bfloat16.
-        like = states.to(compute_dtype(layers[0].self_attention.in_proj.weight))
-        caches = tuple(layer.self_attention.empty_cache(len(source), like) for layer in layers)
-        return memories, StackState(caches, started)
+        upper: Float[Tensor, "B S"] | None,
+        lower: Float[Tensor, "B S"] | None,
+        target_mask: Bool[Tensor, "B T"] | None = None,
+        output_attentions: bool = False,
+    ) -> tuple[Memories, list[Tensor]]:
+        """Encode the sources; all layers attend to the same states."""
+        self_attentions: list[Tensor] = []
+        if self.pretrained_encoder is not None:
+            states, self_attentions = self.pretrained_encoder(source, output_attentions)
+        else:
+            x, mask = (
+                self._embed(self.source_embedding, self.source_positions, source.tokens, 0, source),
+                source.mask,
+            )
+            for layer in self.encoder:
+                x, weights = layer(x, mask, output_attentions)
+                if weights is not None:
+                    self_attentions.append(weights)
+            states = self.encoder_norm(x)
+        memory = Memory(states, source.mask, upper, lower, target_mask=target_mask)
+        return (memory,) * len(self.decoder), self_attentions
 
-    # --- search ---------------------------------------------------------------------------------------
-
-    def _stack(self) -> DecoderStack:
-        return DecoderStack(
-            [layer.cross_attention for layer in self._layers()], self.decoder_norm, self._output()
-        )
-
-    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
-        """Predict the next token; see `TranslationModel.step`."""
-        assert isinstance(state, StackState)
-        layers, caches = self._layers(), state.caches
-
-        # `Tensor` without a shape, because an annotated shape would be parsed at each step.
-        def half(i: int, x: Tensor) -> tuple[LayerQuery, BatchedState]:
-            cache = caches[i]
-            assert isinstance(cache, KVCache)
-            return layers[i].query_step(x, cache)
-
-        # The caches of all layers have the same length, which is the position of the new token.
-        first = caches[0]
-        assert isinstance(first, KVCache)
-        x = self._embed(self.target_embedding, self.target_positions, tokens.unsqueeze(1), first.length)
-        return self._stack().step(x[:, 0], memories, state.attentions, half)
-
-    def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
-        """Return the state of the continued hypotheses; see `TranslationModel.update`."""
-        observes = self._layers()[-1].cross_attention.observes_tokens
-        return continue_state(prediction, rows, tokens, observes)
-
-    # --- training -------------------------------------------------------------------------------------
-
-    def forward(
-        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
-    ) -> ForwardOutput:
-        """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
-        assert batch.target is not None
-        layers, targets = self._layers(), batch.target.tokens
-        states, encoder_attentions = self._encode(batch.source, output_attentions == "all")
-        memory = Memory(
-            states,
-            batch.source.mask,
-            batch.upper_bounds,
-            batch.lower_bounds,
-            target_mask=target_step_mask(batch),
-        )
-        shifted = shift_right(targets)
-        x = self._embed(self.target_embedding, self.target_positions, shifted)
-        reference = None
-        if self.training and layers[-1].cross_attention.uses_reference:
-            # The inference network reads the targets themselves, not the shifted input of the decoder.
-            embedded = self._embed(self.target_embedding, self.target_positions, targets)
-            reference = Reference(embedded, batch.target.mask)
-        requested = Requested(mean_log_probs, output_attentions, self.training and self.reward is not None)
-        return self._stack().forward(
-            x,
-            # All layers attend to the same encoder states.
-            (memory,) * len(layers),
-            lambda i, x: layers[i].query(x, output_attentions == "all"),
-            batch,
-            requested,
-            reference,
-            tuple(encoder_attentions),
-        )
-
-    def _output(self) -> tuple[Tensor, Tensor]:
-        """Return the output layer's weights and biases."""
+    def _open(self) -> OpenStack:
         weight = self.target_embedding.weight if self.output is None else self.output
         dtype = compute_dtype(weight)
-        return weight.to(dtype), self.output_bias.to(dtype)
+        output = weight.to(dtype), self.output_bias.to(dtype)
+        return OpenStack(
+            tuple(layer.open() for layer in self._layers()), nn.Identity(), self.decoder_norm, output
+        )
