@@ -26,7 +26,7 @@ from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import enumerate_lines
 from regard.generation.translator import Translator
-from regard.metrics.translation import bleu
+from regard.metrics.translation import count_statistics
 from regard.models import build_model
 from regard.models.precision import Precision
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
@@ -191,7 +191,8 @@ def recipe(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
             r.text
             for r in translator.translate(enumerate_lines(read_lines(args.data / "test_2016_flickr.de.gz")))
         ]
-    score = bleu(outputs, [list(read_lines(args.data / "test_2016_flickr.en.gz"))])
+    references = list(read_lines(args.data / "test_2016_flickr.en.gz"))
+    score = count_statistics("bleu", outputs, [references]).corpus_score()
     return {
         "BLEU": round(score.score, 2),
         "signature": score.signature,

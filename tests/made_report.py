@@ -83,7 +83,7 @@ def make_system(
         sentence = SentenceErrors(number, source_words, reference_words, output_words, got, links)
         figures = {"entropy": float(stats[0]), "coverage": stats[1], "log_prob": -0.25 * number}
         sentences.append(SentenceResult(sentence, output, **maps, **figures))
-    curves = Curves(((50.0, 40.0), (100.0, 12.0)), ((100.0, 14.0),), (("bleu", ((100.0, 21.0),)),), 100)
+    curves = Curves(((50.0, 40.0), (100.0, 12.0)), ((100.0, 14.0),), {"bleu": ((100.0, 21.0),)})
     return SystemResults(name, f"runs/{name}", tuple(sentences), tuple(attention), 3.5, curves, every)
 
 

@@ -13,7 +13,7 @@ from regard.alignment.base import IterationStats
 from regard.analysis.attention import perplexity_of
 from regard.api.score_totals import ScoreTotals
 from regard.cli.output import write_json
-from regard.config.results import SCHEMA_VERSION, Result, finite, perplexity
+from regard.config.results import SCHEMA_VERSION, Result, json_value, perplexity
 from regard.errors import DataError, UsageError
 from regard.extensions.reproduce.scores import METRIC_FUNCTIONS
 from regard.training.evaluate import ValidationScore
@@ -54,7 +54,10 @@ def test_json_never_contains_nan(tmp_path, value) -> None:
         with pytest.raises(DataError, match="NaN or infinite, which JSON cannot represent"):
             write(tmp_path / "number.json")
         assert not (tmp_path / "number.json").exists()
-    assert finite({"a": [value, (np.float32(1.5), value)], "b": "x"}) == {"a": [None, [1.5, None]], "b": "x"}
+    assert json_value({"a": [value, (np.float32(1.5), value)], "b": "x"}) == {
+        "a": [None, [1.5, None]],
+        "b": "x",
+    }
 
 
 def test_html_escapes_words_and_counts_omitted_rows() -> None:

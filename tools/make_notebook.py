@@ -28,7 +28,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 import regard.hf
 from regard.extensions.phrasebook.corpus import generate
-from regard.plot import plot_attention
+from regard.plot import attention_heatmap
 
 torch.manual_seed(1)
 sampled = [pair for pair in islice(generate(seed=1), 20_000) if max(len(pair.source), len(pair.target)) < 9]
@@ -116,7 +116,7 @@ with torch.no_grad():
     heads = model(ids, output_attentions=True).attentions[-1][0]
 figure, axes = plt.subplots(2, 2, figsize=(11, 11))
 for head, ax in enumerate(axes.flat):
-    plot_attention(ax, heads[head].numpy(), line, line)
+    attention_heatmap(heads[head].numpy(), line, line).figure().plot_on(ax)
     ax.set_title(f"head {head}")
 figure.tight_layout()""",
     """A budget bounds the total attention that a word receives from all queries. No word can then receive

@@ -14,7 +14,7 @@ from regard.analysis.length import LengthOptions
 from regard.api.alignment import Aligner
 from regard.api.evaluation import EvaluationOptions
 from regard.errors import DataError, UsageError
-from regard.metrics.coverage import drop, rep
+from regard.metrics.coverage import count_drops, count_repetitions
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 REFERENCE = [line.upper() for line in SOURCE]
@@ -101,9 +101,10 @@ def test_totals_of_errors_equal_the_metrics(models, aligner):
     found = regard.analyze.errors(models[1], SOURCE, REFERENCE, aligner=aligner, **SETTINGS)
     by_line = sorted(found.sentences, key=lambda sentence: sentence.line)
     outputs, references = ([getattr(one, side) for one in by_line] for side in ("output", "reference"))
-    assert found.rep == pytest.approx(rep(outputs, references).score)
+    assert found.rep == pytest.approx(count_repetitions(outputs, references).corpus_score().score)
     links = [sentence.links for sentence in by_line]
-    assert found.drop == pytest.approx(drop([a for a, _ in links], [b for _, b in links]).score)
+    drops = count_drops([a for a, _ in links], [b for _, b in links])
+    assert found.drop == pytest.approx(drops.corpus_score().score)
     texts = [" ".join(words) for words in outputs]
     options = EvaluationOptions(tokenize="none", num_bootstrap_samples=2)
     scores = regard.evaluate(texts, REFERENCE, metrics="rep", options=options)
@@ -205,12 +206,12 @@ def test_figures_are_plotted_on_given_axes(models):
     attention = regard.analyze.attention(models[0], SOURCE, REFERENCE, **SETTINGS)
     length = regard.analyze.length(models[0], SOURCE, REFERENCE, **SETTINGS)
     for plot, title in (
-        (errors.plot, "Share of sentences"),
-        (lambda ax: attention.plot("coverage", ax), "Share of sentences"),
-        (lambda ax: length.plot("bleu", ax), "BLEU"),
+        (errors.plot(), "Share of sentences"),
+        (attention.plot("coverage"), "Share of sentences"),
+        (length.plot("bleu"), "BLEU"),
     ):
         figure, ax = pyplot.subplots()
-        plot(ax=ax)
+        plot.plot_on(ax)
         assert ax.get_title() == title
         pyplot.close(figure)
     with pytest.raises(UsageError, match="metric='drop'"):

@@ -234,20 +234,6 @@ def test_rep_uses_the_tokenization_of_bleu(files):
     assert "REP\t50.00" in run(*arguments).stdout
 
 
-def test_rep_weights_are_configurable(files, tmp_path):
-    # `a b` occurs 3 times, `b a` and `b a b` twice, `a` 3 times, `b` 4 times; `b` is once repeated directly.
-    hyp, ref = files("hyp", ["a b a b b a b", "c"]), files("ref", ["x y z w", "c"])
-    arguments = (hyp, ref, "--metrics", "rep", "--tokenize", "none", "--json", tmp_path / "out.json")
-    for weights, sigma in (("2,1,2", 5 + 2), ("2,0.5,0", 2.5), ("1,1,0", 3 + 4), ("3,1,0", 2)):
-        assert run(*arguments, "--rep-parameters", weights).exit_code == 0
-        row = read(tmp_path / "out.json")["metrics"]["rep"]
-        assert row["score"] == pytest.approx(100 * sigma / 5)
-    assert row["signature"].startswith("n:3|lambda1:1|lambda2:0|")
-    for invalid in ("2", "a,1,2", "1,2,3,4"):
-        assert "three numbers" in error_message(UsageError, *arguments, "--rep-parameters", invalid)
-    assert "n is 0" in error_message(UsageError, *arguments, "--rep-parameters", "0,1,2")
-
-
 def test_sentence_scores_are_written(files, tmp_path):
     arguments = (files("hyp", ["a b c d", "x"]), files("ref", ["a b c d", "y z"]))
     run(
@@ -362,7 +348,6 @@ def test_invalid_links_are_reported_with_the_line(files):
             "--hypothesis-links has no effect without --metrics drop",
         ),
         (["hyp", "ref", "--source", "x"], "--source has no effect without --metrics drop"),
-        (["hyp", "ref", "--rep-parameters", "3,1,2"], "--rep-parameters has no effect without --metrics rep"),
         (["hyp", "ref", "--target", "x"], "--target has no effect without --gold-links"),
         (["--log-probs", "x", "--sentence-scores", "y"], "--sentence-scores needs HYPOTHESIS"),
         (["hyp", "ref", "--tokenize", "moses"], "13a, none"),

@@ -132,11 +132,6 @@ def test_links_are_invariant_to_the_scale_of_the_weights(weights, scale):
     assert len(links_from_weights(scale * weights)) == len(links)
 
 
-def test_number_of_word_indices_must_equal_number_of_tokens():
-    with pytest.raises(DataError, match="source_words: 2 word indices for 3 tokens"):
-        links_from_weights(np.ones((1, 3)), source_words=[0, 1])
-
-
 SOURCE, TARGET = ("der", "Hund"), ("the", "dog")
 SOFT = AttentionMap(SOURCE, TARGET, np.array([[0.75, 0.25], [0.5, 0.5]]))
 BOUND = AttentionMap(SOURCE, TARGET, np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]))
@@ -185,13 +180,6 @@ def test_message_has_the_first_different_word(source, target, message):
     other = AttentionMap(source, target, np.zeros((len(target), len(source))))
     with pytest.raises(DataError, match=f"soft and other have different words.*{message}"):
         map_difference(SOFT, other, ("soft", "other"))
-
-
-def test_shape_of_weights_must_match_the_words():
-    with pytest.raises(
-        DataError, match="2 rows and 4 columns does not match 2 target words and 2 source words"
-    ):
-        AttentionMap(SOURCE, TARGET, np.zeros((2, 4)))
 
 
 def test_tokens_are_merged_to_words_with_the_sink_as_last_column():

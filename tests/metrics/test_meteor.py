@@ -1,22 +1,16 @@
 """Tests of METEOR: scores against the reference program, and input that could break its protocol."""
 
-import hashlib
-import importlib
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from regard.errors import DataError, UsageError
+from regard.errors import UsageError
 from regard.metrics.base import paired_bootstrap
-from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor
-
-# `regard.metrics.meteor` is the function of this name, so the module is imported by its name.
-meteor_module = importlib.import_module("regard.metrics.meteor")
+from regard.metrics.meteor import count_meteor, find_jar, find_java
 
 REFERENCES = [
     "The cat is sitting on the mat .",
@@ -90,9 +84,6 @@ def jar(tmp_path, monkeypatch):
     (package_dir / "data" / "paraphrase-en.gz").touch()
     (package_dir / "meteor-1.5.jar").touch()
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
-    empty_digest = hashlib.sha256().hexdigest()
-    for name in ("meteor-1.5.jar", "data/paraphrase-en.gz"):
-        monkeypatch.setitem(meteor_module._DIGESTS, name, empty_digest)
     return package_dir / "meteor-1.5.jar"
 
 
@@ -149,15 +140,6 @@ def test_bars_tabs_and_line_breaks_only_separate_words(all_counts):
     assert special[2:4, 0].tolist() == [3, 2]
 
 
-def test_unsupported_language_and_length_mismatch_raise_without_java():
-    with pytest.raises(UsageError, match="English only: expected language 'en', got 'de'"):
-        meteor(["a"], [["a"]], language="de")
-    with pytest.raises(DataError, match="reference 1 has 2 sentences but the hypotheses have 1"):
-        meteor(["a"], [["a", "b"]])
-    with pytest.raises(DataError, match="at least one sentence"):
-        meteor([], [[]])
-
-
 def test_java_home_takes_precedence(java):
     program = java("exit 0")
     assert find_java() == str(program)
@@ -189,36 +171,10 @@ def test_failing_java_raises_with_its_output(java, jar, script, message):
     java(script)
     assert find_jar() == jar
     with pytest.raises(UsageError, match=message):
-        meteor(["a", "b"], [["a", "b"]])
-
-
-@pytest.mark.parametrize("normalize", [True, False])
-def test_norm_flag_is_passed_if_normalize_is_set(java, jar, normalize):
-    java('cat > /dev/null; echo "$@"')
-    with pytest.raises(UsageError, match=re.escape(str(jar))) as error:
-        meteor(["a"], [["a"]], normalize=normalize)
-    assert ("-norm" in str(error.value)) == normalize
+        count_meteor(["a", "b"], [["a", "b"]])
 
 
 def test_unexecutable_java_raises(java, jar):
     java("").write_bytes(b"\x7fELF nothing")
     with pytest.raises(UsageError, match="java cannot be run"):
-        meteor(["a"], [["a"]])
-
-
-def test_java_is_stopped_after_the_timeout(java, jar, monkeypatch):
-    java("exec sleep 60")
-    monkeypatch.setattr(meteor_module, "_START_SECONDS", 0.2)
-    started = time.monotonic()
-    with pytest.raises(UsageError, match=r"was stopped: it did not end within 1.2 s for 2 sentences"):
-        meteor(["a", "b"], [["a", "b"]])
-    assert time.monotonic() - started < 20
-
-
-@pytest.mark.parametrize("name", ["meteor-1.5.jar", "data/paraphrase-en.gz"])
-def test_modified_program_is_not_executed(java, jar, tmp_path, name):
-    java(f"touch {tmp_path / 'ran'}")
-    (jar.parent / name).write_bytes(b"another")
-    with pytest.raises(UsageError, match=rf"{name} is not the published file.*reinstall it"):
-        meteor(["a"], [["a"]])
-    assert not (tmp_path / "ran").exists()
+        count_meteor(["a"], [["a"]])

@@ -12,8 +12,7 @@ from matplotlib.patches import StepPatch
 from regard.errors import DataError
 from regard.metrics.attention import AttentionStatistics, Histogram
 from regard.plot.analyses import coverage_chart, entropy_chart
-from regard.plot.charts import panel_figure, plot_curve, plot_histogram, set_value_axis, training_chart
-from regard.plot.figure import Figure
+from regard.plot.charts import chart, plot_curve, plot_histogram, set_value_axis, training_chart
 
 
 def statistics(entropies, coverages=(0.5, 1.0)):
@@ -21,12 +20,12 @@ def statistics(entropies, coverages=(0.5, 1.0)):
     return AttentionStatistics(9, 90, 0.5, 0.7, 3.0, 0.8, entropies, share)
 
 
-def axes(chart):
-    return chart.matplotlib.axes
+def axes(figure):
+    return figure.matplotlib.axes
 
 
 def one_panel(plot):
-    return axes(Figure("title", "", lambda: panel_figure(["a"], [plot])))[0]
+    return axes(chart("title", "", ["a"], [plot]))[0]
 
 
 def outlines(ax):
@@ -102,8 +101,8 @@ def test_value_axis_contains_all_values_and_zero(values):
 @settings(max_examples=10)
 @given(st.text(max_size=20))
 def test_chart_with_any_name_can_be_rendered(name):
-    chart = coverage_chart({name: statistics(Histogram((0.0, 0.2), (5,), (5,)))})
-    assert chart.render("svg") and chart.render("png", dpi=20)
+    figure = coverage_chart({name: statistics(Histogram((0.0, 0.2), (5,), (5,)))})
+    assert figure.render("svg") and figure.render("png", dpi=20)
 
 
 def test_models_with_different_bins_are_rejected():
@@ -113,8 +112,8 @@ def test_models_with_different_bins_are_rejected():
 
 
 def test_descriptions_contain_the_numbers():
-    chart = coverage_chart({"soft": statistics(Histogram((0.0, 0.2), (5,), (5,)))})
-    assert chart.description == "soft: 80.0% on average."
+    figure = coverage_chart({"soft": statistics(Histogram((0.0, 0.2), (5,), (5,)))})
+    assert figure.description == "soft: 80.0% on average."
     runs = {"one": {"bleu": [(10.0, 1.0), (20.0, 2.5)]}}
     assert training_chart(runs).description == "one: Validation: BLEU 2.5 at step 20."
 

@@ -11,7 +11,6 @@ import pytest
 from matplotlib.figure import Figure as MatplotlibFigure
 
 from regard.errors import DataError, UsageError
-from regard.plot.attention import heatmap_figure
 from regard.plot.figure import FORMATS, Figure
 from regard.plot.heatmap import attention_heatmap
 from regard.plot.style import matplotlib_style, new_figure
@@ -91,7 +90,7 @@ def test_missing_matplotlib_is_reported_and_not_needed_for_svg_maps(monkeypatch)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=re.escape("pip install 'regard[plot]'")):
         chart().render("svg")
-    heat = heatmap_figure(attention_heatmap(np.eye(2), ["a", "b"], ["x", "y"]))
+    heat = attention_heatmap(np.eye(2), ["a", "b"], ["x", "y"]).figure()
     assert heat.svg.startswith("<svg")
     with pytest.raises(UsageError, match=re.escape("pip install 'regard[plot]'")):
         heat.render("pdf")

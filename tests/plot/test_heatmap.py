@@ -1,22 +1,40 @@
-"""SVG maps are well-formed for any words, white only at exact zeros, and show every weight or difference."""
+"""Heat maps are well-formed for any words, white only at exact zeros, and show each weight or difference."""
 
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
-from regard.errors import DataError
-from regard.plot.heatmap import attention_heatmap, difference_heatmap, heatmap_svg
+from regard.errors import DataError, UsageError
+from regard.plot.colors import weight_color
+from regard.plot.heatmap import attention_heatmap, combined_figure, difference_heatmap
 from regard.plot.style import Colormap
 from regard.text.links import parse_gold_links
 
 SVG = "{http://www.w3.org/2000/svg}"
+NAMES = ("new", "old")
+WEIGHTS = np.array([[0.0, 1e-12, 1.0], [0.25, 0.25, 0.5]])
+SOURCE, TARGET = ["a", "b", "c"], ["x", "y"]
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
 
 
 def attention_svg(*arguments, **options):
-    return heatmap_svg(attention_heatmap(*arguments, **options))
+    return attention_heatmap(*arguments, **options).figure().svg
+
+
+def difference_svg(values, **options):
+    values = np.array([values], dtype=float)
+    return difference_heatmap(values, ["w"] * values.shape[-1], ["x"], NAMES, **options).figure().svg
 
 
 def cells(svg):
@@ -25,39 +43,53 @@ def cells(svg):
     return [(rect.get("fill"), rect.findtext(f"{SVG}title")) for rect in rects]
 
 
-def test_only_exact_zeros_are_white():
-    found = cells(attention_svg(np.array([[0.0, 1e-12, 1.0]]), ["a", "b", "c"], ["x"]))
-    assert [fill == "#ffffff" for fill, _ in found] == [True, False, False]
+def fills(svg):
+    """Return the RGB color of each cell."""
+    return [tuple(int(fill[i : i + 2], 16) for i in (1, 3, 5)) for fill, _ in cells(svg)]
 
 
-def test_greater_weights_are_darker():
-    weights = np.linspace(0, 1, 21)[None]
-    fills = [fill for fill, _ in cells(attention_svg(weights, ["w"] * 21, ["x"]))]
-    light = [sum(int(fill[i : i + 2], 16) for i in (1, 3, 5)) for fill in fills]
-    assert light == sorted(light, reverse=True) and len(set(light)) == 21
+def texts(svg):
+    return [text.text for text in ET.fromstring(svg).iter(f"{SVG}text")]
+
+
+def test_only_exact_zeros_are_white_and_only_equal_weights_in_a_difference():
+    attention = [fill == "#ffffff" for fill, _ in cells(attention_svg(WEIGHTS[:1], SOURCE, ["x"]))]
+    assert attention == [True, False, False]
+    red, blue, white, *rest = fills(difference_svg([0.6, -0.6, 0.0, 1e-12, -1e-12]))
+    assert red[0] > red[2] and blue[2] > blue[0] and white == (255, 255, 255) not in rest
+
+
+@pytest.mark.parametrize("svg", [lambda w: attention_svg(w[None], ["w"] * 21, ["x"]), difference_svg])
+def test_larger_numbers_are_darker(svg):
+    for sign in (1, -1) if svg is difference_svg else (1,):
+        light = [sum(fill) for fill in fills(svg(sign * np.linspace(0, 1, 21)))]
+        assert light == sorted(light, reverse=True) and len(set(light)) == 21
 
 
 def test_tooltip_shows_words_and_weight_to_four_digits():
-    found = cells(attention_svg(np.array([[0.123456, 2e-7], [0.0, 1.0]]), ["das", "Haus"], ["the", "house"]))
-    tips = [tip for _, tip in found]
+    weights = np.array([[0.123456, 2e-7], [0.0, 1.0]])
+    tips = [tip for _, tip in cells(attention_svg(weights, ["das", "Haus"], ["the", "house"]))]
     assert tips == ["the → das: 0.1235", "the → Haus: 2e-07", "house → das: 0", "house → Haus: 1"]
 
 
 def test_markup_in_words_is_escaped():
-    svg = attention_svg(
-        np.array([[1.0]]), ["<script>alert(1)</script>"], ['"&"'], title="<b>", captions=["</svg>"]
-    )
-    root = ET.fromstring(svg)
+    words = ["<script>alert(1)</script>"], ['"&"']
+    svg = attention_svg(np.array([[1.0]]), *words, title="<b>", captions=["</svg>"])
     assert "<script" not in svg
-    texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert {"<b>", "</svg>", '"&"'} <= set(texts)
-    assert not list(root.iter(f"{SVG}script"))
+    assert {"<b>", "</svg>", '"&"'} <= set(texts(svg))
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
 @example("\ud800\udfff\ufffe", "\x00\x1b\x7f\u2028\u202e")
 def test_any_words_give_well_formed_xml(source, target):
     ET.fromstring(attention_svg(np.array([[0.5]]), [source], [target], title=source))
+
+
+@settings(max_examples=5)
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_any_words_can_be_printed(source, target):
+    heat = attention_heatmap(np.array([[0.5]]), [source], [target], title=source)
+    assert heat.figure().render("png", dpi=20)
 
 
 def test_long_word_is_truncated_and_shown_in_full_in_the_tooltip():
@@ -69,62 +101,81 @@ def test_long_word_is_truncated_and_shown_in_full_in_the_tooltip():
 
 
 def test_labels_lie_within_the_picture():
-    words = ["internationalization"] * 3
-    root = ET.fromstring(attention_svg(np.full((2, 1, 3), 0.5), words, ["x"]))
-    width = float(root.get("width"))
-    panels = [group for group in root.findall(f"{SVG}g") if group.get("transform")][:2]
-    for panel in panels:
+    root = ET.fromstring(attention_svg(np.full((2, 1, 3), 0.5), ["internationalization"] * 3, ["x"]))
+    for panel in root.findall(f"{SVG}g")[:2]:
         left = float(panel.get("transform").removeprefix("translate(").split()[0])
         # The last label starts in the third column (24 px each), has 20 characters and rises at 45 degrees.
-        assert left + 2.5 * 24 + 20 * 7 * 0.707 < width
+        assert left + 2.5 * 24 + 20 * 7 * 0.707 < float(root.get("width"))
 
 
-def test_gold_links_are_outlined_and_possible_links_dashed():
-    svg = attention_svg(np.eye(2), ["a", "b"], ["x", "y"], gold=parse_gold_links("0-0 1p1 7-7"))
-    outlines = [rect for rect in ET.fromstring(svg).iter(f"{SVG}rect") if rect.get("x") in ("2", "26")]
-    assert [(rect.get("x"), rect.get("stroke-dasharray") is not None) for rect in outlines] == [
-        ("2", False),
-        ("26", True),
-    ]
+def test_gold_links_are_outlined_and_possible_links_dashed(ax):
+    figure = attention_heatmap(np.eye(2), ["a", "b"], TARGET, gold=parse_gold_links("0-0 1p1 7-7")).figure()
+    rects = ET.fromstring(figure.svg).iter(f"{SVG}rect")
+    outlines = [rect for rect in rects if rect.get("x") in ("2", "26")]
+    dashed = [(rect.get("x"), rect.get("stroke-dasharray") is not None) for rect in outlines]
+    assert dashed == [("2", False), ("26", True)]
+    figure.plot_on(ax)
+    boxes = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert [(round(box.get_x()), box.get_linestyle() == "-") for box in boxes] == [(0, True), (1, False)]
 
 
-def test_each_head_has_a_map_and_a_caption():
-    svg = attention_svg(np.full((3, 2, 2), 0.5), ["a", "b"], ["x", "y"])
-    assert len(cells(svg)) == 12
-    assert all(f">head {head}<" in svg for head in (0, 1, 2))
+def test_axes_have_the_colors_of_the_svg_form_and_the_words_as_labels(ax):
+    attention_heatmap(WEIGHTS, SOURCE, TARGET, marked=[1]).figure().plot_on(ax)
+    (mesh,) = (collection for collection in ax.collections if isinstance(collection, QuadMesh))
+    colors = [[to_hex(color) for color in row] for row in np.asarray(mesh.get_array())]
+    assert colors == [[weight_color(weight) for weight in row] for row in WEIGHTS.tolist()]
+    assert [label.get_text() for label in ax.get_xticklabels()] == SOURCE
+    assert [label.get_text() for label in ax.get_yticklabels()] == TARGET
+    assert [label.get_fontweight() for label in ax.get_yticklabels()] == ["normal", "bold"]
+    assert ax.yaxis_inverted() and ax.xaxis.get_ticks_position() == "top"
+
+
+def test_each_head_has_a_map_a_caption_and_a_panel(ax):
+    figure = attention_heatmap(np.full((3, 2, 2), 0.5), ["a", "b"], TARGET).figure()
+    assert len(cells(figure.svg)) == 12
+    assert {"head 0", "head 1", "head 2"} <= set(texts(figure.svg))
+    assert len(figure.panels) == 3
+    with pytest.raises(UsageError, match="panel 3: the figure has 3 panels"):
+        figure.plot_on(ax, 3)
+
+
+def test_both_forms_have_the_same_size_and_texts():
+    heat = attention_heatmap(np.stack([WEIGHTS] * 2), SOURCE, TARGET, "title", gold=parse_gold_links("0-0"))
+    figure = heat.figure()
+    (page,) = figure.matplotlib.axes
+    assert [text.get_text() for text in page.texts] == texts(figure.svg)
+    width, height = 96 * figure.matplotlib.get_size_inches()
+    assert f'width="{width:.0f}" height="{height:.0f}"' in figure.svg
 
 
 def test_invalid_weights_have_a_color_of_their_own():
-    fills = [
-        fill
-        for fill, _ in cells(
-            attention_svg(np.array([[np.nan, -0.1, np.inf, 2.0, 1.0]]), list("abcde"), ["x"])
-        )
-    ]
-    assert fills[0] == fills[1] == fills[2] != fills[3] == fills[4]
+    nan, low, infinite, high, one = fills(
+        attention_svg(np.array([[np.nan, -0.1, np.inf, 2.0, 1.0]]), list("abcde"), ["x"])
+    )
+    assert nan == low == infinite != high == one
+    assert fills(difference_svg([np.nan]))[0] not in fills(difference_svg([1.0, 0.5, 0.0, -0.5, -1.0]))
 
 
 def test_empty_sentence_gives_a_picture():
-    ET.fromstring(attention_svg(np.zeros((0, 2)), ["a", "b"], []))
-    ET.fromstring(attention_svg(np.zeros((2, 0)), [], ["a", "b"]))
+    for weights, source, target in ((np.zeros((0, 2)), ["a", "b"], []), (np.zeros((2, 0)), [], ["a", "b"])):
+        figure = attention_heatmap(weights, source, target).figure()
+        ET.fromstring(figure.svg)
+        assert figure.render("pdf")
 
 
-def test_mismatched_shapes_are_rejected_and_named():
+def test_mismatched_shapes_and_equal_names_are_rejected():
     with pytest.raises(DataError, match=r"shape \(2, 3\): expected target x source, 3 x 2"):
         attention_svg(np.zeros((2, 3)), ["a", "b"], ["x", "y", "z"])
     with pytest.raises(DataError, match="1 captions for 2 heads"):
         attention_svg(np.zeros((2, 1, 1)), ["a"], ["x"], captions=["only"])
+    with pytest.raises(DataError, match="both systems of a difference are named 'a'"):
+        difference_heatmap(np.zeros((1, 1)), ["w"], ["x"], ("a", "a"))
 
 
 def test_color_ramp_passes_through_its_stops():
     ramp = Colormap(((0, 0, 0), (100, 200, 50), (255, 255, 255)))
-    assert [ramp.color(weight) for weight in (0.0, 0.25, 0.5, 1.0, 7.0)] == [
-        "#000000",
-        "#326419",
-        "#64c832",
-        "#ffffff",
-        "#ffffff",
-    ]
+    colors = [ramp.color(weight) for weight in (0.0, 0.25, 0.5, 1.0, 7.0)]
+    assert colors == ["#000000", "#326419", "#64c832", "#ffffff", "#ffffff"]
 
 
 def test_two_maps_are_side_by_side_and_many_are_in_rows():
@@ -135,46 +186,29 @@ def test_two_maps_are_side_by_side_and_many_are_in_rows():
     assert float(many.get("width")) <= 1200
 
 
-NAMES = ("new", "old")
-
-
-def fills(svg):
-    """Return the RGB color of each cell."""
-    rects = [rect for rect in ET.fromstring(svg).iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
-    return [tuple(int(rect.get("fill")[i : i + 2], 16) for i in (1, 3, 5)) for rect in rects]
-
-
-def plot(values, **options):
-    values = np.array([values], dtype=float)
-    return heatmap_svg(difference_heatmap(values, ["w"] * values.shape[-1], ["x"], NAMES, **options))
-
-
-def test_greater_is_red_smaller_is_blue_and_equal_is_white():
-    red, blue, white = fills(plot([0.6, -0.6, 0.0]))
-    assert red[0] > red[2] and blue[2] > blue[0] and white == (255, 255, 255)
-
-
-def test_only_equal_weights_are_white():
-    assert all(fill != (255, 255, 255) for fill in fills(plot([1e-12, -1e-12])))
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_larger_differences_are_darker(sign):
-    light = [sum(fill) for fill in fills(plot(sign * np.linspace(0, 1, 21)))]
-    assert light == sorted(light, reverse=True) and len(set(light)) == 21
-
-
-def test_nan_has_a_color_of_its_own():
-    assert fills(plot([np.nan, 0.5, -0.5]))[0] not in fills(plot([1.0, 0.5, 0.0, -0.5, -1.0]))
+def test_combined_maps_have_their_names_above():
+    maps = {name: attention_heatmap(WEIGHTS, SOURCE, TARGET) for name in ("one", "two")}
+    root = ET.fromstring(combined_figure(maps, "title", "").svg)
+    names, groups = root.findall(f"{SVG}text"), root.findall(f"{SVG}g")
+    assert [name.text for name in names] == ["one", "two"] and len(groups) == 2
+    assert float(names[0].get("x")) < float(names[1].get("x")) and names[0].get("y") == names[1].get("y")
 
 
 def test_legend_names_the_systems_and_gold_links():
-    root = ET.fromstring(plot([0.5], gold=parse_gold_links("0-0")))
-    texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert texts[:3] == ["more in old", "more in new", "gold link"]
-    assert float(root.get("width")) > 250
+    svg = difference_svg([0.5], gold=parse_gold_links("0-0"))
+    assert texts(svg)[-3:] == ["more in old", "more in new", "gold link"]
+    assert float(ET.fromstring(svg).get("width")) > 250
 
 
-def test_equal_names_are_rejected():
-    with pytest.raises(DataError, match="both systems of a difference are named 'a'"):
-        difference_heatmap(np.zeros((1, 1)), ["w"], ["x"], ("a", "a"))
+@pytest.mark.parametrize(("scale", "legend"), [("sqrt", "square root"), ("log", "logarithmic")])
+def test_small_weights_have_different_colors_on_other_scales(scale, legend):
+    svg = attention_svg(np.array([[0.001, 0.01, 0.0, 1.0]]), list("abcd"), ["e"], scale=scale)
+    colors = [fill for fill, _ in cells(svg)]
+    assert len(set(colors)) == 4 and colors[2] == "#ffffff" and legend in svg
+    # The ends of all scales agree.
+    assert colors[3] == weight_color(1.0) and colors[0] != weight_color(0.001)
+
+
+def test_unknown_scale_is_refused():
+    with pytest.raises(UsageError, match=r"scale='cubic': expected 'linear', 'sqrt', 'log'"):
+        attention_svg(WEIGHTS, SOURCE, TARGET, scale="cubic")

@@ -7,11 +7,11 @@ them. All models run forced decoding on the same references, so their statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.linking import read_gold
-from regard.config.results import Result, finite, perplexity
+from regard.config.results import Result, json_value, perplexity
 from regard.errors import DataError, UsageError
 from regard.generation.config import AlignmentConfig
 from regard.generation.forced import sentence_attention
@@ -19,13 +19,10 @@ from regard.generation.linking import attention_map
 from regard.generation.translation import Translation
 from regard.metrics.alignment import AttentionMap, match_columns
 from regard.metrics.attention import AttentionStatistics, SentenceAttention, score_links, summarize
-from regard.plot.analyses import coverage_chart, entropy_chart, plot_accuracy_by_entropy, plot_coverage
-from regard.plot.attention import maps_and_differences
+from regard.plot.analyses import coverage_chart, entropy_chart
 from regard.plot.figure import Figure
+from regard.plot.heatmap import maps_and_differences
 from regard.text.links import GoldLinks, check_links
-
-if TYPE_CHECKING:
-    import matplotlib.axes
 
 __all__ = [
     "AttentionAnalysis",
@@ -88,11 +85,11 @@ class ModelAttention:
     sentences: tuple[SentenceAttention | None, ...]
 
     def record(self) -> dict[str, Any]:
-        """Return all values as JSON types."""
+        """Return the values for JSON."""
         lines = [{"line": n, **line.record()} for n, line in enumerate(self.sentences, 1) if line is not None]
         return {
-            "paths": list(self.paths),
-            "alignment": self.alignment.record(),
+            "paths": self.paths,
+            "alignment": self.alignment,
             "perplexity": self.perplexity,
             **self.statistics.record(),
             "lines": lines,
@@ -120,11 +117,11 @@ class LineMaps:
         return maps_and_differences(self.line, self.maps, self.gold) if self.maps else {}
 
     def record(self) -> dict[str, Any]:
-        """Return all values as JSON types."""
+        """Return the values for JSON."""
         maps = {
             name: {
-                "source": list(model_map.columns),
-                "target": list(model_map.target),
+                "source": model_map.columns,
+                "target": model_map.target,
                 "weights": [[round(weight, _DIGITS) for weight in row] for row in model_map.weights.tolist()],
             }
             for name, model_map in self.maps.items()
@@ -138,18 +135,18 @@ class AttentionAnalysis(Result):
 
     Attributes:
         models: The attention of each model, by name.
-        source_path: The file of the source lines. None for a text from Python.
-        reference_path: The file of the references. None for a text from Python.
-        gold_path: The file of the gold links. None without gold links, or for those from Python.
+        source: The file of the source lines. None for a text from Python.
+        reference: The file of the references. None for a text from Python.
+        gold_links: The file of the gold links. None without gold links, or for those from Python.
         prior: Whether the attention is the one before the target token is observed.
         maps: The attention maps of the selected lines.
     """
 
     schema = "attention_analysis"
     models: Mapping[str, ModelAttention]
-    source_path: str | None
-    reference_path: str | None
-    gold_path: str | None
+    source: str | None
+    reference: str | None
+    gold_links: str | None
     prior: bool
     maps: tuple[LineMaps, ...] = ()
 
@@ -161,12 +158,12 @@ class AttentionAnalysis(Result):
     def to_data(self) -> dict[str, Any]:
         """Return the statistics of each model, for the whole text and for each line."""
         return {
-            "source": self.source_path,
-            "reference": self.reference_path,
-            "gold_links": self.gold_path,
+            "source": self.source,
+            "reference": self.reference,
+            "gold_links": self.gold_links,
             "attention": "prior" if self.prior else "posterior",
-            "models": {name: model.record() for name, model in self.models.items()},
-            "maps": [line_maps.record() for line_maps in self.maps],
+            "models": json_value(self.models),
+            "maps": json_value(self.maps),
         }
 
     def rows(self) -> list[dict[str, Any]]:
@@ -188,31 +185,20 @@ class AttentionAnalysis(Result):
             rows.append(row)
         return rows
 
-    def plot(
-        self,
-        kind: Literal["entropy", "coverage"] = "entropy",
-        ax: "matplotlib.axes.Axes | None" = None,
-    ) -> Figure:
+    def plot(self, kind: Literal["entropy", "coverage"] = "entropy") -> Figure:
         """Return a figure of the statistics (Shankar & Sarawagi (2019), Figures 3 and 4).
 
         Args:
             kind: `entropy` for the accuracy by entropy and the distribution of the entropy, `coverage` for
                 the distribution of the coverage.
-            ax: Axes on which the accuracy by entropy, or the coverage, is plotted as well.
 
         Raises:
             UsageError: if there is no such kind.
         """
-        kinds = {
-            "entropy": (entropy_chart, plot_accuracy_by_entropy),
-            "coverage": (coverage_chart, plot_coverage),
-        }
-        if kind not in kinds:
-            raise UsageError(f"kind={kind!r}: expected one of {', '.join(kinds)}")
-        chart, plot = kinds[kind]
-        if ax is not None:
-            plot(ax, self.statistics)
-        return chart(self.statistics)
+        charts = {"entropy": entropy_chart, "coverage": coverage_chart}
+        if kind not in charts:
+            raise UsageError(f"kind={kind!r}: expected one of {', '.join(charts)}")
+        return charts[kind](self.statistics)
 
     def figures(self) -> dict[str, Figure]:
         """Return all figures by file name: the statistics, and the maps of the selected lines."""
@@ -330,7 +316,7 @@ def perplexity_of(log_prob: float, steps: int) -> float | None:
         log_prob: Log-probability of the text in nats.
         steps: Number of its time steps.
     """
-    return finite(perplexity(-log_prob / steps)) if steps else None
+    return json_value(perplexity(-log_prob / steps)) if steps else None
 
 
 def _force_decode(system: System, pairs: Sequence[tuple[str, str]]) -> Iterator[Translation]:

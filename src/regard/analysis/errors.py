@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,13 +31,10 @@ from regard.metrics.coverage import (
     repeated_ngrams,
     repetition_sigma,
 )
-from regard.plot.analyses import error_chart, plot_error_counts
+from regard.plot.analyses import error_chart
 from regard.plot.figure import Figure
 from regard.text.links import Links, format_links
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
-
-if TYPE_CHECKING:
-    import matplotlib.axes
 
 __all__ = [
     "ErrorAnalysis",
@@ -153,8 +150,8 @@ class ErrorAnalysis(Result):
 
     Attributes:
         models: The directories of the model or the ensemble, or the file of translations.
-        source_path: The file of the source lines. None for a text from Python.
-        reference_path: The file of the references. None for a text from Python.
+        source: The file of the source lines. None for a text from Python.
+        reference: The file of the references. None for a text from Python.
         aligner: Directory of the word aligner. None without an aligner, or for one from Python.
         reference_links: File of the links of source and reference. None for those of the aligner.
         lowercase: Whether case was ignored.
@@ -167,8 +164,8 @@ class ErrorAnalysis(Result):
 
     schema = "error_analysis"
     models: tuple[str, ...]
-    source_path: str | None
-    reference_path: str | None
+    source: str | None
+    reference: str | None
     aligner: str | None
     reference_links: str | None
     lowercase: bool
@@ -177,22 +174,6 @@ class ErrorAnalysis(Result):
     drop: float | None
     sentences: tuple[SentenceErrors, ...]
     notes: tuple[str, ...] = ()
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the scores of the text, and all fields of each sentence."""
-        return {
-            "models": list(self.models),
-            "source": self.source_path,
-            "reference": self.reference_path,
-            "aligner": self.aligner,
-            "reference_links": self.reference_links,
-            "lowercase": self.lowercase,
-            "num_lines": self.num_lines,
-            "rep": self.rep,
-            "drop": self.drop,
-            "notes": list(self.notes),
-            "sentences": [sentence.record() for sentence in self.sentences],
-        }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per sentence, in decreasing order of the number of errors."""
@@ -209,16 +190,9 @@ class ErrorAnalysis(Result):
             for sentence in self.sentences
         ]
 
-    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> Figure:
-        """Return the figure of the share of sentences by number of errors.
-
-        Args:
-            ax: Axes on which the histogram is plotted as well.
-        """
-        counts = np.array([sentence.num_errors for sentence in self.sentences])
-        if ax is not None:
-            plot_error_counts(ax, counts)
-        return error_chart(counts)
+    def plot(self) -> Figure:
+        """Return the figure of the share of sentences by number of errors."""
+        return error_chart(np.array([sentence.num_errors for sentence in self.sentences]))
 
     def __repr__(self) -> str:
         """Return the number of sentences and the scores."""
@@ -268,8 +242,8 @@ def analyze_errors(
     scores = corpus_scores(sentences)
     return ErrorAnalysis(
         models=system.paths,
-        source_path=text.source_path,
-        reference_path=text.reference_path,
+        source=text.source_path,
+        reference=text.reference_path,
         aligner=None if links.linker is None else links.linker.path,
         reference_links=links.references_path,
         lowercase=lowercase,

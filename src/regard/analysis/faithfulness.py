@@ -11,8 +11,8 @@ weight, the mean of their falls counts, so a map without weights is as good as c
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import dataclass
+from typing import Any, get_args
 
 import numpy as np
 
@@ -24,12 +24,9 @@ from regard.generation.config import MapMethod
 from regard.generation.linking import attention_map
 from regard.generation.translation import Translation
 from regard.metrics.base import Estimate, bootstrap
-from regard.plot.analyses import faithfulness_chart, plot_faithfulness
+from regard.plot.analyses import faithfulness_chart
 from regard.plot.figure import Figure
 from regard.types import Bool, Float
-
-if TYPE_CHECKING:
-    import matplotlib.axes
 
 __all__ = ["FaithfulnessAnalysis", "MapFaithfulness", "ModelFaithfulness", "analyze_faithfulness"]
 
@@ -47,10 +44,6 @@ class MapFaithfulness:
 
     most_attributed: Estimate
     difference: Estimate
-
-    def record(self) -> dict[str, Any]:
-        """Return all values as JSON types."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -73,17 +66,6 @@ class ModelFaithfulness:
     num_sentences: int
     num_tokens: int
 
-    def record(self) -> dict[str, Any]:
-        """Return all values as JSON types."""
-        return {
-            "paths": list(self.paths),
-            "num_sentences": self.num_sentences,
-            "num_tokens": self.num_tokens,
-            "random": asdict(self.random),
-            "largest": asdict(self.largest),
-            "maps": {kind: faithfulness.record() for kind, faithfulness in self.maps.items()},
-        }
-
 
 @dataclass(frozen=True)
 class FaithfulnessAnalysis(Result):
@@ -91,19 +73,14 @@ class FaithfulnessAnalysis(Result):
 
     Attributes:
         models: The faithfulness of each model, by name.
-        source_path: The file of the source lines. None for a text from Python.
-        reference_path: The file of the references. None for a text from Python.
+        source: The file of the source lines. None for a text from Python.
+        reference: The file of the references. None for a text from Python.
     """
 
     schema = "faithfulness_analysis"
     models: Mapping[str, ModelFaithfulness]
-    source_path: str | None
-    reference_path: str | None
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the figures of each model."""
-        models = {name: model.record() for name, model in self.models.items()}
-        return {"source": self.source_path, "reference": self.reference_path, "models": models}
+    source: str | None
+    reference: str | None
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per model and kind of map; falls are in percentage points."""
@@ -120,12 +97,8 @@ class FaithfulnessAnalysis(Result):
             for kind, faithfulness in model.maps.items()
         ]
 
-    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> Figure:
-        """Return a figure of the falls by kind of map.
-
-        Args:
-            ax: Axes on which they are plotted as well.
-        """
+    def plot(self) -> Figure:
+        """Return a figure of the falls by kind of map."""
         falls = {
             name: {
                 **{kind: faithfulness.most_attributed for kind, faithfulness in model.maps.items()},
@@ -133,8 +106,6 @@ class FaithfulnessAnalysis(Result):
             }
             for name, model in self.models.items()
         }
-        if ax is not None:
-            plot_faithfulness(ax, falls)
         return faithfulness_chart(falls)
 
     def __repr__(self) -> str:

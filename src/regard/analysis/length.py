@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regard.alignment import WordAligner
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
@@ -24,12 +24,9 @@ from regard.metrics.by_length import (
     score_by_length,
 )
 from regard.metrics.translation import check_tokenizer
-from regard.plot.analyses import length_chart, plot_length
+from regard.plot.analyses import length_chart
 from regard.plot.figure import Figure
 from regard.text.links import Links
-
-if TYPE_CHECKING:
-    import matplotlib.axes
 
 __all__ = ["LengthAnalysis", "LengthOptions", "SystemLengths", "analyze_length"]
 
@@ -78,12 +75,12 @@ class SystemLengths:
     too_long: tuple[int, ...]
 
     def record(self) -> dict[str, Any]:
-        """Return all values as JSON types."""
+        """Return the values for JSON, with one entry per metric."""
         return {
-            "paths": list(self.paths),
-            "too_long": list(self.too_long),
-            **{metric: scores.record() for metric, scores in self.scores.items()},
-            "translations": list(self.translations),
+            "paths": self.paths,
+            "too_long": self.too_long,
+            **self.scores,
+            "translations": self.translations,
         }
 
 
@@ -95,10 +92,11 @@ class LengthAnalysis(Result):
         systems: The scores of each system, by name.
         buckets: The buckets.
         lengths: Number of words of each source line.
-        source_path: The file of the source lines. None for a text from Python.
-        reference_path: The file of the references. None for a text from Python.
+        source: The file of the source lines. None for a text from Python.
+        reference: The file of the references. None for a text from Python.
         aligner: Directory of the word aligner. None without an aligner, or for one from Python.
-        options: The options.
+        tokenize: Tokenizer for BLEU, REP and lengths.
+        lowercase: Whether case was ignored.
         notes: Notes for the reader, one sentence each.
     """
 
@@ -106,10 +104,11 @@ class LengthAnalysis(Result):
     systems: Mapping[str, SystemLengths]
     buckets: tuple[Bucket, ...]
     lengths: tuple[int, ...]
-    source_path: str | None
-    reference_path: str | None
+    source: str | None
+    reference: str | None
     aligner: str | None
-    options: LengthOptions
+    tokenize: str
+    lowercase: bool
     notes: tuple[str, ...] = ()
 
     @property
@@ -126,23 +125,6 @@ class LengthAnalysis(Result):
         if metric not in self.metrics:
             raise UsageError(f"metric={metric!r}: expected one of {', '.join(self.metrics)}")
         return {name: system.scores[metric] for name, system in self.systems.items()}
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the scores and the translations of each system."""
-        return {
-            "source": self.source_path,
-            "reference": self.reference_path,
-            "aligner": self.aligner,
-            "tokenize": self.options.tokenize,
-            "lowercase": self.options.lowercase,
-            "buckets": [
-                {"low": bucket.low, "high": bucket.high, "sentences": len(bucket.sentence_ids)}
-                for bucket in self.buckets
-            ],
-            "lengths": list(self.lengths),
-            "notes": list(self.notes),
-            "systems": {name: system.record() for name, system in self.systems.items()},
-        }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per system, metric and bucket; the last bucket is `all`."""
@@ -162,27 +144,21 @@ class LengthAnalysis(Result):
                     rows.append(row)
         return rows
 
-    def plot(self, metric: str | None = None, ax: "matplotlib.axes.Axes | None" = None) -> Figure:
+    def plot(self, metric: str | None = None) -> Figure:
         """Return the figure of the scores by source length (Indurthi et al. (2019), Figure 2).
 
         Args:
             metric: The metric. Default: all metrics, one panel each.
-            ax: Axes on which the metric, by default the first one, is plotted as well.
 
         Raises:
             UsageError: if there is no such metric.
         """
-        labels = [bucket.label for bucket in self.buckets]
-        sizes = [len(bucket.sentence_ids) for bucket in self.buckets]
-        chosen = self.metrics if metric is None else (metric,)
-        panels = {chosen_metric: self.scores(chosen_metric) for chosen_metric in chosen}
-        if ax is not None:
-            plot_length(ax, panels[chosen[0]], labels, sizes)
-        scores = {
-            name: {chosen_metric: panels[chosen_metric][name] for chosen_metric in chosen}
-            for name in self.systems
-        }
-        return length_chart(scores, labels, sizes)
+        scores = {chosen: self.scores(chosen) for chosen in ([metric] if metric else self.metrics)}
+        return length_chart(
+            {name: {chosen: scores[chosen][name] for chosen in scores} for name in self.systems},
+            [bucket.label for bucket in self.buckets],
+            [len(bucket.sentence_ids) for bucket in self.buckets],
+        )
 
     def __repr__(self) -> str:
         """Return the scores of all sentences."""
@@ -245,10 +221,11 @@ def analyze_length(
         systems=results,
         buckets=tuple(buckets),
         lengths=tuple(lengths),
-        source_path=text.source_path,
-        reference_path=text.reference_path,
+        source=text.source_path,
+        reference=text.reference_path,
         aligner=None if linker is None else linker.path,
-        options=options,
+        tokenize=options.tokenize,
+        lowercase=options.lowercase,
         notes=(*notes, *_length_notes(results)),
     )
 

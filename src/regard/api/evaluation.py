@@ -17,10 +17,9 @@ from jaxtyping import Float
 from regard.api.arguments import TextSource, as_list, check_num_lines, read_texts
 from regard.api.links import DropLinks, LinkEvaluation
 from regard.api.score_totals import ScoreTotals
-from regard.config.results import Result, finite
+from regard.config.results import Result, json_value
 from regard.errors import UsageError
 from regard.metrics.base import (
-    DEFAULT_REPETITION,
     METRICS,
     Estimate,
     MetricInput,
@@ -46,17 +45,14 @@ class EvaluationOptions:
 
     Attributes:
         tokenize: Tokenizer for BLEU and REP: `13a`, `none` (for tokenized text), `intl`, `char`, `zh`... For
-            TER, see `regard.metrics.translation.ter`.
+            TER, see `regard.metrics.translation.count_statistics`.
         lowercase: Whether to ignore case. TER and METEOR always do.
-        rep_parameters: For REP: n-gram size, weight of an excess n-gram, weight of an immediately repeated
-            word.
         num_bootstrap_samples: Number of bootstrap samples.
         seed: Random seed of the bootstrap.
     """
 
     tokenize: str = "13a"
     lowercase: bool = False
-    rep_parameters: tuple[int, float, float] = DEFAULT_REPETITION
     num_bootstrap_samples: int = 1000
     seed: int = 0
 
@@ -184,14 +180,14 @@ class Evaluation(Result, Mapping[str, MetricScore]):
 
     def to_data(self) -> dict[str, Any]:
         """Return the settings, the row of each metric, the sentence scores by metric, and the other parts."""
-        rows = [finite(row) for row in self.rows()]
+        rows = [json_value(row) for row in self.rows()]
         return {
             "files": dict(self.files),
             "num_sentences": len(self.hypotheses),
-            **dataclasses.asdict(self.options) | {"rep_parameters": list(self.options.rep_parameters)},
+            **dataclasses.asdict(self.options),
             "metrics": rows,
             "sentence_scores": {
-                name: finite(score.sentence_scores.tolist()) for name, score in self.scores.items()
+                name: json_value(score.sentence_scores.tolist()) for name, score in self.scores.items()
             },
             "word_links": None if self.word_links is None else self.word_links.to_data(),
             "token_scores": None if self.token_scores is None else self.token_scores.to_data(),
@@ -267,7 +263,6 @@ def evaluate(
         [truth.lines * len(systems) for truth in truths],
         options.tokenize,
         options.lowercase,
-        options.rep_parameters,
         None if links is None else _read_drop_links(links, source, [truths[0], *systems], options),
     )
     named = {"hypotheses": [first], "references": truths, "baseline": [other], "sources": [source]}

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from regard.api.loading import load_translator
 from regard.api.model import Model
 from regard.config import from_dict
-from regard.config.results import Result, finite
+from regard.config.results import Result, json_value
 from regard.errors import UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.config import Sampling
@@ -64,9 +64,9 @@ class Continuations(Result):
                 {
                     "text": continuation.text,
                     "tokens": list(continuation.tokens),
-                    "score": finite(continuation.score),
-                    "log_probability": finite(continuation.log_probability),
-                    "token_log_probs": [finite(value) for value in continuation.token_log_probs],
+                    "score": json_value(continuation.score),
+                    "log_probability": json_value(continuation.log_probability),
+                    "token_log_probs": [json_value(value) for value in continuation.token_log_probs],
                 }
                 for continuation in self.continuations
             ],

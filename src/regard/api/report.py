@@ -50,7 +50,6 @@ class ReportOptions:
             heads, and the prior attention, as well.
         tokenize: Tokenizer of BLEU and lengths: `13a`, `none` (for tokenized text), `intl`, `char`...
         lowercase: Whether to ignore case in BLEU, chrF, REP and word links.
-        meteor: Whether to compute METEOR if it is installed (English references only).
         check: The check whose errors are marked, such as `regard.ReportCheck`. Default: that of an extension,
             with the model of `train_missing`.
         train_missing: Whether to train an aligner and a checker that are not given on the training
@@ -64,7 +63,6 @@ class ReportOptions:
     attention_maps: Literal["links", "all"] = "links"
     tokenize: str = "13a"
     lowercase: bool = False
-    meteor: bool = True
     check: SystemsCheck | None = None
     train_missing: bool = True
 
@@ -194,7 +192,7 @@ def _page(
         text.reference_name,
         pairs,
         systems,
-        compute_scores(systems, pairs, options.tokenize, options.lowercase, options.meteor, gold),
+        compute_scores(systems, pairs, options.tokenize, options.lowercase, gold),
         gold,
         page_notes(systems, text, options.tokenize),
         date=date.today().isoformat(),

@@ -50,10 +50,6 @@ def page_notes(systems: Sequence[SystemResults], text: ParallelText, tokenize: s
             notes.append(
                 f"{system.name}: {num_too_long} lines are too long for the model and were not translated."
             )
-        if system.curves is not None and system.curves.num_malformed_lines:
-            notes.append(
-                f"{system.name}: {system.curves.num_malformed_lines} lines of record.jsonl cannot be read."
-            )
     return notes + _difference_notes(systems)
 
 

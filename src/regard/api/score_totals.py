@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config.results import finite, perplexity
+from regard.config.results import json_value, perplexity
 from regard.errors import DataError
 from regard.text.corpus import read_lines
 from regard.text.whitespace import split_whitespace
@@ -56,8 +56,8 @@ class ScoreTotals:
 
     def to_data(self) -> dict[str, Any]:
         """Return the sums and the perplexity as JSON values."""
-        data = dataclasses.asdict(self) | {"perplexity": finite(self.perplexity)}
-        return data | {"log_probability": finite(self.log_probability)}
+        data = dataclasses.asdict(self) | {"perplexity": json_value(self.perplexity)}
+        return data | {"log_probability": json_value(self.log_probability)}
 
 
 def read_token_scores(path: Path | str) -> ScoreTotals:

@@ -65,8 +65,7 @@ def plot_translations(inputs: FigureInput) -> PlottedFigure:
         DataError: If a file has the wrong format.
     """
     from regard.analysis.errors import SentenceErrors
-    from regard.plot.attention import combined_figure
-    from regard.plot.heatmap import HeatMap, attention_heatmap
+    from regard.plot.heatmap import HeatMap, attention_heatmap, combined_figure
 
     translations = _translation_maps(inputs)
     reference = () if inputs.reference is None else tuple(split_whitespace(inputs.read_line()[1] or ""))
@@ -144,7 +143,7 @@ def plot_differences(inputs: FigureInput) -> PlottedFigure:
     import numpy as np
 
     from regard.metrics.alignment import map_difference
-    from regard.plot.attention import maps_and_differences
+    from regard.plot.heatmap import maps_and_differences
 
     if not inputs.files:
         raise UsageError("figure difference needs model directories (--input), --source and --reference")
@@ -183,7 +182,6 @@ def plot_encoder_attention(inputs: FigureInput) -> PlottedFigure:
         DataError: If the line is empty or too long.
     """
     from regard.api.model import load
-    from regard.plot.attention import heatmap_figure
     from regard.plot.heatmap import attention_heatmap
     from regard.plot.word_attention import self_attention_figure
 
@@ -209,7 +207,7 @@ def plot_encoder_attention(inputs: FigureInput) -> PlottedFigure:
     heads = attention_heatmap(weights, words, words, f"Encoder, layer {layer}, all heads")
     images = {
         "self-attention": self_attention_figure(weights[:, word], words, word, title),
-        "self-attention-heads": heatmap_figure(heads),
+        "self-attention-heads": heads.figure(),
     }
     rows = [["head", *words]]
     rows += [[f"{h}", *map(format_value, row)] for h, row in enumerate(weights[:, word].tolist())]

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate_command"]
 
-REP_PARAMETERS = "2,1,2"
 """Default n, lambda1 and lambda2 of REP (Malaviya et al. 2018)."""
 
 
@@ -69,10 +68,6 @@ class MetricOptions:
     ] = "bleu,chrf,ter"
     tokenize: TokenizeOption = "13a"
     lowercase: LowercaseOption = False
-    rep_parameters: Annotated[
-        str,
-        typer.Option(help="For REP: n-gram order, weight of repeated n-grams, and weight of doubled words."),
-    ] = REP_PARAMETERS
     num_bootstrap_samples: NumBootstrapSamplesOption = 1000
     seed: SeedOption = 0
 
@@ -87,24 +82,10 @@ class MetricOptions:
         return metric_names(self.metrics, "--metrics")
 
     def options(self) -> "EvaluationOptions":
-        """Return the settings as those of `regard.evaluate`.
-
-        Raises:
-            UsageError: If the parameters of REP are not numbers.
-        """
+        """Return the settings as those of `regard.evaluate`."""
         from regard.api.evaluation import EvaluationOptions
 
-        fields = self.rep_parameters.split(",")
-        try:
-            # A wrong number of fields is a ValueError as well.
-            n, lambda1, lambda2 = int(fields[0]), *map(float, fields[1:])
-        except ValueError:
-            raise UsageError(
-                f"--rep-parameters {self.rep_parameters!r}: expected three numbers separated by commas, for "
-                "example 2,1,2"
-            ) from None
-        rep = n, lambda1, lambda2
-        return EvaluationOptions(self.tokenize, self.lowercase, rep, self.num_bootstrap_samples, self.seed)
+        return EvaluationOptions(self.tokenize, self.lowercase, self.num_bootstrap_samples, self.seed)
 
 
 @dataclass(frozen=True)
@@ -296,8 +277,6 @@ def _check(systems: SystemFiles, metrics: MetricOptions, links: LinkFiles) -> No
             f"{len(systems.reference)} are given"
         )
     links.check("drop" in names, systems.baseline is not None)
-    if metrics.rep_parameters != REP_PARAMETERS and "rep" not in names:
-        raise UsageError("--rep-parameters has no effect without --metrics rep")
 
 
 def _write_sentences(path: Path, result: "Evaluation") -> None:

@@ -131,9 +131,6 @@ class PageOptions:
     ] = "links"
     tokenize: TokenizeOption = "13a"
     lowercase: LowercaseOption = False
-    meteor: Annotated[
-        bool, typer.Option(help="Whether to compute METEOR if it is installed (English references only).")
-    ] = True
 
 
 @expand_groups
@@ -184,7 +181,6 @@ def report_command(
         page.attention_maps,
         page.tokenize,
         page.lowercase,
-        page.meteor,
         detection,
         not text.no_aligner,
     )

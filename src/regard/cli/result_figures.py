@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, model_validator
 
 from regard.cli.figures import FigureInput, format_value, read_results
-from regard.config.results import SCHEMA_VERSION
+from regard.config.results import SCHEMA_VERSION, json_value
 from regard.errors import DataError, UsageError
 from regard.plot.figure import PlottedFigure
 
@@ -223,7 +223,7 @@ def plot_scores_by_length(inputs: FigureInput) -> PlottedFigure:
         "lengths": labels,
         "sentences": counts,
         "systems": {
-            name: {metric: length_scores.record()["buckets"] for metric, length_scores in scores.items()}
+            name: {metric: json_value(length_scores.buckets) for metric, length_scores in scores.items()}
             for name, scores in systems.items()
         },
     }
@@ -381,5 +381,5 @@ def _curves_by_kind(curves: "Curves") -> "dict[str, Points]":
         name: tuple((step, math.log(max(value, 1.0))) for step, value in points)
         for name, points in (("training", curves.train), ("validation", curves.valid))
     }
-    points_by_kind = logs | {name: points for name, points in curves.scores if name in CURVES}
+    points_by_kind = logs | {name: points for name, points in curves.scores.items() if name in CURVES}
     return {name: points for name, points in points_by_kind.items() if points}

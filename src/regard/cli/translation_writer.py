@@ -152,11 +152,12 @@ class TranslationWriter:
         console.print()
 
     def _write_svg(self, path: Path, best: "Translation") -> None:
-        from regard.plot.heatmap import attention_heatmap, heatmap_svg
+        from regard.plot.heatmap import attention_heatmap
 
         name = path if best.number == 1 else path.with_name(f"{path.stem}-{best.number}{path.suffix}")
         with open_output(name) as file:
-            file.write(heatmap_svg(attention_heatmap(best.attention_map, best.source_tokens, best.tokens)))
+            heat = attention_heatmap(best.attention_map, best.source_tokens, best.tokens)
+            file.write(heat.figure().svg)
 
 
 def _escape(text: str) -> str:

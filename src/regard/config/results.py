@@ -6,8 +6,8 @@ server share.
 
 import html
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,8 +20,8 @@ __all__ = [
     "SCHEMA_VERSION",
     "Result",
     "exact_numbers",
-    "finite",
     "html_table",
+    "json_value",
     "perplexity",
     "rounded_numbers",
 ]
@@ -33,18 +33,20 @@ _MAX_HTML_ROWS = 20
 _DIGITS = 5  # significant digits: rows of attention sum to 1 within 1e-4, and only exact zeros become 0
 
 
-class Result(ABC):
-    """Base class of results. Subclasses are frozen dataclasses that define `to_data`, and `rows` if a table.
+class Result:
+    """Base class of results. Subclasses are frozen dataclasses that declare fields, and `rows` if a table.
 
     Attributes:
         schema: Name of the kind of result in JSON, such as `alignments`.
     """
 
     schema: ClassVar[str]
+    # Each subclass is a dataclass, which defines this attribute.
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
-    @abstractmethod
     def to_data(self) -> Mapping[str, Any]:
         """Return the fields of the result as JSON values, without NaN and infinity."""
+        return {field.name: json_value(getattr(self, field.name)) for field in fields(self)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON values, with the name and the version of the schema."""
@@ -91,12 +93,22 @@ class Result(ABC):
         return html_table(self.rows())
 
 
-def finite(value: Any) -> Any:
-    """Return a value for JSON, also nested lists and dictionaries, with None instead of NaN and infinity."""
+def json_value(value: Any) -> Any:
+    """Return a value for JSON, with None instead of NaN and infinity.
+
+    Lists, dictionaries and dataclasses are converted with all that they contain. A class with other fields in
+    JSON than its own has a method `record` that returns them.
+    """
+    if hasattr(value, "record"):
+        return json_value(value.record())
+    if is_dataclass(value):
+        return {field.name: json_value(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, Mapping):
-        return {key: finite(item) for key, item in value.items()}
+        return {key: json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
     return value

@@ -14,7 +14,14 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from regard.attention.constrained import LOWER_BOUND_TOLERANCE
-from regard.config.results import SCHEMA_VERSION, Result, exact_numbers, finite, html_table, rounded_numbers
+from regard.config.results import (
+    SCHEMA_VERSION,
+    Result,
+    exact_numbers,
+    html_table,
+    json_value,
+    rounded_numbers,
+)
 from regard.data.fertility import Fertilities
 from regard.data.text import TextProcessor
 from regard.generation.config import AlignmentConfig
@@ -33,8 +40,6 @@ from regard.text.links import Links
 from regard.text.vocabulary import UNK
 
 if TYPE_CHECKING:
-    import matplotlib.axes
-
     from regard.plot.colors import MapScale
     from regard.plot.figure import Figure
 
@@ -259,26 +264,22 @@ class Translation(Result):
         return map_difference(self.word_attention_map, other.word_attention_map, ("this one", "the other"))
 
     def plot_difference(
-        self,
-        other: "Translation",
-        names: tuple[str, str] = ("this one", "the other"),
-        ax: "matplotlib.axes.Axes | None" = None,
+        self, other: "Translation", names: tuple[str, str] = ("this one", "the other")
     ) -> "Figure":
         """Plot `difference`: red where this model has more attention, blue where the other has more.
 
         Args:
             other: The same translation by another model.
             names: Names of the two models.
-            ax: Matplotlib axes to plot on as well.
 
         Raises:
             DataError: if the words differ, or the names are equal.
         """
-        from regard.generation.translation_plots import draw
         from regard.plot.heatmap import difference_heatmap
 
         difference = map_difference(self.word_attention_map, other.word_attention_map, names)
-        return draw(difference_heatmap(difference.weights, difference.columns, difference.target, names), ax)
+        heat = difference_heatmap(difference.weights, difference.columns, difference.target, names)
+        return heat.figure()
 
     def plot(
         self,
@@ -288,7 +289,6 @@ class Translation(Result):
         kind: AttentionKind = "source",
         title: str | None = None,
         scale: "MapScale" = "linear",
-        ax: "matplotlib.axes.Axes | None" = None,
     ) -> "Figure":
         """Plot an attention map. Weights of exactly 0 are white, and no others are.
 
@@ -303,18 +303,16 @@ class Translation(Result):
                 `output_attentions="all"`.
             title: Title above the plot.
             scale: Color scale: `linear`, or `sqrt` and `log` distinguish small weights.
-            ax: Matplotlib axes to plot on as well, for a single map.
 
         Returns:
-            A picture, which notebooks display and `save` writes to a file.
+            A picture, which notebooks display, `save` writes to a file, and `plot_on` plots on axes.
 
         Raises:
-            UsageError: if there is no such layer, head or scale, or no attention, or `ax` is given for all
-                heads.
+            UsageError: if there is no such layer, head or scale, or no attention.
         """
         from regard.generation.translation_plots import plot_translation
 
-        return plot_translation(self, words, layer, head, kind, title, scale, ax)
+        return plot_translation(self, words, layer, head, kind, title, scale)
 
     def to_data(self, attention: AttentionDetail = "words") -> dict[str, Any]:
         """Return the fields as JSON values. A number that is not finite, such as a missing score, is null.
@@ -332,7 +330,7 @@ class Translation(Result):
             "unknown_words": list(self.unknown_words),
             "fertility_bounds": None
             if bounds is None
-            else [{"lower": low, "upper": finite(high)} for low, high in bounds],
+            else [{"lower": low, "upper": json_value(high)} for low, high in bounds],
             "sink": any(word < 0 for word in self.source_word_ids),
             "alignment_config": self.alignment_config.record(),
             "error": self.error,
@@ -351,9 +349,9 @@ class Translation(Result):
             "tokens": list(self.tokens),
             "target_words": list(self.target_words),
             "target_word_ids": list(self.target_word_ids),
-            "score": finite(self.score),
-            "log_probability": finite(self.log_probability),
-            "token_log_probs": [finite(value) for value in self.token_log_probs.tolist()],
+            "score": json_value(self.score),
+            "log_probability": json_value(self.log_probability),
+            "token_log_probs": [json_value(value) for value in self.token_log_probs.tolist()],
             "retokenized": self.retokenized,
             "alignment": self.alignment.tolist() if self.attends else [],
             "word_attention_map": rounded_numbers(self.word_attention_map.weights) if words else None,

@@ -1,7 +1,6 @@
 """Plots of the attention of a translation."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -10,15 +9,11 @@ from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
 from regard.generation.linking import AttentionKind, select_heads
 from regard.metrics.alignment import merge_subwords
-from regard.plot.attention import heatmap_figure, plot_heatmap
-from regard.plot.colors import MapScale, weight_scale
+from regard.plot.colors import MapScale
 from regard.plot.figure import Figure
-from regard.plot.heatmap import HeatMap, attention_heatmap
+from regard.plot.heatmap import attention_heatmap
 
-if TYPE_CHECKING:
-    import matplotlib.axes
-
-__all__ = ["draw", "plot_translation"]
+__all__ = ["plot_translation"]
 
 _BOS, _EOS = "<s>", "</s>"
 
@@ -31,11 +26,8 @@ def plot_translation(
     kind: AttentionKind,
     title: str | None,
     scale: MapScale,
-    ax: "matplotlib.axes.Axes | None",
 ) -> Figure:
     """Plot the attention of a `Translation`, whose module imports this one; see `Translation.plot`."""
-    if ax is not None and head == "all":
-        raise UsageError("head='all' plots several maps, but ax= has space for one: select a head")
     if kind not in ("source", "encoder", "decoder"):
         raise UsageError(f"kind={kind!r}: expected 'source', 'encoder' or 'decoder'")
     if translation.error is not None or not translation.attention:
@@ -57,8 +49,7 @@ def plot_translation(
         ids = translation.source_word_ids, translation.target_word_ids
         plotted = np.stack([merge_subwords(weights, *ids) for weights in plotted])
         rows, columns = translation.target_words, translation.source_words
-    heat = attention_heatmap(plotted, columns, rows, title, captions)
-    return draw(replace(heat, scale=weight_scale(scale)), ax)
+    return attention_heatmap(plotted, columns, rows, title, captions, scale=scale).figure()
 
 
 def _labeled_attention(
@@ -89,10 +80,3 @@ def _labeled_attention(
         return translation.source_tokens, translation.source_tokens, by_row
     # The step that generates a token attends to the tokens before it, so the labels are shifted by one.
     return (*translation.tokens, _EOS), (_BOS, *translation.tokens), by_row
-
-
-def draw(heat: HeatMap, ax: "matplotlib.axes.Axes | None") -> Figure:
-    """Return the figure of a heat map, and plot it on matplotlib axes if they are given."""
-    if ax is not None:
-        plot_heatmap(ax, heat)
-    return heatmap_figure(heat)

@@ -17,7 +17,7 @@ from regard.errors import RegardError, UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import read_blocks
 from regard.generation.lines import enumerate_lines
-from regard.metrics.translation import bleu, check_tokenizer
+from regard.metrics.translation import check_tokenizer, count_statistics
 
 __all__ = ["PenaltyTuningOptions", "PenaltyTuningResult", "Trial", "tune_penalties"]
 
@@ -31,7 +31,7 @@ class PenaltyTuningOptions:
     Attributes:
         length_penalties: Values of alpha, at least 0.
         coverage_penalties: Values of beta, at least 0.
-        tokenize: Tokenizer of BLEU; see `regard.metrics.translation.bleu`.
+        tokenize: Tokenizer of BLEU; see `regard.metrics.translation.count_statistics`.
         lowercase: Whether BLEU ignores case.
     """
 
@@ -164,5 +164,6 @@ def tune_penalties(
         for block in read_blocks(enumerate_lines(sources), search.search.buffer_lines):
             texts += [translation.text for translation in search.translate_block(block)]
             on_progress(place * len(sources) + len(texts), len(sources) * len(pairs))
-        trials.append(Trial(alpha, beta, bleu(texts, [references], tokenize, options.lowercase).score))
+        counts = count_statistics("bleu", texts, [references], tokenize, options.lowercase)
+        trials.append(Trial(alpha, beta, counts.corpus_score().score))
     return PenaltyTuningResult(tuple(trials), len(sources), translator.search.beam_size, options)

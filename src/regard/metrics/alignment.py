@@ -124,9 +124,6 @@ def links_from_weights(
         source_words: Word index of each source token, counted from 0; -1 for the sink, -2 for other tokens
             that are not part of a word. Default: every token is a word.
         target_words: Word index of each target token.
-
-    Raises:
-        DataError: if the number of word indices differs from the number of tokens.
     """
     joined = merge_subwords(weights, source_words, target_words)
     if joined.shape[1] == 0:
@@ -159,9 +156,6 @@ def links_from_selection(
         weights: Attention of each target token to each source token. Tokens with weight above 0 are selected.
         source_words: Word index of each source token; see `links_from_weights`.
         target_words: Word index of each target token.
-
-    Raises:
-        DataError: if the number of word indices differs from the number of tokens.
     """
     joined = merge_subwords(weights, source_words, target_words)
     return frozenset((int(s), int(t)) for t, s in np.argwhere(joined > 0))
@@ -182,28 +176,17 @@ def merge_subwords(
         source_words: Word index of each source token, counted from 0; -1 for tokens that are not part of a
             word (end symbol, sink). Default: every token is a word.
         target_words: Word index of each target token.
-
-    Raises:
-        DataError: if the number of word indices differs from the number of tokens.
     """
     targets, sources = weights.shape
-    to_target = _membership(_word_index(target_words, targets, "target_words"))  # (V, T)
-    to_source = _membership(_word_index(source_words, sources, "source_words"))  # (W, S)
+    to_target = _membership(range(targets) if target_words is None else target_words)  # (V, T)
+    to_source = _membership(range(sources) if source_words is None else source_words)  # (W, S)
     sizes = to_target.sum(axis=1, keepdims=True)
     return to_target @ weights.astype(np.float64) @ to_source.T / np.maximum(sizes, 1)
 
 
-def _word_index(words: Sequence[int] | None, tokens: int, name: str) -> np.ndarray:
-    """Return the word index of each token as an array."""
-    if words is None:
-        return np.arange(tokens)
-    if len(words) != tokens:
-        raise DataError(f"{name}: {len(words)} word indices for {tokens} tokens; expected one per token")
-    return np.asarray(words, dtype=np.int64)
-
-
-def _membership(index: np.ndarray) -> Float[np.ndarray, "W N"]:
+def _membership(words: Sequence[int]) -> Float[np.ndarray, "W N"]:
     """Return a matrix with 1 where token n is part of word w. Negative indices belong to no word."""
+    index = np.asarray(words, dtype=np.int64)
     return (np.arange(index.max(initial=-1) + 1)[:, None] == index[None, :]).astype(np.float64)
 
 
@@ -218,23 +201,11 @@ class AttentionMap:
         source: W source words, without the sink.
         target: V target words.
         weights: [V, W], or [V, W + 1] with the column of the sink last.
-
-    Raises:
-        DataError: if the shape of the weights does not match the words.
     """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
     weights: Float[np.ndarray, "V C"]
-
-    def __post_init__(self) -> None:
-        """Check that the shape of the weights matches the words."""
-        rows, columns = self.weights.shape
-        if rows != len(self.target) or columns - len(self.source) not in (0, 1):
-            raise DataError(
-                f"a map of {rows} rows and {columns} columns does not match {len(self.target)} target words "
-                f"and {len(self.source)} source words"
-            )
 
     @classmethod
     def of_tokens(

@@ -41,7 +41,7 @@ __all__ = [
     "bootstrap",
     "check_references",
     "paired_bootstrap",
-    "percentage",
+    "ratio",
     "register_metric",
 ]
 
@@ -249,13 +249,7 @@ class SentenceCounts:
             scale: Factor of the score, such as 100 for percentages.
             signature: Settings and version of the metric.
         """
-        counts = np.array(rows, dtype=np.float64).reshape(-1, 2)
-
-        def aggregate(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
-            # The score of sentences without any b is a, as if b were 1.
-            return scale * summed[:, 0] / np.where(summed[:, 1] == 0, 1, summed[:, 1])
-
-        return cls(name, signature, counts, aggregate)
+        return cls(name, signature, np.array(rows, dtype=np.float64).reshape(-1, 2), ratio(scale))
 
     def corpus_score(self) -> CorpusScore:
         """Return the score of the whole corpus."""
@@ -265,6 +259,16 @@ class SentenceCounts:
     def sentence_scores(self) -> Float[np.ndarray, "n"]:
         """Return the score of each sentence, computed as if it were the whole corpus."""
         return self.aggregate(self.rows)
+
+
+def ratio(scale: float = 1.0) -> Aggregate:
+    """Return the function from rows of summed counts (a, b) to `scale` * a / b."""
+
+    def scores(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
+        # The score of sentences without any b is a, as if b were 1.
+        return scale * summed[:, 0] / np.where(summed[:, 1] == 0, 1, summed[:, 1])
+
+    return scores
 
 
 def check_references(hypotheses: Sequence[Any], references: Sequence[Sequence[Any]]) -> None:
@@ -289,17 +293,6 @@ def check_references(hypotheses: Sequence[Any], references: Sequence[Sequence[An
             )
 
 
-DEFAULT_REPETITION = (2, 1.0, 2.0)
-"""Values of n, lambda1 and lambda2 of REP in Malaviya et al. (2018)."""
-
-
-def percentage(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
-    """Return REP or DROP of rows of summed counts: 100 times the first count divided by the second."""
-    part, whole = summed.T
-    # Without reference words or links, the divisor is 1: REP is 100 sigma, and DROP is 0.
-    return 100 * part / np.maximum(whole, 1)
-
-
 @dataclass(frozen=True)
 class MetricInput:
     """The text that a metric scores, and the options of `regard evaluate`.
@@ -309,7 +302,6 @@ class MetricInput:
         references: One or more sets of references, each as long as `outputs`.
         tokenize: Tokenizer of words: a `regard.metrics.translation.BleuTokenizer`.
         lowercase: Whether to ignore case.
-        repetition: n, lambda1 and lambda2 of REP.
         links: For DROP: the word links of the source with each reference, and with each output.
     """
 
@@ -317,7 +309,6 @@ class MetricInput:
     references: Sequence[Sequence[str]]
     tokenize: str = "13a"
     lowercase: bool = False
-    repetition: tuple[int, float, float] = DEFAULT_REPETITION
     links: tuple[Sequence[Links], Sequence[Links]] | None = None
 
 

@@ -7,13 +7,12 @@ corpus score of its sentences.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from regard.errors import DataError, UsageError
 from regard.metrics.base import Aggregate, Estimate, SentenceCounts, bootstrap, paired_bootstrap
 from regard.metrics.coverage import count_drops, count_text_repetitions
 from regard.metrics.translation import count_statistics, split_words
@@ -45,6 +44,10 @@ class Bucket:
     high: int | None
     sentence_ids: Int[np.ndarray, "n"]
 
+    def record(self) -> dict[str, Any]:
+        """Return the values for JSON, with the number of sentences."""
+        return {"low": self.low, "high": self.high, "sentences": len(self.sentence_ids)}
+
     @property
     def label(self) -> str:
         """Return a label such as `11-20` or `61+`."""
@@ -69,10 +72,6 @@ class SystemScore:
     difference: Estimate | None = None
     p_value: float | None = None
 
-    def record(self) -> dict[str, Any]:
-        """Return all values as JSON types."""
-        return asdict(self) | {"interval": None if self.interval is None else list(self.interval)}
-
 
 @dataclass(frozen=True)
 class LengthScores:
@@ -91,9 +90,8 @@ class LengthScores:
     total: SystemScore
 
     def record(self) -> dict[str, Any]:
-        """Return all values as JSON types. Empty buckets are null."""
-        buckets = [None if score is None else score.record() for score in self.buckets]
-        return {"signature": self.signature, "buckets": buckets, "all": self.total.record()}
+        """Return the values for JSON. Empty buckets are null."""
+        return {"signature": self.signature, "buckets": self.buckets, "all": self.total}
 
 
 def count_lengths(lines: Sequence[str], tokenize: str = "13a") -> list[int]:
@@ -113,17 +111,7 @@ def bucket_by_length(lengths: Sequence[int], width: int = 10, num_bounded: int =
         lengths: Number of words of each sentence. Empty sentences belong to the first bucket.
         width: Number of lengths per bucket.
         num_bounded: Number of buckets before the last one, which has no upper limit.
-
-    Raises:
-        UsageError: if the width is below 1 or the number of buckets below 0.
-        DataError: if there is no sentence.
     """
-    if width < 1 or num_bounded < 0:
-        raise UsageError(
-            f"{num_bounded} buckets of width {width}; expected at least 0 buckets of width 1 or more"
-        )
-    if not lengths:
-        raise DataError("lengths: expected at least one sentence")
     places = ((np.asarray(lengths) - 1) // width).clip(0, num_bounded)  # (n,)
     # The label of the first bucket includes 0 only if there is an empty sentence.
     shortest = min(1, min(lengths))
@@ -205,16 +193,7 @@ def score_by_length(
         baseline: Counts of the system to compare with.
         resamples: Number of bootstrap samples per bucket.
         seed: Random seed of the bootstrap.
-
-    Raises:
-        DataError: if there is no sentence, or the numbers of sentences differ.
     """
-    sentences = sum(len(bucket.sentence_ids) for bucket in buckets)
-    for each in (counts, *(() if baseline is None else (baseline,))):
-        if len(each.rows) != sentences:
-            raise DataError(
-                f"counts of {len(each.rows)} sentences, but lengths of {sentences}: the numbers must be equal"
-            )
 
     def score(rows: Int[np.ndarray, "n"]) -> SystemScore:
         system_rows, other = counts.rows[rows], None if baseline is None else baseline.rows[rows]
@@ -227,5 +206,5 @@ def score_by_length(
         name=counts.name,
         signature=counts.signature,
         buckets=tuple(score(bucket.sentence_ids) if len(bucket.sentence_ids) else None for bucket in buckets),
-        total=score(np.arange(sentences)),
+        total=score(np.arange(len(counts.rows))),
     )

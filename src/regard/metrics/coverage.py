@@ -22,80 +22,49 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float
 
-from regard.errors import DataError, UsageError
+from regard.errors import UsageError
 from regard.metrics.base import (
-    DEFAULT_REPETITION,
-    CorpusScore,
     MetricInput,
     SentenceCounts,
     check_references,
-    percentage,
     register_metric,
 )
 from regard.metrics.translation import split_words
 from regard.text.links import Links
 
 __all__ = [
-    "DEFAULT_REPETITION",
     "ReceivedAttention",
     "count_drops",
     "count_repetitions",
     "count_text_repetitions",
-    "drop",
     "dropped_words",
     "immediate_repetitions",
     "received_attention",
-    "rep",
     "repeated_ngrams",
     "repetition_sigma",
 ]
 
+# The parameters of REP, as in the paper.
+_N, _LAMBDA1, _LAMBDA2 = 2, 1.0, 2.0
 # Without fertilities, attention above this multiple of the sentence's mean counts as excessive.
 _EXCESS_FACTOR = 2.0
 _ROUNDING = 0.01
 
 
-def rep(
-    outputs: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    n: int = 2,
-    lambda1: float = 1.0,
-    lambda2: float = 2.0,
-) -> CorpusScore:
-    """Compute REP of a corpus: repetitions that are not in the references, per 100 reference words.
-
-    Lower is better.
-
-    Args:
-        outputs: Words of each output.
-        references: Words of the reference of each output.
-        n: Size of the n-grams.
-        lambda1: Weight of an excess n-gram.
-        lambda2: Weight of an immediately repeated word.
-
-    Raises:
-        DataError: if the lengths differ or there is no sentence.
-        UsageError: if n is below 1 or a weight below 0.
-    """
-    return count_repetitions(outputs, references, n, lambda1, lambda2).corpus_score()
-
-
-def repetition_sigma(
-    output: Sequence[str], reference: Sequence[str], n: int = 2, lambda1: float = 1.0, lambda2: float = 2.0
-) -> float:
-    """Return sigma of one sentence, without normalization. The arguments are those of `rep`."""
-    ngrams = sum(repeated_ngrams(output, reference, n).values())
+def repetition_sigma(output: Sequence[str], reference: Sequence[str]) -> float:
+    """Return sigma of one sentence, without normalization."""
+    ngrams = sum(repeated_ngrams(output, reference).values())
     doubles = sum(immediate_repetitions(output, reference).values())
-    return lambda1 * ngrams + lambda2 * doubles
+    return _LAMBDA1 * ngrams + _LAMBDA2 * doubles
 
 
-def repeated_ngrams(output: Sequence[str], reference: Sequence[str], n: int = 2) -> Counter[tuple[str, ...]]:
+def repeated_ngrams(output: Sequence[str], reference: Sequence[str]) -> Counter[tuple[str, ...]]:
     """Return n-grams that occur at least twice in an output and more often than in the reference.
 
     The values are the differences of the counts.
     """
-    generated = Counter(zip(*(output[start:] for start in range(n)), strict=False))
-    expected = Counter(zip(*(reference[start:] for start in range(n)), strict=False))
+    generated = Counter(zip(*(output[start:] for start in range(_N)), strict=False))
+    expected = Counter(zip(*(reference[start:] for start in range(_N)), strict=False))
     # The difference of two Counters keeps only positive counts.
     return Counter({ngram: times for ngram, times in generated.items() if times >= 2}) - expected
 
@@ -105,30 +74,34 @@ def immediate_repetitions(output: Sequence[str], reference: Sequence[str]) -> Co
 
     The values are the differences of the counts.
     """
-    return _doubles(output) - _doubles(reference)
+    doubles = (
+        Counter(first for first, second in pairwise(words) if first == second)
+        for words in (output, reference)
+    )
+    return next(doubles) - next(doubles)
 
 
 def count_repetitions(
-    outputs: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    n: int = 2,
-    lambda1: float = 1.0,
-    lambda2: float = 2.0,
+    outputs: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
 ) -> SentenceCounts:
-    """Return sigma and the number of reference words per sentence; see `rep` for arguments and errors."""
-    if n < 1:
-        raise UsageError(f"n is {n}, but must be at least 1")
-    for name, weight in (("lambda1", lambda1), ("lambda2", lambda2)):
-        # The negated comparison also rejects NaN.
-        if not weight >= 0:
-            raise UsageError(f"{name} is {weight}, but must be at least 0")
+    """Return the counts of REP for each sentence: sigma and the number of reference words.
+
+    REP is the number of repetitions that are not in the references, per 100 reference words; lower is better.
+
+    Args:
+        outputs: Words of each output.
+        references: Words of the reference of each output.
+
+    Raises:
+        DataError: if the lengths differ or there is no sentence.
+    """
     check_references(outputs, [references])
     rows = [
-        (repetition_sigma(output, reference, n, lambda1, lambda2), len(reference))
+        (repetition_sigma(output, reference), len(reference))
         for output, reference in zip(outputs, references, strict=True)
     ]
-    signature = f"n:{n}|lambda1:{lambda1:g}|lambda2:{lambda2:g}"
-    return SentenceCounts("REP", signature, np.array(rows, dtype=np.float64), percentage)
+    signature = f"n:{_N}|lambda1:{_LAMBDA1:g}|lambda2:{_LAMBDA2:g}"
+    return SentenceCounts.ratio("REP", rows, 100.0, signature)
 
 
 def count_text_repetitions(
@@ -136,7 +109,6 @@ def count_text_repetitions(
     references: Sequence[str],
     tokenize: str = "13a",
     lowercase: bool = False,
-    repetition: tuple[int, float, float] = DEFAULT_REPETITION,
 ) -> SentenceCounts:
     """Return the counts of `count_repetitions` for text that is split into words as BLEU does.
 
@@ -145,30 +117,15 @@ def count_text_repetitions(
         references: One reference per output.
         tokenize: A `regard.metrics.translation.BleuTokenizer`.
         lowercase: Whether to ignore case.
-        repetition: n, lambda1 and lambda2.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
-        UsageError: if the tokenizer is unknown or needs a package that is not installed, n is below 1 or a
-            weight below 0.
+        UsageError: if the tokenizer is unknown or needs a package that is not installed.
     """
     generated, expected = (split_words(lines, tokenize, lowercase) for lines in (outputs, references))
-    counts = count_repetitions(generated, expected, *repetition)
+    counts = count_repetitions(generated, expected)
     case = "lc" if lowercase else "mixed"
     return replace(counts, signature=f"{counts.signature}|case:{case}|tok:{tokenize}")
-
-
-def drop(reference_links: Sequence[Links], output_links: Sequence[Links]) -> CorpusScore:
-    """Compute DROP of a corpus: the percentage of reference-linked source words that the outputs drop.
-
-    Args:
-        reference_links: Links of each source sentence with its reference.
-        output_links: Links of each source sentence with its output.
-
-    Raises:
-        DataError: if the lengths differ or there is no sentence.
-    """
-    return count_drops(reference_links, output_links).corpus_score()
 
 
 def dropped_words(reference_links: Links, output_links: Links) -> list[int]:
@@ -177,27 +134,29 @@ def dropped_words(reference_links: Links, output_links: Links) -> list[int]:
 
 
 def count_drops(reference_links: Sequence[Links], output_links: Sequence[Links]) -> SentenceCounts:
-    """Return |R - M| and |R| of each sentence. The arguments and errors are those of `drop`."""
-    if len(reference_links) != len(output_links):
-        raise DataError(
-            f"links of {len(reference_links)} references and of {len(output_links)} outputs; "
-            "expected the same number"
-        )
-    if not reference_links:
-        raise DataError("links: expected at least one sentence")
+    """Return the counts of DROP for each sentence: |R - M| and |R|.
+
+    DROP is the percentage of the source words linked to the references that the outputs drop.
+
+    Args:
+        reference_links: Links of each source sentence with its reference.
+        output_links: Links of each source sentence with its output.
+
+    Raises:
+        DataError: if the lengths differ or there is no sentence.
+    """
+    check_references(output_links, [reference_links])
     rows = [
         (len(dropped_words(expected, generated)), len(_sources(expected)))
         for expected, generated in zip(reference_links, output_links, strict=True)
     ]
-    return SentenceCounts("DROP", "", np.array(rows, dtype=np.float64), percentage)
+    return SentenceCounts.ratio("DROP", rows, 100.0)
 
 
 @register_metric("rep", label="REP", higher_is_better=False)
 def _rep(data: MetricInput) -> SentenceCounts:
     _check_single_reference(data)
-    return count_text_repetitions(
-        data.outputs, data.references[0], data.tokenize, data.lowercase, data.repetition
-    )
+    return count_text_repetitions(data.outputs, data.references[0], data.tokenize, data.lowercase)
 
 
 @register_metric("drop", label="DROP", higher_is_better=False, needs_links=True)
@@ -213,10 +172,6 @@ def _check_single_reference(data: MetricInput) -> None:
         raise UsageError(
             f"REP and DROP support only one set of references, {len(data.references)} were given"
         )
-
-
-def _doubles(words: Sequence[str]) -> Counter[str]:
-    return Counter(first for first, second in pairwise(words) if first == second)
 
 
 def _sources(links: Iterable[tuple[int, int]]) -> frozenset[int]:

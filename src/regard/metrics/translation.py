@@ -25,11 +25,9 @@ from sacrebleu.metrics.ter import TER
 from regard.errors import UsageError
 from regard.metrics.base import (
     Aggregate,
-    CorpusScore,
     MetricInput,
     SentenceCounts,
     check_references,
-    percentage,
     register_metric,
 )
 from regard.text.whitespace import normalize_whitespace
@@ -38,18 +36,12 @@ __all__ = [
     "TRANSDUCTION_METRICS",
     "BleuTokenizer",
     "MetricName",
-    "accuracy",
-    "bleu",
     "check_tokenizer",
-    "chrf",
     "count_statistics",
     "count_transduction",
-    "edits",
     "looks_tokenized",
     "make_aggregate",
-    "mean_edits",
     "split_words",
-    "ter",
 ]
 
 MetricName = Literal["bleu", "chrf", "ter"]
@@ -75,63 +67,6 @@ def check_tokenizer(name: str) -> BleuTokenizer:
 _TOKENIZED_LINES = 100
 
 
-def bleu(
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
-    tokenize: BleuTokenizer = "13a",
-    lowercase: bool = False,
-) -> CorpusScore:
-    """Compute corpus BLEU (Papineni et al., 2002) with sacreBLEU's default smoothing.
-
-    Args:
-        hypotheses: One output per sentence.
-        references: One or more sets of references, each as long as `hypotheses`.
-        tokenize: `13a` for detokenized text; `none` for text that is already tokenized, as for the "tokenized
-            BLEU" of many papers.
-        lowercase: Whether to ignore case.
-
-    Raises:
-        DataError: if the lengths differ or there is no sentence.
-        UsageError: if the tokenizer needs a package that is not installed.
-    """
-    return count_statistics("bleu", hypotheses, references, tokenize, lowercase).corpus_score()
-
-
-def chrf(
-    hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
-) -> CorpusScore:
-    """Compute corpus chrF2 (Popović, 2015): F-score of character n-grams up to 6, with beta = 2.
-
-    Args:
-        hypotheses: One output per sentence.
-        references: One or more sets of references, each as long as `hypotheses`.
-        lowercase: Whether to ignore case.
-
-    Raises:
-        DataError: if the lengths differ or there is no sentence.
-    """
-    return count_statistics("chrf", hypotheses, references, lowercase=lowercase).corpus_score()
-
-
-def ter(
-    hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokenize: BleuTokenizer = "13a"
-) -> CorpusScore:
-    """Compute the translation edit rate (Snover et al., 2006); lower is better. Case is ignored.
-
-    Args:
-        hypotheses: One output per sentence.
-        references: One or more sets of references, each as long as `hypotheses`.
-        tokenize: With `13a`, `none` and `intl`, words end at white space, as by default in sacreBLEU. With
-            `zh`, `ja-mecab` and `ko-mecab`, sacreBLEU separates punctuation, and each Chinese character is a
-            word (`normalized` and `asian_support`). `char` is rejected.
-
-    Raises:
-        DataError: if the lengths differ or there is no sentence.
-        UsageError: if the tokenizer is `char` or unknown.
-    """
-    return count_statistics("ter", hypotheses, references, tokenize).corpus_score()
-
-
 def count_statistics(
     metric: str,
     hypotheses: Sequence[str],
@@ -141,16 +76,24 @@ def count_statistics(
 ) -> SentenceCounts:
     """Return the counts of a metric for each sentence.
 
+    `bleu` is corpus BLEU (Papineni et al., 2002) with sacreBLEU's default smoothing. `chrf` is chrF2
+    (Popović, 2015), the F-score of character n-grams up to 6 with beta = 2. `ter` is the translation edit
+    rate (Snover et al., 2006); lower is better.
+
     Args:
         metric: A `MetricName`.
         hypotheses: One output per sentence.
         references: One or more sets of references, each as long as `hypotheses`.
-        tokenize: A `BleuTokenizer`; for TER, see `ter`. chrF has no words.
+        tokenize: A `BleuTokenizer`: `13a` for detokenized text; `none` for text that is already tokenized, as
+            for the "tokenized BLEU" of many papers. Words of TER end at white space with `13a`, `none` and
+            `intl`. With `zh`, `ja-mecab` and `ko-mecab`, sacreBLEU separates punctuation, and each Chinese
+            character is a word (`normalized` and `asian_support`). chrF has no words.
         lowercase: Whether BLEU and chrF ignore case. TER always does.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
-        UsageError: if the metric or the tokenizer is unknown or needs a package that is not installed.
+        UsageError: if the metric or the tokenizer is unknown or needs a package that is not installed, or TER
+            has the tokenizer `char`.
     """
     check_references(hypotheses, references)
     scorer = _scorer(metric, tokenize, lowercase)
@@ -158,7 +101,9 @@ def count_statistics(
     counts = scorer._extract_corpus_statistics(hypotheses, references)
     rows = np.array(counts, dtype=np.float64)  # (n, k)
     name = scorer._compute_score_from_stats(rows.sum(axis=0).tolist()).name
-    return SentenceCounts(name, str(scorer.get_signature()), rows, _aggregate(scorer))
+    return SentenceCounts(
+        name, str(scorer.get_signature()), rows, make_aggregate(metric, tokenize, lowercase)
+    )
 
 
 @register_metric("bleu", label="BLEU")
@@ -181,10 +126,8 @@ def make_aggregate(metric: str, tokenize: str = "13a", lowercase: bool = False) 
 
     The arguments are those of `count_statistics`.
     """
-    return _aggregate(_scorer(metric, tokenize, lowercase))
+    scorer = _scorer(metric, tokenize, lowercase)
 
-
-def _aggregate(scorer: Metric) -> Aggregate:
     def scores(summed: Float[np.ndarray, "r k"]) -> Float[np.ndarray, "r"]:
         return np.array(
             [scorer._compute_score_from_stats(row).score for row in summed.tolist()], dtype=np.float64
@@ -247,29 +190,6 @@ def _bleu(tokenize: str, lowercase: bool) -> BLEU:
 TRANSDUCTION_METRICS = ("accuracy", "edits")
 
 
-def accuracy(
-    outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
-) -> CorpusScore:
-    """Compute the percentage of outputs that equal a reference ("0/1 accuracy").
-
-    Args:
-        outputs: The outputs.
-        references: One or more sets of references.
-        lowercase: Whether to ignore case.
-
-    Raises:
-        DataError: if the lengths differ or there is no output.
-    """
-    return count_transduction("accuracy", outputs, references, lowercase).corpus_score()
-
-
-def edits(
-    outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
-) -> CorpusScore:
-    """Compute the mean edit distance in characters; lower is better. See `accuracy` for the arguments."""
-    return count_transduction("edits", outputs, references, lowercase).corpus_score()
-
-
 def count_transduction(
     name: str, outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
 ) -> SentenceCounts:
@@ -288,7 +208,7 @@ def count_transduction(
     if name not in TRANSDUCTION_METRICS:
         raise UsageError(f"unknown metric {name!r}; expected one of {', '.join(TRANSDUCTION_METRICS)}")
     check_references(outputs, references)
-    distance: Callable[[str, str], int] = Levenshtein.distance if name == "edits" else _same
+    distance: Callable[[str, str], int | bool] = Levenshtein.distance if name == "edits" else str.__eq__
     # The best reference counts: the nearest one for edits, an equal one for accuracy.
     choose = min if name == "edits" else max
     plain_outputs = _plain(outputs, lowercase)
@@ -298,8 +218,7 @@ def count_transduction(
         for output, sentence_references in zip(plain_outputs, plain_references, strict=True)
     ]
     signature = f"nrefs:{len(references)}|case:{'lc' if lowercase else 'mixed'}"
-    aggregate = mean_edits if name == "edits" else percentage
-    return SentenceCounts(name, signature, np.array(rows, dtype=np.float64), aggregate)
+    return SentenceCounts.ratio(name, rows, 1.0 if name == "edits" else 100.0, signature)
 
 
 @register_metric("accuracy", label="accuracy %")
@@ -312,16 +231,7 @@ def _edits(data: MetricInput) -> SentenceCounts:
     return count_transduction("edits", data.outputs, data.references, data.lowercase)
 
 
-def _same(first: str, second: str) -> int:
-    return int(first == second)
-
-
 def _plain(lines: Sequence[str], lowercase: bool) -> list[str]:
     """Return lines with normalized white space, in lower case if requested."""
     lines = [normalize_whitespace(line) for line in lines]
     return [line.lower() for line in lines] if lowercase else lines
-
-
-def mean_edits(summed: Float[np.ndarray, "r 2"]) -> Float[np.ndarray, "r"]:
-    """Return the mean number of edits per output from rows of summed counts."""
-    return summed[:, 0] / np.maximum(summed[:, 1], 1)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.plot.figure import Figure
-from regard.plot.style import MUTED, Length, add_legend, color_of, new_figure, series_style
+from regard.plot.style import INK, MUTED, Length, add_legend, color_of, new_figure, series_style
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -20,17 +20,20 @@ if TYPE_CHECKING:
 __all__ = [
     "CURVES",
     "MetricCurve",
+    "chart",
     "label_axes",
-    "panel_figure",
     "plot_curve",
+    "plot_groups",
     "plot_histogram",
-    "plot_training",
     "set_numeric_axis",
     "set_value_axis",
     "training_chart",
 ]
 
 _PANEL = (4.1, 3.1)  # width and height of a panel in inches
+# Distances within a group of width 1, so that error bars do not overlap.
+_SYSTEM_GAP = 0.14
+_MAX_SYSTEM_SPREAD = 0.5
 _MAX_MARKED_POINTS = 30  # maximum number of points that get a marker; more markers would hide the line
 
 
@@ -88,6 +91,27 @@ def plot_histogram(
     ax.stairs(heights, bin_edges, linewidth=1.5, label=name, clip_on=False, zorder=2, **outline)
 
 
+def plot_groups(
+    ax: "matplotlib.axes.Axes",
+    systems: Mapping[str, tuple[Float[np.ndarray, "N"], Float[np.ndarray, "N 2"]]],
+    labels: Sequence[str],
+) -> None:
+    """Plot a point with an interval for each system in each group, the systems of a group side by side.
+
+    Args:
+        ax: The axes.
+        systems: Values and intervals of each group, by system name; NaN for none.
+        labels: Label of each group.
+    """
+    middles = np.arange(len(labels), dtype=np.float64)
+    gap = min(_SYSTEM_GAP, _MAX_SYSTEM_SPREAD / max(len(systems) - 1, 1))
+    for i, (name, (values, intervals)) in enumerate(systems.items()):
+        plot_curve(ax, i, middles + (i - (len(systems) - 1) / 2) * gap, values, intervals, name)
+    ax.set_xlim(-0.5, len(labels) - 0.5)
+    ax.set_xticks(middles, labels, color=INK)
+    set_value_axis(ax, [part.ravel() for pair in systems.values() for part in pair])
+
+
 def label_axes(ax: "matplotlib.axes.Axes", title: str, x_label: str, note: str = "", pad: Length = 4) -> None:
     """Set the title and the label of the horizontal axis, with a note in small print below the label.
 
@@ -142,21 +166,30 @@ def set_value_axis(ax: "matplotlib.axes.Axes", values: Sequence[np.ndarray], per
         ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 6):g} %"))
 
 
-def panel_figure(
-    names: Sequence[str], panels: Sequence[Callable[["matplotlib.axes.Axes"], None]]
-) -> "matplotlib.figure.Figure":
+def chart(
+    title: str,
+    description: str,
+    names: Sequence[str],
+    panels: Sequence[Callable[["matplotlib.axes.Axes"], None]],
+) -> Figure:
     """Return a figure of panels side by side below a common legend.
 
     Args:
+        title: Accessible title.
+        description: Accessible description, with the important numbers.
         names: Names of the systems. Empty for a figure without a legend.
         panels: Function that plots each panel.
     """
-    figure = new_figure(_PANEL[0] * len(panels), _PANEL[1])
-    for ax, plot in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        plot(ax)
-    if names:
-        add_legend(figure, names)
-    return figure
+
+    def plot() -> "matplotlib.figure.Figure":
+        figure = new_figure(_PANEL[0] * len(panels), _PANEL[1])
+        for ax, plot_panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            plot_panel(ax)
+        if names:
+            add_legend(figure, names)
+        return figure
+
+    return Figure(title, description, plot, panels=panels)
 
 
 CURVES = {
@@ -169,22 +202,6 @@ CURVES = {
 
 MetricCurve = Sequence[tuple[float, float]]
 """A curve, as pairs of optimizer step and value."""
-
-
-def plot_training(ax: "matplotlib.axes.Axes", runs: Mapping[str, MetricCurve], kind: str) -> None:
-    """Plot one kind of training curve of several runs.
-
-    Args:
-        ax: The axes.
-        runs: Curve of each run by run name. A run without such a curve has no points.
-        kind: Key of `CURVES`.
-    """
-    curves = [np.array(points, dtype=np.float64).reshape(-1, 2) for points in runs.values()]
-    for i, (name, points) in enumerate(zip(runs, curves, strict=True)):
-        plot_curve(ax, i, points[:, 0], points[:, 1], name=name)
-    set_value_axis(ax, [points[:, 1] for points in curves])
-    set_numeric_axis(ax, 0, max(float(points[:, 0].max(initial=0)) for points in curves) or 1.0)
-    label_axes(ax, CURVES[kind], "optimizer steps")
 
 
 def training_chart(runs: Mapping[str, Mapping[str, MetricCurve]]) -> Figure:
@@ -201,5 +218,15 @@ def training_chart(runs: Mapping[str, Mapping[str, MetricCurve]]) -> Figure:
         for run, points in curves.items()
         if points
     ]
-    panels = [partial(plot_training, runs=curves, kind=kind) for kind, curves in by_kind.items()]
-    return Figure("Training curves", "; ".join(summary) + ".", lambda: panel_figure(list(runs), panels))
+    panels = [partial(_plot_training, runs=curves, kind=kind) for kind, curves in by_kind.items()]
+    return chart("Training curves", "; ".join(summary) + ".", list(runs), panels)
+
+
+def _plot_training(ax: "matplotlib.axes.Axes", runs: Mapping[str, MetricCurve], kind: str) -> None:
+    """Plot one kind of training curve of several runs. A run without such a curve has no points."""
+    curves = [np.array(points, dtype=np.float64).reshape(-1, 2) for points in runs.values()]
+    for i, (name, points) in enumerate(zip(runs, curves, strict=True)):
+        plot_curve(ax, i, points[:, 0], points[:, 1], name=name)
+    set_value_axis(ax, [points[:, 1] for points in curves])
+    set_numeric_axis(ax, 0, max(float(points[:, 0].max(initial=0)) for points in curves) or 1.0)
+    label_axes(ax, CURVES[kind], "optimizer steps")

@@ -12,11 +12,12 @@ from xml.sax.saxutils import escape
 
 from regard.config.results import Result
 from regard.errors import UsageError
-from regard.plot.shapes import Shape, plot_shapes, svg_document, svg_parts
-from regard.plot.style import Point, add_fallback_fonts, matplotlib_style, pixel_figure, printable
+from regard.plot.shapes import Shape, plot_shapes, svg_document
+from regard.plot.style import Point, add_fallback_fonts, matplotlib_style, new_figure, printable
 from regard.text.files import write_atomic
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import matplotlib.figure
 
 __all__ = ["DPI", "FORMATS", "Figure", "PlottedFigure", "shapes_figure"]
@@ -38,12 +39,14 @@ class Figure:
         description: Accessible description, with the important numbers.
         plot: Function that plots the figure with matplotlib.
         own_svg: SVG text of an attention map. None for a figure whose SVG form is plotted by matplotlib, too.
+        panels: Functions that plot each panel on axes, for `plot_on`.
     """
 
     title: str
     description: str
     plot: Callable[[], "matplotlib.figure.Figure"]
     own_svg: str | None = None
+    panels: Sequence[Callable[["matplotlib.axes.Axes"], None]] = ()
 
     @cached_property
     def matplotlib(self) -> "matplotlib.figure.Figure":
@@ -56,6 +59,20 @@ class Figure:
             figure = self.plot()
             add_fallback_fonts(figure)
             return figure
+
+    def plot_on(self, ax: "matplotlib.axes.Axes", panel: int = 0) -> None:
+        """Plot a panel of the figure on matplotlib axes of your own, without the legend of the figure.
+
+        Args:
+            ax: The axes.
+            panel: Index of the panel, from 0.
+
+        Raises:
+            UsageError: If there is no such panel.
+        """
+        if not 0 <= panel < len(self.panels):
+            raise UsageError(f"panel {panel}: the figure has {len(self.panels)} panels, counted from 0")
+        self.panels[panel](ax)
 
     @property
     def svg(self) -> str:
@@ -146,22 +163,36 @@ class PlottedFigure(Result):
         return [dict(zip(self.table[0], row, strict=True)) for row in self.table[1:]]
 
 
-def shapes_figure(title: str, description: str, shapes: Sequence[Shape], size: Point) -> Figure:
+def shapes_figure(
+    title: str,
+    description: str,
+    shapes: Sequence[Shape],
+    size: Point,
+    panels: Sequence[Callable[["matplotlib.axes.Axes"], None]] = (),
+) -> Figure:
     """Return a figure made of shapes, whose SVG form is our own.
 
     Args:
         title: Accessible title.
         description: Accessible description.
         shapes: The shapes, from the bottom to the top.
-        size: Width and height in pixels.
+        size: Width and height in pixels of 1/96 inch.
+        panels: Functions that plot each panel on axes. Default: the whole picture.
     """
 
+    def plot_picture(ax: "matplotlib.axes.Axes") -> None:
+        ax.set(xlim=(0, size[0]), ylim=(size[1], 0))
+        ax.set_axis_off()
+        plot_shapes(ax, shapes)
+
     def plot() -> "matplotlib.figure.Figure":
-        figure = pixel_figure(size)
-        plot_shapes(figure.add_axes((0, 0, 1, 1)), shapes, size)
+        figure = new_figure(size[0] / 96, size[1] / 96)
+        figure.set_layout_engine("none")
+        plot_picture(figure.add_axes((0, 0, 1, 1)))
         return figure
 
-    return Figure(title, description, plot, svg_document(size, title, description, svg_parts(shapes)))
+    svg = svg_document(size, title, description, shapes)
+    return Figure(title, description, plot, svg, panels or [plot_picture])
 
 
 def _shorten_path(path: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""Attention maps as heat maps: colors, layout, and the form as self-contained SVG.
+"""Attention maps as heat maps, one or several in a picture.
 
-A weight of exactly 0 is white; every other weight has a color, even a very small one. The tooltip of a cell
-shows its words and its weight. `regard.plot.attention` plots the same maps with matplotlib.
+A weight of exactly 0 is white; every other weight has a color, even a very small one. In the SVG form, the
+tooltip of a cell shows its words and its weight.
 
 A difference of two maps (Shankar & Sarawagi (2019), Figure 2) is red where one system attends more, and blue
 where the other does. Exactly equal weights are white; every other difference has a color.
@@ -9,20 +9,23 @@ where the other does. Exactly equal weights are white; every other difference ha
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 from rich.cells import cell_len
 
 from regard.errors import DataError
-from regard.plot.colors import INVALID_COLOR, LEGEND_STEP, ColorScale, weight_scale
-from regard.plot.shapes import FONT, Box, Label, Shape, svg_document, svg_parts
+from regard.metrics.alignment import AttentionMap, map_difference, match_columns
+from regard.plot.colors import INVALID_COLOR, LEGEND_STEP, ColorScale, MapScale, weight_scale
+from regard.plot.figure import Figure, shapes_figure
+from regard.plot.shapes import FONT, Box, Label, Shape, ShapeGroup
 from regard.plot.style import (
+    INK,
     MUTED,
     Colormap,
     LabeledMaps,
-    Length,
     Point,
     clip_label,
     label_maps,
@@ -30,18 +33,15 @@ from regard.plot.style import (
 )
 from regard.text.links import GoldLinks
 
+if TYPE_CHECKING:
+    import matplotlib.axes
+
 __all__ = [
-    "CELL",
-    "GRID_COLOR",
-    "LABEL_CELLS",
-    "MARGIN",
-    "MARK_COLOR",
     "HeatMap",
-    "arrange_panels",
     "attention_heatmap",
-    "combine_svgs",
+    "combined_figure",
     "difference_heatmap",
-    "heatmap_svg",
+    "maps_and_differences",
 ]
 
 # Colors of positive and negative differences.
@@ -50,18 +50,15 @@ _NEGATIVE = Colormap(((234, 242, 251), (156, 198, 232), (70, 136, 199), (26, 80,
 _GOLD = "#f0b000"  # visible on the darkest red and blue and on white
 _NAME = 40  # maximum width of the name of a system in the legend of differences
 _STEPS = 6  # colors of each sign in the legend of differences
-GRID_COLOR = "#d9d9d9"
-MARK_COLOR = "#b3261e"
-"""Color of marked words, which are also bold and, in SVG, underlined."""
+_GRID_COLOR = "#d9d9d9"
+_MARK_COLOR = "#b3261e"  # of marked words, which are also bold and, in SVG, underlined
 
-CELL = 24
-"""Width and height of a cell in pixels."""
 LABEL_CELLS = 24
 """Maximum width of a label in half-width characters."""
-MARGIN = 12.0
-"""Distance of a heat map from the border of the picture in pixels."""
 
 # Lengths in pixels.
+_CELL = 24
+_MARGIN = 12.0  # distance of a heat map from the border of the picture
 _CHARACTER = 7.4
 _GAP = 8
 _LINE = 20.0
@@ -89,8 +86,15 @@ class HeatMap:
     gold: GoldLinks | None = None
     marked: Collection[int] = ()
 
-    def layout(self) -> "HeatMapLayout":
-        """Return the positions of all parts.
+    def figure(self) -> Figure:
+        """Return the heat map as a figure. Its panels are the maps alone, on axes with words."""
+        shapes, size = self.picture()
+        description = "Rows are target words, columns are source words."
+        panels = [partial(self._plot_panel, head=head) for head in range(len(self.grid.weights))]
+        return shapes_figure(self.title or "Attention", description, shapes, size, panels)
+
+    def picture(self) -> tuple[list[Shape], Point]:
+        """Return the shapes, and the width and height of the picture in pixels.
 
         Panels fill a row as long as they fit into its width. Two panels are meant for comparison: they stay
         in one row as long as each of them fits alone.
@@ -99,49 +103,65 @@ class HeatMap:
         left = _GAP + max((_width(clip_label(label, LABEL_CELLS)) for label in grid.target), default=0.0)
         slanted = [_SLOPE * (_width(clip_label(label, LABEL_CELLS)) + FONT) for label in grid.source]
         top = _GAP + max(slanted, default=0.0) + (_LINE if any(grid.captions) else 0)
-        across, down = CELL * len(grid.source), CELL * len(grid.target)
+        across, down = _CELL * len(grid.source), _CELL * len(grid.target)
         # The slanted labels extend to the right beyond the last column.
-        lean = max((CELL * (s + 0.5) + reach - across for s, reach in enumerate(slanted)), default=0.0)
-        panel_width, panel_height = left + across + max(lean, 0.0) + MARGIN, top + down + MARGIN
+        lean = max((_CELL * (s + 0.5) + reach - across for s, reach in enumerate(slanted)), default=0.0)
+        panel_width, panel_height = left + across + max(lean, 0.0) + _MARGIN, top + down + _MARGIN
         fitting = int(_WIDTH // panel_width) * (2 if len(grid.weights) == 2 else 1)
         columns = max(1, min(len(grid.weights), fitting))
-        rows = -(-len(grid.weights) // columns)
-        head = MARGIN + (_LINE if self.title else 0)
-        width = max(
-            MARGIN + columns * panel_width,
-            2 * MARGIN + _width(self.title or ""),
-            2 * MARGIN + self.scale.width + (90 if self.gold else 0),
-        )
-        height = head + rows * panel_height + _LINE + MARGIN
-        corners = tuple(
-            (MARGIN + (h % columns) * panel_width + left, head + (h // columns) * panel_height + top)
-            for h in range(len(grid.weights))
-        )
-        return HeatMapLayout(width, height, corners, (left, top))
-
-    def decorations(self, layout: "HeatMapLayout") -> list[Shape]:
-        """Return the title, the captions and the legend."""
+        head = _MARGIN + (_LINE if self.title else 0)
         shapes: list[Shape] = []
         if self.title:
-            shapes.append(Label((MARGIN, MARGIN + FONT), self.title, bold=True))
-        for (x, y), caption in zip(layout.corners, self.grid.captions, strict=True):
+            shapes.append(Label((_MARGIN, _MARGIN + FONT), self.title, bold=True))
+        for h, caption in enumerate(grid.captions):
+            row, column = divmod(h, columns)
+            x, y = _MARGIN + column * panel_width, head + row * panel_height
             if caption:
-                at = x - layout.labels[0], y - layout.labels[1] + FONT
-                shapes.append(Label(at, caption, color=MUTED))
-        x, y = MARGIN, layout.height - MARGIN - _LINE / 2
+                shapes.append(Label((x, y + FONT), caption, color=MUTED))
+            shapes.append(ShapeGroup((x + left, y + top), self._panel(h)))
+        height = head + -(-len(grid.weights) // columns) * panel_height + _LINE + _MARGIN
+        shapes.append(ShapeGroup((_MARGIN, height - _MARGIN - _LINE / 2), self._legend()))
+        width = max(
+            _MARGIN + columns * panel_width,
+            2 * _MARGIN + _width(self.title or ""),
+            2 * _MARGIN + self.scale.width + (90 if self.gold else 0),
+        )
+        return shapes, (width, height)
+
+    def _legend(self) -> list[Shape]:
+        shapes: list[Shape] = []
         low, bar, high = self.scale.places
         if self.scale.white_box:
-            shapes.append(Box((x, y), (12, 12), "#ffffff", GRID_COLOR))
+            shapes.append(Box((0, 0), (12, 12), "#ffffff", _GRID_COLOR))
         for i, color in enumerate(self.scale.steps):
-            shapes.append(Box((x + bar + LEGEND_STEP * i, y), (LEGEND_STEP, 12), color))
+            shapes.append(Box((bar + LEGEND_STEP * i, 0), (LEGEND_STEP, 12), color))
         labels = [(low, self.scale.low), (high, self.scale.high)]
         if self.gold is not None:
-            box = x + self.scale.width + 11
-            shapes.append(Box((box, y + 1), (10, 10), "none", self.scale.outline, stroke_width=2))
-            labels.append((self.scale.width + 27, "gold link"))
-        return [*shapes, *(Label((x + at, y + 10), name, color=MUTED, size=11) for at, name in labels)]
+            box = self.scale.width + 11
+            shapes.append(Box((box, 1), (10, 10), "none", self.scale.outline, stroke_width=2))
+            labels.append((box + 16, "gold link"))
+        return [*shapes, *(Label((x, 10), name, color=MUTED, size=11) for x, name in labels)]
 
-    def links(self) -> list[tuple[int, int, bool]]:
+    def _panel(self, head: int) -> list[Shape]:
+        """Return the cells of one map, with their words and gold links, from the corner of the cells."""
+        shapes: list[Shape] = []
+        for s, word in enumerate(self.grid.source):
+            shapes.append(_word_label((_CELL * (s + 0.5) + FONT / 4, -_GAP), word, angle=45))
+        for t, word in enumerate(self.grid.target):
+            at = -_GAP, _CELL * (t + 0.5) + FONT * 0.36
+            shapes.append(_word_label(at, word, anchor="end", marked=t in self.marked))
+        for t, target in enumerate(self.grid.target):
+            for s, source in enumerate(self.grid.source):
+                weight = float(self.grid.weights[head, t, s])
+                at, tip = (_CELL * s, _CELL * t), f"{target} → {source}: {weight:.4g}"
+                shapes.append(Box(at, (_CELL, _CELL), self.scale.fill(weight), _GRID_COLOR, tip=tip))
+        side = _CELL - 4
+        for s, t, sure in self._links():
+            outline = {"stroke": self.scale.outline, "stroke_width": 2, "dashed": not sure}
+            shapes.append(Box((_CELL * s + 2, _CELL * t + 2), (side, side), **outline))
+        return shapes
+
+    def _links(self) -> list[tuple[int, int, bool]]:
         """Return the gold links between the words of the map: column, row, and whether the link is sure."""
         if self.gold is None:
             return []
@@ -149,22 +169,47 @@ class HeatMap:
         inside = (link for link in sorted(self.gold.possible) if link[0] < columns and link[1] < rows)
         return [(s, t, (s, t) in self.gold.sure) for s, t in inside]
 
+    def _plot_panel(self, ax: "matplotlib.axes.Axes", head: int) -> None:
+        """Plot one map on axes whose labels are the words, without title, caption and legend."""
+        from matplotlib.colors import to_rgb
+        from matplotlib.patches import Rectangle
 
-@dataclass(frozen=True)
-class HeatMapLayout:
-    """Positions in a heat map in pixels, from the upper left corner.
+        grid = self.grid
+        rows, columns = grid.weights.shape[1:]
+        if rows and columns:
+            colors = [
+                [to_rgb(self.scale.fill(weight)) for weight in row] for row in grid.weights[head].tolist()
+            ]
+            ax.pcolormesh(np.array(colors), edgecolors=_GRID_COLOR, linewidth=0.75, clip_on=False)
+        for s, t, sure in self._links():
+            dashes = "-" if sure else (0, (2, 1.5))
+            style = {"edgecolor": self.scale.outline, "linewidth": 1.5, "linestyle": dashes}
+            ax.add_patch(Rectangle((s + 0.09, t + 0.09), 0.82, 0.82, fill=False, **style))
+        # An axis of zero length would be an error.
+        ax.set(xlim=(0, max(columns, 1)), ylim=(max(rows, 1), 0), aspect="equal")
+        source, target = (
+            [clip_label(word, LABEL_CELLS) for word in words] for words in (grid.source, grid.target)
+        )
+        slanted = {"rotation": 45, "rotation_mode": "anchor", "ha": "left"}
+        ax.set_xticks(np.arange(columns) + 0.5, source, **slanted)
+        ax.set_yticks(np.arange(rows) + 0.5, target)
+        ax.xaxis.tick_top()
+        ax.tick_params(length=0, labelsize="medium", labelcolor="black")
+        ax.grid(False)
+        ax.spines[:].set_visible(False)
+        for t in self.marked:
+            ax.get_yticklabels()[t].set(color=_MARK_COLOR, fontweight="bold")
 
-    Attributes:
-        width: Width of the picture.
-        height: Height of the picture.
-        corners: Upper left corner of the cells of each panel.
-        labels: Width of the row labels and height of the column labels of a panel.
-    """
 
-    width: Length
-    height: Length
-    corners: tuple[Point, ...]
-    labels: Point
+def _word_label(at: Point, word: str, anchor: str = "start", angle: int = 0, marked: bool = False) -> Label:
+    """Return a clipped word, with the whole word as its tooltip."""
+    clipped = clip_label(word, LABEL_CELLS)
+    color, tip = _MARK_COLOR if marked else INK, "" if clipped == word else word
+    return Label(at, clipped, anchor, color, bold=marked, underlined=marked, angle=angle, tip=tip)
+
+
+def _width(text: str) -> float:
+    return _CHARACTER * cell_len(text)
 
 
 def attention_heatmap(
@@ -175,6 +220,7 @@ def attention_heatmap(
     captions: Sequence[str] | None = None,
     gold: GoldLinks | None = None,
     marked: Collection[int] = (),
+    scale: MapScale = "linear",
 ) -> HeatMap:
     """Return attention as a heat map.
 
@@ -187,107 +233,13 @@ def attention_heatmap(
         captions: One caption per head. Default: several heads are numbered from 0.
         gold: Gold links to outline: sure links with a solid line, possible links with a dashed line.
         marked: Indices of target words to mark.
+        scale: Color scale: `linear`, or `sqrt` and `log` distinguish small weights.
 
     Raises:
         DataError: if the shapes of weights, words and captions do not match.
+        UsageError: if there is no such scale.
     """
-    return HeatMap(label_maps(weights, source, target, captions), weight_scale("linear"), title, gold, marked)
-
-
-def heatmap_svg(heat: HeatMap) -> str:
-    """Return the text of an SVG file of a heat map."""
-    layout = heat.layout()
-    parts = svg_parts(heat.decorations(layout))
-    for h, (x, y) in enumerate(layout.corners):
-        parts.append(f'<g transform="translate({x:.1f} {y:.1f})">')
-        parts += [*_labels(heat), *_cells(heat, h), *_outlines(heat), "</g>"]
-    description = "Rows are target words, columns are source words."
-    return svg_document((layout.width, layout.height), heat.title or "Attention", description, parts)
-
-
-def _labels(heat: HeatMap) -> list[str]:
-    parts = []
-    for s, label in enumerate(heat.grid.source):
-        x = CELL * (s + 0.5) + FONT / 4
-        parts.append(f'<text transform="translate({x:.1f} {-_GAP}) rotate(-45)">{_label(label)}</text>')
-    for t, label in enumerate(heat.grid.target):
-        y = CELL * (t + 0.5) + FONT * 0.36
-        marked = t in heat.marked
-        style = f' fill="{MARK_COLOR}" font-weight="bold" text-decoration="underline"' if marked else ""
-        parts.append(f'<text x="{-_GAP}" y="{y:.1f}" text-anchor="end"{style}>{_label(label)}</text>')
-    return parts
-
-
-def _label(label: str) -> str:
-    """Return a clipped label, with the full text as its tooltip."""
-    clipped = clip_label(label, LABEL_CELLS)
-    return escape(clipped) + (f"<title>{escape(label)}</title>" if clipped != label else "")
-
-
-def _cells(heat: HeatMap, head: int) -> list[str]:
-    parts = [f'<g stroke="{GRID_COLOR}" stroke-width="1">']
-    for t, target in enumerate(heat.grid.target):
-        for s, source in enumerate(heat.grid.source):
-            weight = float(heat.grid.weights[head, t, s])
-            tip = escape(f"{target} → {source}: {weight:.4g}")
-            place = f'x="{CELL * s}" y="{CELL * t}" width="{CELL}" height="{CELL}"'
-            parts.append(f'<rect {place} fill="{heat.scale.fill(weight)}"><title>{tip}</title></rect>')
-    return [*parts, "</g>"]
-
-
-def _outlines(heat: HeatMap) -> list[str]:
-    if heat.gold is None:
-        return []
-    # Without pointer-events="none" the outlines would hide the tooltips of the cells.
-    parts = [f'<g fill="none" stroke="{heat.scale.outline}" stroke-width="2" pointer-events="none">']
-    side = CELL - 4
-    for s, t, sure in heat.links():
-        dashed = "" if sure else ' stroke-dasharray="4 3"'
-        place = f'x="{CELL * s + 2}" y="{CELL * t + 2}" width="{side}" height="{side}"'
-        parts.append(f"<rect {place}{dashed}/>")
-    return [*parts, "</g>"]
-
-
-def _width(text: str) -> float:
-    return _CHARACTER * cell_len(text)
-
-
-# Several heat maps in one picture
-
-
-def arrange_panels(maps: Mapping[str, HeatMap]) -> tuple[list[Point], Point]:
-    """Arrange heat maps with their names above, from left to right, in rows of limited width.
-
-    Returns:
-        The upper left corner of each map without its name, and the width and height of all, in pixels.
-    """
-    corners: list[Point] = []
-    x = y = tallest = across = 0.0
-    for name, heat in maps.items():
-        layout = heat.layout()
-        width = max(layout.width, 2 * MARGIN + _CHARACTER * cell_len(name))
-        if x and x + width > _COMBINED_WIDTH:
-            x, y, tallest = 0.0, y + tallest + _GAP, 0.0
-        corners.append((x, y + _NAME_HEIGHT))
-        x, tallest = x + width + _GAP, max(tallest, _NAME_HEIGHT + layout.height)
-        across = max(across, x - _GAP)
-    return corners, (across, y + tallest)
-
-
-def combine_svgs(maps: Mapping[str, HeatMap], title: str, description: str) -> str:
-    """Return the text of an SVG file of several heat maps, each with its name above it.
-
-    Args:
-        maps: The heat maps by name.
-        title: Accessible title of the combined picture.
-        description: Accessible description of the combined picture.
-    """
-    corners, size = arrange_panels(maps)
-    parts: list[str] = []
-    for (x, y), (name, heat) in zip(corners, maps.items(), strict=True):
-        parts += svg_parts([Label((x + MARGIN, y - 6), name, bold=True)])
-        parts.append(heatmap_svg(heat).replace("<svg ", f'<svg x="{x:g}" y="{y:g}" ', 1))
-    return svg_document(size, title, description, parts)
+    return HeatMap(label_maps(weights, source, target, captions), weight_scale(scale), title, gold, marked)
 
 
 def difference_heatmap(
@@ -328,3 +280,58 @@ def _cell_color(difference: float) -> str:
     if difference == 0:
         return "#ffffff"
     return (_POSITIVE if difference > 0 else _NEGATIVE).color(abs(difference))
+
+
+def combined_figure(maps: Mapping[str, HeatMap], title: str, description: str) -> Figure:
+    """Return the figure of several heat maps, each with its name above it, in rows of limited width.
+
+    Args:
+        maps: The heat maps by name.
+        title: Accessible title.
+        description: Accessible description.
+    """
+    shapes: list[Shape] = []
+    x = y = tallest = across = 0.0
+    for name, heat in maps.items():
+        picture, (width, height) = heat.picture()
+        width = max(width, 2 * _MARGIN + _width(name))
+        if x and x + width > _COMBINED_WIDTH:
+            x, y, tallest = 0.0, y + tallest + _GAP, 0.0
+        shapes.append(Label((x + _MARGIN, y + _NAME_HEIGHT - 6), name, bold=True))
+        shapes.append(ShapeGroup((x, y + _NAME_HEIGHT), picture))
+        x, tallest = x + width + _GAP, max(tallest, _NAME_HEIGHT + height)
+        across = max(across, x - _GAP)
+    return shapes_figure(title, description, shapes, (across, y + tallest))
+
+
+def maps_and_differences(
+    line: int,
+    maps: Mapping[str, AttentionMap],
+    gold: GoldLinks | None = None,
+) -> dict[str, Figure]:
+    """Return figures of the maps of several systems, and of their differences from the first system.
+
+    Args:
+        line: Number of the sentence, for file names and titles.
+        maps: Map of each system by name, over the same words. If one has a sink, all get its column.
+        gold: Gold links to outline.
+
+    Returns:
+        Figures by file name: `maps-LINE`, and `difference-LINE` or one per system.
+
+    Raises:
+        DataError: if the maps have different words.
+    """
+    matched = match_columns(maps)
+    (first, base), *others = matched.items()
+    source, target = base.columns, base.target
+    stacked = np.stack([attention_map.weights for attention_map in matched.values()])
+    title = f"Line {line}"
+    heatmap = attention_heatmap(stacked, source, target, title, list(maps), gold)
+    figures = {f"maps-{line}": heatmap.figure()}
+    for name, attention_map in others:
+        file = f"difference-{line}" if len(others) == 1 else f"difference-{line}-{name}"
+        difference = map_difference(attention_map, base, (name, first)).weights
+        heat = difference_heatmap(difference, source, target, (name, first), title, gold=gold)
+        figures[file] = heat.figure()
+    return figures

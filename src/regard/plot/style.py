@@ -37,7 +37,6 @@ __all__ = [
     "label_maps",
     "matplotlib_style",
     "new_figure",
-    "pixel_figure",
     "printable",
     "require_matplotlib",
     "series_style",
@@ -148,13 +147,6 @@ def _characters(path: str) -> frozenset[int]:
     with suppress(OSError, RuntimeError):
         return frozenset(get_font(path).get_charmap())
     return frozenset()
-
-
-def pixel_figure(size: Point) -> "matplotlib.figure.Figure":
-    """Return an empty figure of a size in pixels of 1/96 inch, whose axes are placed in pixels, too."""
-    figure = new_figure(size[0] / 96, size[1] / 96)
-    figure.set_layout_engine("none")
-    return figure
 
 
 # Colors and labels

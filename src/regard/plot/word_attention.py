@@ -7,7 +7,6 @@ color per head.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -17,13 +16,10 @@ from regard.errors import DataError
 from regard.plot.colors import weight_color
 from regard.plot.figure import Figure, shapes_figure
 from regard.plot.heatmap import LABEL_CELLS
-from regard.plot.shapes import Box, Label, Segment, Shape, plot_shapes
-from regard.plot.style import INK, MUTED, Point, clip_label, color_of, label_maps, printable
+from regard.plot.shapes import Box, Label, Segment, Shape
+from regard.plot.style import INK, MUTED, clip_label, color_of, label_maps, printable
 
-if TYPE_CHECKING:
-    import matplotlib.axes
-
-__all__ = ["history_figure", "plot_history", "plot_self_attention", "self_attention_figure"]
+__all__ = ["history_figure", "self_attention_figure"]
 
 # Lengths in pixels, of the figure of the history.
 _CHARACTER = 7.6
@@ -58,29 +54,6 @@ def history_figure(
     Raises:
         DataError: if the shapes of weights and words do not match.
     """
-    shapes, size = _history_picture(weights, source, target, title)
-    summary = "Each row is a target word; a darker background of a source word means more attention."
-    return shapes_figure(title or "Attention history", summary, shapes, size)
-
-
-def plot_history(
-    ax: "matplotlib.axes.Axes",
-    weights: Float[np.ndarray, "T S"],
-    source: Sequence[str],
-    target: Sequence[str],
-    title: str = "",
-) -> None:
-    """Plot the picture of `history_figure` on matplotlib axes.
-
-    The limits of the axes are set to the size of the picture in pixels of 1/96 inch.
-    """
-    plot_shapes(ax, *_history_picture(weights, source, target, title))
-
-
-def _history_picture(
-    weights: Float[np.ndarray, "T S"], source: Sequence[str], target: Sequence[str], title: str
-) -> tuple[list[Shape], Point]:
-    """Return the shapes and the size of the picture."""
     grid = label_maps(weights, source, target)
     columns, rows = (
         [clip_label(word, LABEL_CELLS) for word in words] for words in (grid.source, grid.target)
@@ -100,15 +73,13 @@ def _history_picture(
             shapes.append(Label((x + wide / 2, y + _BASELINE), word, "middle", ink))
             x += wide + _GAP
     across = left + sum(_width(word) + 2 * _PAD + _GAP for word in columns)
-    width = max(across + _MARGIN, 2 * _MARGIN + _width(title))
-    return shapes, (width, top + len(rows) * _ROW + _MARGIN)
+    size = max(across + _MARGIN, 2 * _MARGIN + _width(title)), top + len(rows) * _ROW + _MARGIN
+    summary = "Each row is a target word; a darker background of a source word means more attention."
+    return shapes_figure(title or "Attention history", summary, shapes, size)
 
 
 def _width(label: str) -> float:
     return _CHARACTER * cell_len(label)
-
-
-# Lengths in pixels, of the figure of the history.
 
 
 def self_attention_figure(
@@ -125,25 +96,6 @@ def self_attention_figure(
     Raises:
         DataError: if weights and words do not match, or there is no such word.
     """
-    shapes, size = _self_attention_picture(weights, words, word, title)
-    summary = f"Lines from {words[word]!r} to the words it attends to, one color per head; darker means more."
-    return shapes_figure(title, summary, shapes, size)
-
-
-def plot_self_attention(
-    ax: "matplotlib.axes.Axes", weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, title: str
-) -> None:
-    """Plot the picture of `self_attention_figure` on matplotlib axes.
-
-    The limits of the axes are set to the size of the picture in pixels of 1/96 inch.
-    """
-    plot_shapes(ax, *_self_attention_picture(weights, words, word, title))
-
-
-def _self_attention_picture(
-    weights: Float[np.ndarray, "H S"], words: Sequence[str], word: int, title: str
-) -> tuple[list[Shape], Point]:
-    """Return the shapes and the size of the picture."""
     if weights.shape[1] != len(words) or not 0 <= word < len(words):
         raise DataError(
             f"weights of {weights.shape[1]} words for {len(words)} words, word {word}: expected one weight "
@@ -178,8 +130,12 @@ def _self_attention_picture(
         for place, (y, weight) in enumerate(zip(middles, row, strict=True)):
             tip = f"head {h}: {words[word]} → {words[place]}: {weight:.4g}"
             shapes.append(_box(boxes + h * (_BOX + 1), y, h, weight, tip))
-    width = max(after + widest + _MARGIN, 2 * _MARGIN + _width(title))
-    return shapes, (width, _TOP + _WORD_ROW * len(names) + _MARGIN)
+    size = (
+        max(after + widest + _MARGIN, 2 * _MARGIN + _width(title)),
+        _TOP + _WORD_ROW * len(names) + _MARGIN,
+    )
+    summary = f"Lines from {words[word]!r} to the words it attends to, one color per head; darker means more."
+    return shapes_figure(title, summary, shapes, size)
 
 
 def _box(x: float, middle: float, head: int, weight: float, tip: str = "") -> Box:

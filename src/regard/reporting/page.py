@@ -7,27 +7,26 @@ demand. It makes no network requests, and inserts all data as text, never as mar
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from importlib.resources import files
 from typing import Any, Protocol
 
 from jinja2 import Environment, StrictUndefined
 
-from regard.config.results import finite
+from regard.config.results import json_value
 from regard.errors import UsageError
-from regard.metrics.attention import AttentionStatistics
-from regard.metrics.by_length import LengthScores, SystemScore
+from regard.metrics.by_length import SystemScore
 from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable
-from regard.reporting.sentence_statistics import rounded, sentence_statistics
+from regard.reporting.sentence_statistics import sentence_statistics
 from regard.reporting.systems import SentenceResult, SystemResults, system_maps
-from regard.reporting.training_curves import Curves
-from regard.reporting.word_maps import MapKind, MapPacker, WordMaps
+from regard.reporting.word_maps import MapPacker, WordMaps
 from regard.text.files import format_json
 from regard.text.links import GoldLinks, Links
 from regard.text.paths import readable
 
 __all__ = ["PageCheck", "Report", "SystemsCheck", "render", "script_json"]
 
+_DIGITS = 4
 _STYLES = ("base.css", "report.css")
 _SCRIPTS = (
     "map-colors.js",
@@ -140,18 +139,13 @@ def render(report: Report) -> str:
         "systems": [_system(system) for system in report.systems],
         **_scores(report.scores),
         "columns": [[head, list(cells)] for head, cells in report.columns.items()],
-        "attention": [
-            None if statistics is None else _attention(statistics) for statistics in report.scores.attention
-        ],
-        "figures": [
-            statistic.to_data()
-            for statistic in sentence_statistics(
-                report.systems,
-                report.scores,
-                report.reference is not None,
-                report.check and report.check.sentences,
-            )
-        ],
+        "attention": report.scores.attention,
+        "figures": sentence_statistics(
+            report.systems,
+            report.scores,
+            report.reference is not None,
+            report.check and report.check.sentences,
+        ),
         "sentences": [_sentence(report, row, packer) for row in range(len(report.sentence_pairs))],
     }
     styles, scripts = ("\n".join(map(_asset, names)) for names in (_STYLES, _SCRIPTS))
@@ -165,7 +159,7 @@ def render(report: Report) -> str:
         style_hash=_digest(styles),
         scripts=scripts,
         script_hash=_digest(scripts),
-        data=script_json(data),
+        data=script_json(_rounded(json_value(data))),
         chunks=packer.chunks(),
     )
 
@@ -175,12 +169,21 @@ def script_json(data: Any) -> str:
 
     Non-finite numbers become null.
     """
-    text = format_json(finite(data), separators=(",", ":"))
+    text = format_json(json_value(data), separators=(",", ":"))
     # U+2028 and U+2029 are line breaks in older versions of JavaScript, but not in JSON.
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     # Another lone surrogate, from text that was cut within a character, cannot be encoded as UTF-8.
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _rounded(value: Any) -> Any:
+    """Return data with all numbers rounded to `_DIGITS` decimals."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return round(value, _DIGITS) if isinstance(value, float) else value
 
 
 def _digest(text: str) -> str:
@@ -201,27 +204,10 @@ def _system(system: SystemResults) -> dict[str, Any]:
         "path": system.path,
         "bounded": system.has_fertilities,
         "card": [("location", system.path, "")] if system.card is None else system.card.rows(),
-        "perplexity": rounded(system.perplexity),
-        "own": [_kind(kind) for kind in system_maps(system, forced=False)],
-        "forced": [_kind(kind) for kind in system_maps(system, forced=True)],
-        "curves": None if system.curves is None else _curves(system.curves),
-    }
-
-
-def _kind(kind: MapKind) -> list[int | bool | None]:
-    return [kind.layer, kind.head, kind.prior]
-
-
-def _curves(curves: Curves) -> dict[str, Any]:
-    def listed(points: tuple[tuple[float, float], ...]) -> list[list[float | None]]:
-        return [[x, rounded(y)] for x, y in points]
-
-    return {
-        "train": listed(curves.train),
-        "valid": listed(curves.valid),
-        "scores": {name: listed(points) for name, points in curves.scores},
-        "best": curves.best_step,
-        "broken": curves.num_malformed_lines,
+        "perplexity": system.perplexity,
+        "own": [astuple(kind) for kind in system_maps(system, forced=False)],
+        "forced": [astuple(kind) for kind in system_maps(system, forced=True)],
+        "curves": system.curves,
     }
 
 
@@ -233,7 +219,7 @@ def _scores(scores: ScoreTable) -> dict[str, Any]:
                 "name": scores.names[key],
                 "lower": key in LOWER_IS_BETTER,
                 "signature": scores.signatures.get(key, ""),
-                "systems": [None if score is None else _scored(score) for score in table],
+                "systems": [score and _scored(score) for score in table],
             }
             for key, table in scores.table.items()
         ],
@@ -243,35 +229,27 @@ def _scores(scores: ScoreTable) -> dict[str, Any]:
                 "key": key,
                 "name": length_scores[0].name,
                 "lower": key in LOWER_IS_BETTER,
-                "systems": [_by_length(system_scores) for system_scores in length_scores],
+                "systems": [
+                    [score and [score.value, *_interval(score)] for score in system_scores.buckets]
+                    for system_scores in length_scores
+                ],
             }
             for key, length_scores in scores.by_length.items()
         ],
     }
 
 
-def _scored(scored: SystemScore) -> dict[str, Any]:
-    difference = scored.difference
+def _scored(score: SystemScore) -> dict[str, Any]:
     return {
-        "value": rounded(scored.value),
-        "interval": [rounded(end) for end in scored.interval or (None, None)],
-        "difference": None if difference is None else rounded(difference.value),
-        "p": rounded(scored.p_value),
+        "value": score.value,
+        "interval": _interval(score),
+        "difference": score.difference and score.difference.value,
+        "p": score.p_value,
     }
 
 
-def _by_length(scores: LengthScores) -> list[list[float | None] | None]:
-    return [
-        None
-        if score is None
-        else [rounded(score.value), *(rounded(end) for end in score.interval or (None, None))]
-        for score in scores.buckets
-    ]
-
-
-def _attention(statistics: AttentionStatistics) -> dict[str, Any]:
-    record = statistics.record()
-    return {key: rounded(value) if isinstance(value, float) else value for key, value in record.items()}
+def _interval(score: SystemScore) -> tuple[float | None, float | None]:
+    return score.interval or (None, None)
 
 
 # Sentences
@@ -320,7 +298,7 @@ def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[s
         if received.sink is not None:
             data["sink"] = round(received.sink, 3)
         if received.fertility is not None:
-            data["fertility"] = [rounded(x) for x in received.fertility]
+            data["fertility"] = received.fertility
     if shown.error is not None:
         data["error"] = shown.error
     for key, maps, rows in (

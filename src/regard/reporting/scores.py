@@ -1,14 +1,13 @@
 """Score systems on a text: on the whole text with intervals, per sentence, and by source length."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from sacrebleu.metrics.bleu import BLEU
 
 from regard.analysis.errors import count_errors
-from regard.errors import UsageError
 from regard.metrics.alignment import AlignmentScore, aer_from_counts, alignment_score, count_links
 from regard.metrics.attention import AttentionStatistics, summarize
 from regard.metrics.base import SentenceCounts, bootstrap
@@ -21,7 +20,6 @@ from regard.metrics.by_length import (
     score_by_length,
     score_system,
 )
-from regard.metrics.meteor import count_meteor
 from regard.metrics.translation import count_statistics
 from regard.reporting.systems import SystemResults
 from regard.text.links import GoldLinks, Links
@@ -65,7 +63,6 @@ def compute_scores(
     pairs: Sequence[tuple[str, str]],
     tokenize: str = "13a",
     lowercase: bool = False,
-    meteor: bool = False,
     gold: Sequence[GoldLinks] | None = None,
     num_resamples: int = 1000,
 ) -> ScoreTable:
@@ -79,7 +76,6 @@ def compute_scores(
         pairs: The lines and their references.
         tokenize: A `regard.metrics.translation.BleuTokenizer`, for BLEU and source lengths.
         lowercase: Whether to ignore case.
-        meteor: Whether to compute METEOR if it is installed (English references only).
         gold: Gold links between each line and its reference.
         num_resamples: Number of bootstrap samples.
 
@@ -88,14 +84,17 @@ def compute_scores(
         UsageError: if the tokenizer is unknown or needs a package that is not installed.
     """
     references = [reference for _, reference in pairs]
-    counts, missing = _count(systems, references, tokenize, lowercase, meteor)
+    counts, missing = _count(systems, references, tokenize, lowercase)
     names = {metric: by_system[0].name for metric, by_system in counts.items()}
     table: dict[str, list[SystemScore | None]] = {
         metric: [*_compare(by_system, num_resamples)] for metric, by_system in counts.items()
     }
     if gold is not None:
         names["aer"] = "AER %"
-        table["aer"] = [_alignment(system, gold, num_resamples) for system in systems]
+        table["aer"] = [
+            score_word_links(_links(system), gold, num_resamples) if system.attention else None
+            for system in systems
+        ]
     else:
         missing.append("AER is omitted: it needs gold word links (--gold-links).")
     sentence_scores = {
@@ -122,10 +121,10 @@ def compute_scores(
 
 
 def _count(
-    systems: Sequence[SystemResults], references: Sequence[str], tokenize: str, lowercase: bool, meteor: bool
+    systems: Sequence[SystemResults], references: Sequence[str], tokenize: str, lowercase: bool
 ) -> tuple[dict[str, list[SentenceCounts]], list[str]]:
     """Return the counts of each system by metric, and the reasons for omitted metrics."""
-    counts: dict[str, list[SentenceCounts]] = {"bleu": [], "chrf": [], "meteor": [], "rep": [], "drop": []}
+    counts: dict[str, list[SentenceCounts]] = {"bleu": [], "chrf": [], "rep": [], "drop": []}
     missing: list[str] = []
     for system in systems:
         outputs = [result.text for result in system.sentences]
@@ -135,11 +134,6 @@ def _count(
             counts[metric].append(error_counts)
     if not counts["drop"]:
         missing.append("DROP is omitted: it needs a word aligner (--aligner) to find dropped source words.")
-    try:
-        counts["meteor"] = _meteor(systems, references) if meteor else []
-    except UsageError as error:
-        # A missing program removes only this metric; all other scores remain.
-        missing.append(f"METEOR is omitted. {error}.")
     return {metric: metric_counts for metric, metric_counts in counts.items() if metric_counts}, missing
 
 
@@ -151,14 +145,6 @@ def _sentence_bleu(
     scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
     lines = zip(system.sentences, references, strict=True)
     return np.array([scorer.sentence_score(result.text, [reference]).score for result, reference in lines])
-
-
-def _meteor(systems: Sequence[SystemResults], references: Sequence[str]) -> list[SentenceCounts]:
-    """Compute METEOR of all systems in one call, because the program is slow to start."""
-    outputs = [result.text for system in systems for result in system.sentences]
-    counts = count_meteor(outputs, [list(references) * len(systems)])
-    parts = np.split(counts.rows, len(systems))
-    return [replace(counts, rows=rows) for rows in parts]
 
 
 def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[SystemScore]:
@@ -177,10 +163,6 @@ def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[SystemSco
 def _links(system: SystemResults) -> list[frozenset[tuple[int, int]]]:
     """Return the links of each line; a skipped line has none, so that its gold links count as missed."""
     return [frozenset() if sentence is None else sentence.links for sentence in system.attention]
-
-
-def _alignment(system: SystemResults, gold: Sequence[GoldLinks], resamples: int) -> SystemScore | None:
-    return score_word_links(_links(system), gold, resamples) if system.attention else None
 
 
 def score_word_links(

@@ -7,17 +7,10 @@ from typing import Any
 from regard.reporting.scores import ScoreTable
 from regard.reporting.systems import SystemResults
 
-__all__ = ["SentenceStatistic", "rounded", "sentence_statistics"]
-
-_DIGITS = 4
+__all__ = ["SentenceStatistic", "sentence_statistics"]
 
 Checks = Sequence[Sequence[Mapping[str, Any] | None]]
 """For each system, the check of each line, in the form of a sentence of `CoverageCheck.to_dict`."""
-
-
-def rounded(value: float | None) -> float | None:
-    """Return a number as the page stores it, with four decimals."""
-    return None if value is None else round(value, _DIGITS)
 
 
 @dataclass(frozen=True)
@@ -36,11 +29,6 @@ class SentenceStatistic:
     values: Sequence[Sequence[float | None]]
     digits: int = 0
 
-    def to_data(self) -> dict[str, Any]:
-        """Return the statistic for the page, rounded."""
-        values = [[rounded(value) for value in system_values] for system_values in self.values]
-        return {"key": self.key, "name": self.name, "digits": self.digits, "values": values}
-
 
 def sentence_statistics(
     systems: Sequence[SystemResults], scores: ScoreTable, has_references: bool, checks: Checks | None
@@ -58,10 +46,10 @@ def sentence_statistics(
         [float(len(sentence.source)) for sentence in system_sentences] for system_sentences in sentences
     ]
     statistics = [SentenceStatistic("length", "source length (words)", lengths)]
-    for key, digits in (("bleu", 1), ("chrf", 1), ("meteor", 1)):
+    for key in ("bleu", "chrf"):
         if key in scores.sentence_scores:
             values = [system_scores.tolist() for system_scores in scores.sentence_scores[key]]
-            statistics.append(SentenceStatistic(key, scores.names[key], values, digits))
+            statistics.append(SentenceStatistic(key, scores.names[key], values, 1))
     if has_references:
         repetitions = [
             [float(sentence.repetition_score) for sentence in system_sentences]

@@ -1,14 +1,14 @@
-"""Read the training curves of a model directory from its `record.jsonl`; malformed lines are only counted."""
+"""Read the training curves of a model directory from its `record.jsonl`."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.errors import DataError
-from regard.text.reading import MAX_JSON_BYTES, InvalidJsonError, checked_file, parse_json, read_limited
-from regard.training.metrics_logger import METRICS_FILE
+from regard.errors import CheckpointError, DataError
+from regard.text.reading import checked_file
+from regard.training.metrics_logger import METRICS_FILE, read_metrics
 
 __all__ = ["Curves", "Points", "read_curves"]
 
@@ -28,15 +28,11 @@ class Curves:
         train: Training perplexity, averaged since the previous point.
         valid: Validation perplexity.
         scores: Validation BLEU (0 to 100) and accuracy (percent) by name, if the run measured them.
-        best_step: Optimizer step of the best checkpoint; None if unknown.
-        num_malformed_lines: Number of malformed lines in the record.
     """
 
     train: Points = ()
     valid: Points = ()
-    scores: tuple[tuple[str, Points], ...] = ()
-    best_step: int | None = None
-    num_malformed_lines: int = 0
+    scores: Mapping[str, Points] = field(default_factory=dict)
 
 
 def read_curves(directory: Path) -> Curves | None:
@@ -46,35 +42,33 @@ def read_curves(directory: Path) -> Curves | None:
         directory: The model directory.
     """
     try:
-        content = read_limited(checked_file(directory, METRICS_FILE), MAX_JSON_BYTES)
-    except DataError:
+        # The log must not lead out of the directory.
+        checked_file(directory, METRICS_FILE)
+        entries = read_metrics(directory)
+    except (DataError, CheckpointError):
         return None
-    entries: list[dict[str, Any]] = []
-    num_malformed = 0
-    for line in content.splitlines():
-        if not line.strip():
-            continue
-        try:
-            entries.append(parse_json(line, dict[str, Any]))
-        except InvalidJsonError:
-            # An interrupted run may leave an incomplete line; the other lines remain useful.
-            num_malformed += 1
+    # A model directory without a log has no entries.
+    if not entries:
+        return None
     validations = [entry for entry in entries if entry.get("kind") == "validation"]
-    named = ((name, _points(validations, name)) for name in ("bleu", "accuracy"))
-    best = [entry.get("step") for entry in validations if entry.get("best") is True]
+    scores = {name: _points(validations, name) for name in ("bleu", "accuracy")}
     return Curves(
-        train=_subsample(_points((entry for entry in entries if entry.get("kind") == "train"), "perplexity")),
-        valid=_subsample(_points(validations, "perplexity")),
-        scores=tuple((name, _subsample(points)) for name, points in named if points),
-        best_step=best[-1] if best and isinstance(best[-1], int) else None,
-        num_malformed_lines=num_malformed,
+        train=_points((entry for entry in entries if entry.get("kind") == "train"), "perplexity"),
+        valid=_points(validations, "perplexity"),
+        scores={name: points for name, points in scores.items() if points},
     )
 
 
 def _points(entries: Iterable[dict[str, Any]], name: str) -> Points:
-    """Return the entries that have both a step and a finite value under `name`."""
-    points = ((_number(entry.get("step")), _number(entry.get(name))) for entry in entries)
-    return tuple((x, y) for x, y in points if x is not None and y is not None)
+    """Return the entries that have both a step and a finite value under `name`.
+
+    If there are more than `_MAX_POINTS`, they are evenly spaced ones, including the last.
+    """
+    pairs = ((_number(entry.get("step")), _number(entry.get(name))) for entry in entries)
+    points = tuple((x, y) for x, y in pairs if x is not None and y is not None)
+    step = max(math.ceil(len(points) / _MAX_POINTS), 1)
+    # The start is shifted so that the steps end exactly at the last point.
+    return points[(len(points) - 1) % step :: step]
 
 
 def _number(value: Any) -> float | None:
@@ -82,10 +76,3 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_VALUE:
         return None
     return float(value)
-
-
-def _subsample(points: Points) -> Points:
-    """Return at most `_MAX_POINTS` evenly spaced points, including the last."""
-    step = math.ceil(len(points) / _MAX_POINTS)
-    # The start is shifted so that the steps end exactly at the last point.
-    return points if step <= 1 else points[(len(points) - 1) % step :: step]

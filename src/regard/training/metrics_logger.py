@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import IO, Any
 
-from regard.config.results import finite
+from regard.config.results import json_value
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.text.files import format_json, write_atomic
 from regard.text.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_limited
@@ -104,7 +104,7 @@ def read_metrics(output_dir: Path | str) -> list[dict[str, Any]]:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    return format_json(finite(entry)) + "\n"
+    return format_json(json_value(entry)) + "\n"
 
 
 def _open_board(directory: Path, step: int) -> Any:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from regard.config.results import Result, finite
+from regard.config.results import Result, json_value
 from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.metrics.base import METRICS
 from regard.models.base import TranslationModel
@@ -72,7 +72,7 @@ class TrainingResult(Result):
             "seconds": progress.seconds,
             "tokens": progress.tokens,
             "metric": self.metric,
-            "best": finite(progress.best_score),
+            "best": json_value(progress.best_score),
             "best_step": progress.best_step,
             "validations": self.rows(),
         }

@@ -13,8 +13,8 @@ from regard.alignment import Corpus, WordAligner
 from regard.cli.main import app
 from regard.config import read_config
 from regard.errors import UsageError
-from regard.extensions.tour import report, runner
-from regard.extensions.tour.report import load_report, write_report
+from regard.extensions.tour import runner
+from regard.extensions.tour.report import write_report
 from regard.extensions.tour.runner import SYSTEMS, Tour, TrainingInterruptedError
 from regard.metrics.alignment import alignment_score
 from regard.runs.config import RunConfig, load_config
@@ -100,19 +100,6 @@ def test_page_has_every_system_with_its_cost(tour: Tour, figures, costs) -> None
     assert columns["MB"] == [f"{one.megabytes:.1f}" for one in costs.values()]
 
 
-def test_stored_results_are_used_while_the_models_are_unchanged(tour: Tour, figures, costs) -> None:
-    assert load_report(tour, costs) == figures
-    assert load_report(tour, dict(list(costs.items())[:2])) is None
-    kept = tour.model_dir(CHOSEN[0]).with_suffix(".json")
-    before = kept.read_bytes()
-    kept.write_bytes(before + b" ")
-    assert load_report(tour, costs) is None
-    kept.write_bytes(before)
-    (tour.output_dir / report.RESULTS_FILE).rename(tour.output_dir / "elsewhere")
-    assert load_report(tour, costs) is None
-    (tour.output_dir / "elsewhere").rename(tour.output_dir / report.RESULTS_FILE)
-
-
 def test_signal_stops_the_tour(tour: Tour, monkeypatch) -> None:
     monkeypatch.setattr(runner, "train", lambda *_: TrainingResult("a signal", signal.SIGTERM, None))
     with pytest.raises(TrainingInterruptedError) as stopped:
@@ -120,15 +107,14 @@ def test_signal_stops_the_tour(tour: Tour, monkeypatch) -> None:
     assert stopped.value.signal == signal.SIGTERM
 
 
-def test_command_shows_stored_results(tour: Tour, figures, monkeypatch, tmp_path) -> None:
+def test_command_reuses_the_models_and_shows_the_results(tour: Tour, figures, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(runner, "CORPUS_SIZES", {**tour.sizes})
     monkeypatch.setattr(Tour, "config", lambda self, system: load_config(self.model_dir(system)))
-    monkeypatch.setattr(report, "write_report", None)  # fails if anything is translated again
-    names, kept = ",".join(system.name for system in CHOSEN), tmp_path / "figures.json"
-    options = ("--output-dir", tour.output_dir, "--systems", names, "--num-train", 200, "--json", kept)
+    names, file = ",".join(system.name for system in CHOSEN), tmp_path / "figures.json"
+    options = ("--output-dir", tour.output_dir, "--systems", names, "--num-train", 200, "--json", file)
     result = CliRunner().invoke(app, ["tour", *map(str, options)])
     assert result.exit_code == 0, result.output
-    assert json.loads(kept.read_text()) == figures.to_dict()
+    assert json.loads(file.read_text()) == figures.to_dict()
     for system in figures.systems:
         row = next(line for line in result.stdout.splitlines() if line.startswith(system["label"]))
         assert f"{system['scores']['bleu']['value']:.1f}" in row

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from regard.config.results import Result, finite
+from regard.config.results import Result, json_value
 from regard.extensions.check.base import SentenceError
 from regard.metrics.base import Estimate, bootstrap
 
@@ -74,7 +74,7 @@ class CoverageEvaluation(Result):
 
     def to_data(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        rows = [finite(row) for row in self.rows()]
+        rows = [json_value(row) for row in self.rows()]
         return {"detector": self.detector, "threshold": self.threshold, "scores": rows}
 
     def rows(self) -> list[dict[str, Any]]:

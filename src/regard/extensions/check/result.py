@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -21,12 +21,9 @@ from regard.extensions.check.evaluation import (
 )
 from regard.extensions.check.labels import WORD_KEYS, LineLabels, check_labels, labeled_words, read_labels
 from regard.extensions.check.notes import NOTES, Note
-from regard.plot.analyses import check_chart, plot_sentence_probabilities
+from regard.plot.analyses import check_chart
 from regard.plot.figure import Figure
 from regard.text.words import word_spans
-
-if TYPE_CHECKING:
-    import matplotlib.axes
 
 __all__ = ["MARKS", "CheckedSentence", "CoverageCheck", "marked_spans"]
 
@@ -187,19 +184,14 @@ class CoverageCheck(Result):
         """Return the number of sentences whose probability of an error reaches a threshold."""
         return sum(sentence.probabilities[error] >= threshold for sentence in self.sentences)
 
-    def plot(self, ax: "matplotlib.axes.Axes | None" = None) -> Figure:
-        """Return the figure of the number of sentences with a probable error, by kind and threshold.
-
-        Args:
-            ax: Axes on which the curves are plotted as well.
-        """
-        probabilities = {
-            error: np.array([sentence.probabilities[error] for sentence in self.sentences])
-            for error in self.errors
-        }
-        if ax is not None:
-            plot_sentence_probabilities(ax, probabilities)
-        return check_chart(probabilities)
+    def plot(self) -> Figure:
+        """Return the figure of the number of sentences with a probable error, by kind and threshold."""
+        return check_chart(
+            {
+                error: np.array([sentence.probabilities[error] for sentence in self.sentences])
+                for error in self.errors
+            }
+        )
 
     def summary(self, threshold: float = _THRESHOLD) -> str:
         """Return the numbers of probable errors in words."""

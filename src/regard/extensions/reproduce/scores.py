@@ -24,11 +24,11 @@ from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.translator import Translator
 from regard.metrics.alignment import aer_from_counts, count_links
-from regard.metrics.base import Aggregate, SentenceCounts
+from regard.metrics.base import Aggregate, SentenceCounts, ratio
 from regard.metrics.by_length import bucket_by_length, count_lengths
-from regard.metrics.coverage import count_drops, count_repetitions, percentage
+from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor_from_counts
-from regard.metrics.translation import count_statistics, count_transduction, make_aggregate, mean_edits
+from regard.metrics.translation import count_statistics, count_transduction, make_aggregate
 from regard.runs.experiment import LoadedModel
 from regard.text.array_files import load_arrays
 from regard.text.links import check_links, read_gold_links
@@ -203,10 +203,10 @@ METRIC_FUNCTIONS = {
         for place, label in enumerate(LENGTH_BINS)
     },
     "meteor": MetricFunctions(_meteor, lambda: meteor_from_counts),
-    "rep": MetricFunctions(_rep, lambda: percentage),
-    "drop": MetricFunctions(_drop, lambda: percentage),
-    "accuracy": MetricFunctions(partial(_transduction, name="accuracy"), lambda: percentage),
-    "edits": MetricFunctions(partial(_transduction, name="edits"), lambda: mean_edits),
+    "rep": MetricFunctions(_rep, lambda: ratio(100.0)),
+    "drop": MetricFunctions(_drop, lambda: ratio(100.0)),
+    "accuracy": MetricFunctions(partial(_transduction, name="accuracy"), lambda: ratio(100.0)),
+    "edits": MetricFunctions(partial(_transduction, name="edits"), ratio),
     "aer": MetricFunctions(partial(_alignment, name="AER", score=_aer_percent), lambda: _aer_percent),
     "one-minus-aer": MetricFunctions(
         partial(_alignment, name="1 - AER", score=_one_minus_aer_percent), lambda: _one_minus_aer_percent

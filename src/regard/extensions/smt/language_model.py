@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.config.results import Result, finite, perplexity
+from regard.config.results import Result, json_value, perplexity
 from regard.errors import DataError
 from regard.extensions.smt.storage import read_arrays, read_only, write_arrays
 from regard.extensions.smt.trie import TRIE_ARRAYS, Trie
@@ -130,7 +130,7 @@ class LanguageModelSummary(Result):
         values = None
         if result is not None:
             ratios = {"with_unknown": result.with_unknown, "without_unknown": result.without_unknown}
-            values = asdict(result) | {name: finite(value) for name, value in ratios.items()}
+            values = asdict(result) | {name: json_value(value) for name, value in ratios.items()}
         return {"order": self.order, "ngrams": list(self.ngrams), "perplexity": values}
 
     def rows(self) -> list[dict[str, Any]]:

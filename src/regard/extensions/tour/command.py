@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard.cli.command import setting
 from regard.cli.options import JsonOption, OpenOption, OutputDirOption, SettingsOption
 from regard.cli.output import open_page, track, write_json
 from regard.errors import UsageError
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from regard.extensions.tour.report import TourResults
 
 __all__ = ["quickstart", "tour"]
-
-_CORPUS = "regard.extensions.phrasebook.corpus.PhrasebookConfig"
 
 
 def quickstart(
@@ -144,7 +141,9 @@ def tour(
             show_default=False,
         ),
     ] = None,
-    num_train: Annotated[int, setting(f"{_CORPUS}:num_train", min=100, max=1_000_000)] = 15_000,
+    num_train: Annotated[
+        int, typer.Option(help="Number of training pairs.", min=100, max=1_000_000)
+    ] = 15_000,
     settings: SettingsOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -160,7 +159,7 @@ def tour(
 
     Example: regard tour --systems soft,sparse,constrained --output-dir three
     """
-    from regard.extensions.tour.report import load_report, write_report
+    from regard.extensions.tour.report import write_report
     from regard.extensions.tour.runner import CORPUS_SIZES, SYSTEMS, Tour, TrainingInterruptedError
     from regard.training.display import preparation_progress
 
@@ -183,7 +182,7 @@ def tour(
             console.print("The state is saved. Run the same command again to resume.")
             raise typer.Exit(128 + stopped.signal) from None
     console.rule("Comparison", align="left")
-    results = load_report(runner, costs) or write_report(runner, costs, track)
+    results = write_report(runner, costs, track)
     _show_tour(results)
     write_json(json_file, results.to_dict())
     model = output_dir / "models" / chosen[-1].name

@@ -72,13 +72,8 @@ class QuickstartResult(Result):
     example: Example | None = None
 
     def to_data(self) -> dict[str, Any]:
-        """Return the scores and the times, rounded."""
-        return {
-            "systems": [dict(system) for system in self.systems],
-            "signatures": dict(self.signatures),
-            "report": str(self.report),
-            "seconds": round(self.seconds, 1),
-        }
+        """Return the scores and the times."""
+        return {name: value for name, value in super().to_data().items() if name != "example"}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per model: name, directory, the value of each score, and the training time."""

@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from regard import __version__
 from regard.alignment import Corpus, WordAligner
 from regard.alignment.base import DEFAULT_ALIGNER
 from regard.analysis.inputs import Progress, System
-from regard.config.results import SCHEMA_VERSION, Result
-from regard.errors import DataError
+from regard.config.results import Result, json_value
 from regard.extensions.tour.runner import Costs, Tour, TourSystem
 from regard.reporting.page import Report, render
 from regard.reporting.scores import ScoreTable, compute_scores, score_word_links
@@ -17,9 +15,8 @@ from regard.reporting.systems import LinkFunction, SystemResults, add_word_links
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic
 from regard.text.links import GoldLinks, Links, read_gold_links
-from regard.text.reading import InvalidJsonError, file_digest, read_json
 
-__all__ = ["TOUR_METRICS", "TourResults", "collect_report", "load_report", "system_scores", "write_report"]
+__all__ = ["TOUR_METRICS", "TourResults", "collect_report", "system_scores", "write_report"]
 
 TOUR_METRICS = ("bleu", "rep", "drop", "aer")
 RESULTS_FILE, REPORT_FILE = "tour.json", "tour.html"
@@ -34,21 +31,11 @@ class TourResults(Result):
             (value, interval, difference from the first system and p-value; None if not available), and its
             `costs`.
         signatures: The signatures of the metrics.
-        made_of: The version of the package, and the checksums of the models and the text.
     """
 
     schema = "tour"
     systems: tuple[Mapping[str, Any], ...]
     signatures: Mapping[str, str]
-    made_of: Mapping[str, str]
-
-    def to_data(self) -> dict[str, Any]:
-        """Return all fields."""
-        return {
-            "made_of": dict(self.made_of),
-            "signatures": dict(self.signatures),
-            "systems": [dict(system) for system in self.systems],
-        }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per system: its name, the value of each score, and its costs."""
@@ -67,18 +54,6 @@ class TourResults(Result):
     def __repr__(self) -> str:
         """Return the names of the systems."""
         return f"TourResults({', '.join(system['name'] for system in self.systems)})"
-
-
-def load_report(tour: Tour, costs: Mapping[TourSystem, Costs]) -> TourResults | None:
-    """Return the results of an existing report of the same models, or None if there is none."""
-    try:
-        results = read_json(tour.output_dir / RESULTS_FILE, dict[str, Any])
-    except (DataError, InvalidJsonError):
-        return None
-    is_current = (tour.output_dir / REPORT_FILE).exists() and results.get("made_of") == _origin(tour, costs)
-    if not is_current or results.get("schema_version") != SCHEMA_VERSION:
-        return None
-    return TourResults(tuple(results["systems"]), results["signatures"], results["made_of"])
 
 
 def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress) -> TourResults:
@@ -100,9 +75,7 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
             for index, (system, cost) in enumerate(costs.items())
         ),
         report.scores.signatures,
-        _origin(tour, costs),
     )
-    # The results are written after the page, so that results without a page are never found.
     results.save(tour.output_dir / RESULTS_FILE)
     return results
 
@@ -121,7 +94,10 @@ def collect_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Prog
     pairs = list(read_pairs(CorpusConfig(source=str(test[0]), target=str(test[1]))))
     gold = list(read_gold_links(tour.corpus_path("test", "talp")))
     align = _make_aligner(tour.aligner(DEFAULT_ALIGNER))
-    systems = [add_word_links(_system(tour, system, pairs, progress), align) for system in costs]
+    loaded = (
+        System(system.label, (str(tour.model_dir(system)),), tour.translator(system)) for system in costs
+    )
+    systems = [add_word_links(collect_system(system, pairs, progress), align) for system in loaded]
     scores = _with_aligner_scores(
         tour, list(costs), systems, compute_scores(systems, pairs, "none", gold=gold), gold
     )
@@ -141,19 +117,6 @@ def collect_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Prog
         ],
         columns=_columns(list(costs.values())),
     )
-
-
-def _origin(tour: Tour, costs: Mapping[TourSystem, Costs]) -> dict[str, str]:
-    """Return the version and the checksums of the inputs of a report."""
-    files = {system.name: file_digest(tour.model_dir(system).with_suffix(".json")) for system in costs}
-    return {"regard": __version__, "test": file_digest(tour.corpus_path("test", "de")), **files}
-
-
-def _system(
-    tour: Tour, system: TourSystem, pairs: Sequence[tuple[str, str]], progress: Progress
-) -> SystemResults:
-    loaded = System(system.label, (str(tour.model_dir(system)),), tour.translator(system))
-    return collect_system(loaded, pairs, progress)
 
 
 def _make_aligner(aligner: WordAligner) -> LinkFunction:
@@ -187,8 +150,7 @@ def _with_aligner_scores(
 
 def system_scores(scores: ScoreTable, index: int) -> dict[str, dict[str, Any] | None]:
     """Return the scores of a system by metric; None for a score that it does not have."""
-    metric_scores = {metric: scores.table[metric][index] for metric in TOUR_METRICS}
-    return {metric: None if score is None else score.record() for metric, score in metric_scores.items()}
+    return {metric: json_value(scores.table[metric][index]) for metric in TOUR_METRICS}
 
 
 def _columns(costs: Sequence[Costs]) -> dict[str, list[str]]:
