@@ -18,7 +18,13 @@ from pathlib import Path
 ACTIVATIONS = '''
 import torch
 from regard.functional import entmax15, sparsemax
-from regard.nn import Entmax15, Sparsemax
+from regard import nn
+
+def Sparsemax(dim=-1, k=None):
+    return nn.Sparsemax(dim)
+
+def Entmax15(dim=-1, k=None):
+    return nn.Entmax15(dim)
 
 def _threshold_and_support(p, x, alpha, dim):
     """Return the threshold and the size of the support, from the weights."""
@@ -33,11 +39,11 @@ def _threshold_and_support(p, x, alpha, dim):
     return (mean - ((1 - spread) / size).clamp_min(0).sqrt() + top).to(x.dtype), size
 
 def _sparsemax_threshold_and_support(X, dim=-1, k=None):
-    return _threshold_and_support(sparsemax(X, dim, k), X, 2, dim)
+    return _threshold_and_support(sparsemax(X, dim), X, 2, dim)
 
 def _entmax_threshold_and_support(X, dim=-1, k=None):
     # The caller has divided the scores by 2.
-    return _threshold_and_support(entmax15(2 * X, dim, k), X, 1.5, dim)
+    return _threshold_and_support(entmax15(2 * X, dim), X, 1.5, dim)
 '''
 ROOT_FINDING = '''
 import torch
@@ -64,8 +70,7 @@ from regard import nn
 REDUCTIONS = {"elementwise_mean": "mean"}
 
 def _loss(kind, *args, k=None, ignore_index=-100, reduction="elementwise_mean"):
-    more = {} if k is None else {"k": k}
-    return kind(*args, ignore_index=int(ignore_index), reduction=REDUCTIONS.get(reduction, reduction), **more)
+    return kind(*args, ignore_index=int(ignore_index), reduction=REDUCTIONS.get(reduction, reduction))
 
 SparsemaxLoss = partial(_loss, nn.SparsemaxLoss)
 Entmax15Loss = partial(_loss, nn.Entmax15Loss)

@@ -8,6 +8,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from problems import free_problems
 from regard.functional import entmax, entmax15, softmax, sparsemax
+from regard.functional.dispatch import apply_to_largest
 
 DOUBLE = torch.float64
 many = settings(max_examples=40)
@@ -82,3 +83,24 @@ def test_scalar_alpha_out_of_range_raises(alpha) -> None:
 def test_alpha_must_be_constant_along_the_row() -> None:
     with pytest.raises(ValueError, match="alpha has 3 values along dim -1"):
         entmax(torch.zeros(2, 3), torch.full((3,), 1.5))
+
+
+@given(problem=free_problems())
+@many
+def test_restriction_to_the_largest_scores_does_not_change_the_result(problem) -> None:
+    scores = problem.scores.masked_fill(~problem.usable, -torch.inf).requires_grad_()
+    expected, upstream = entmax(scores, 1.3), torch.randn(scores.shape, dtype=DOUBLE)
+    (gradient,) = torch.autograd.grad(expected, scores, upstream)
+    for k in (1, 2, 5):
+        weights = apply_to_largest(lambda z: entmax(z, 1.3), scores, k)
+        torch.testing.assert_close(weights, expected, atol=1e-9, rtol=0)
+        torch.testing.assert_close(
+            torch.autograd.grad(weights, scores, upstream)[0], gradient, atol=1e-9, rtol=1e-7
+        )
+
+
+def test_long_rows_match_the_entmax_package() -> None:
+    scores = torch.randn(4, 1000, dtype=DOUBLE)
+    scores[0] /= 100  # its support is the whole row
+    expected = entmax_package.entmax_bisect(scores, 1.3, n_iter=60)
+    torch.testing.assert_close(entmax(scores, 1.3), expected, atol=1e-8, rtol=0)

@@ -21,11 +21,9 @@ from regard.functional import (
     constrained_softmax_scan,
     constrained_sparsemax_scan,
     entmax,
-    entmax15,
     entmax15_loss,
     entmax_loss,
     normmax_loss,
-    sparsemax,
     sparsemax_loss,
 )
 from regard.kernels.backend import use_backend
@@ -63,9 +61,6 @@ UPSTREAM = torch.tensor([1.0, -2.0, 4.0, 0.5, 3.0])
 
 FUNCTIONS: dict[str, Function] = {
     **FREE,
-    "sparsemax k": lambda z, **options: sparsemax(z, k=2, **options),
-    "entmax15 k": lambda z, **options: entmax15(z, k=2, **options),
-    "entmax k": lambda z, **options: entmax(z, 1.3, k=2, **options),
     "entmax tensor": lambda z, **options: entmax(z, torch.tensor(3.0, dtype=z.dtype), **options),
 }
 for name, function in BOUNDED.items():
@@ -79,9 +74,6 @@ MODULES = {
     "fusedmax": nn.Fusedmax(),
     "oscarmax": nn.Oscarmax(0.05),
     "normmax": nn.Normmax(),
-    "sparsemax k": nn.Sparsemax(k=2),
-    "entmax15 k": nn.Entmax15(k=2),
-    "entmax k": nn.Entmax(1.3, k=2),
 }
 every = pytest.mark.parametrize("name", FUNCTIONS)
 backends = pytest.mark.parametrize("backend", ["auto", "reference"])

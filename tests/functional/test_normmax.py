@@ -1,4 +1,4 @@
-"""Tests of normmax, of sorting the k largest scores, and of the losses of any alpha."""
+"""Tests of normmax, and of the losses of any alpha."""
 
 import entmax as entmax_package
 import pytest
@@ -10,18 +10,13 @@ from problems import free_problems
 from regard import nn
 from regard.functional import (
     entmax,
-    entmax15,
-    entmax15_loss,
     entmax_loss,
     normmax,
     normmax_loss,
-    sparsemax,
-    sparsemax_loss,
 )
 
 DOUBLE = torch.float64
 many = settings(max_examples=40)
-TOP = {"sparsemax": sparsemax, "entmax15": entmax15, "entmax": lambda z, *a, **o: entmax(z, 1.3, *a, **o)}
 LOSSES = {
     "entmax 1.2": (lambda z, y, **o: entmax_loss(z, y, 1.2, **o), lambda z: entmax(z, 1.2), 1 / 0.2),
     "entmax 3": (lambda z, y, **o: entmax_loss(z, y, 3.0, **o), lambda z: entmax(z, 3.0), 1 / 2),
@@ -96,44 +91,6 @@ def test_alpha_out_of_range_is_refused(alpha) -> None:
         entmax(zeros, 0.5)
     with pytest.raises(ValueError, match=r"alpha\.detach"):
         normmax(zeros, torch.tensor(2.0, requires_grad=True))
-
-
-# --- the k largest scores -------------------------------------------------------------------------------
-
-
-@given(problem=free_problems())
-@many
-def test_result_does_not_depend_on_k(problem) -> None:
-    for function in TOP.values():
-        expected = problem.apply(function)
-        for k in (1, 2, 5, 100):
-            found = problem.apply(lambda z, mask, f=function, k=k: f(z, -1, k, mask=mask))
-            torch.testing.assert_close(found, expected, atol=1e-9, rtol=0)
-
-
-@pytest.mark.parametrize("name", TOP)
-def test_gradient_does_not_depend_on_k(name) -> None:
-    scores = torch.randn(3, 7, 4, dtype=DOUBLE, requires_grad=True)
-    upstream = torch.randn(3, 7, 4, dtype=DOUBLE)
-    for dim in (0, 1, -1):
-        found, expected = (TOP[name](scores, dim, k) for k in (2, None))
-        torch.testing.assert_close(found, expected)
-        one, other = (torch.autograd.grad(each, scores, upstream)[0] for each in (found, expected))
-        torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-7)
-    assert gradcheck(lambda z: TOP[name](z, 1, 2), scores)
-
-
-def test_k_in_modules_and_losses() -> None:
-    scores, targets = torch.randn(6, 9, dtype=DOUBLE), torch.randint(9, (6,))
-    for module, function in ((nn.Sparsemax, sparsemax), (nn.Entmax15, entmax15)):
-        torch.testing.assert_close(module(-1, 3)(scores), function(scores))
-    torch.testing.assert_close(nn.Entmax(1.3, -1, 3)(scores), entmax(scores, 1.3))
-    for kind, loss in ((nn.SparsemaxLoss, sparsemax_loss), (nn.Entmax15Loss, entmax15_loss)):
-        torch.testing.assert_close(kind(k=3)(scores, targets), loss(scores, targets))
-    assert repr(nn.Sparsemax(k=3)) == "Sparsemax(dim=-1, k=3)"
-    for call in (lambda: sparsemax(scores, k=0), lambda: nn.Entmax15(k=0), lambda: nn.SparsemaxLoss(k=0)):
-        with pytest.raises(ValueError, match="k is 0, but must be at least 1"):
-            call()
 
 
 # --- losses ---------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from regard.functional import (  # noqa: E402
     entmax15,
     sparsemax,
 )
-from regard.kernels._triton.reductions import INTERPRETED  # noqa: E402
+from regard.kernels._triton.thresholds import INTERPRETED  # noqa: E402
 from regard.kernels.backend import use_backend  # noqa: E402
 
 FREE = [sparsemax, entmax15]
@@ -322,7 +322,7 @@ from triton.compiler import ASTSource
 from regard.kernels._triton import normalizers, scans
 
 ROWS, SCAN = dict(K=8, R=4, L=8), dict(LENGTH=1024)
-BOUNDS, FREELY = dict(MASK=1, BOUND=2, LEAST=1), dict(MASK=2, BOUND=0, LEAST=0)
+BOUNDS, FREELY = dict(MASKED=True, BOUNDED=True, LEAST=True), dict(MASKED=True, BOUNDED=False, LEAST=False)
 BACK = dict(BOUNDED=True, BOUND=True, LEAST=True)
 for name, kind, given in [
     ("forward_rows", 0, FREELY | ROWS),
@@ -330,7 +330,7 @@ for name, kind, given in [
     ("forward_rows", 2, BOUNDS | ROWS),
     ("forward_rows", 3, BOUNDS | ROWS),
     ("backward_rows", 2, BACK | ROWS),
-    ("forward_scan", 3, dict(MASK=2) | SCAN),
+    ("forward_scan", 3, dict(MASKED=True) | SCAN),
     ("backward_scan", 3, SCAN),
 ]:
     kernel, constants = getattr(scans if "scan" in name else normalizers, name), given | dict(KIND=kind)
@@ -340,8 +340,8 @@ for name, kind, given in [
     for number in ("fp32", "fp64"):
         types = {}
         for one in kernel.arg_names:
-            counts = one in ("rows", "size", "steps") or one.endswith(("every", "count"))
-            pointer = "*u8" if one in ("mask", "rests") else "*" + number
+            counts = one in ("rows", "size", "steps")
+            pointer = "*u8" if one in ("mask", "status") else "*" + number
             types[one] = "i32" if counts else "fp32" if one.startswith("exhaustion") else pointer
             types[one] = "constexpr" if one in constants else types[one]
         places = {(kernel.arg_names.index(one),): value for one, value in constants.items()}

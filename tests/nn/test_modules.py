@@ -5,84 +5,82 @@ import torch
 
 from regard import functional, nn
 
-UNCONSTRAINED = ["Softmax", "Sparsemax", "Entmax15"]
-BOUNDED = ["ConstrainedSoftmax", "ConstrainedSparsemax"]
-FUNCTIONS = {
-    "Softmax": functional.softmax,
-    "Sparsemax": functional.sparsemax,
-    "Entmax15": functional.entmax15,
-    "ConstrainedSoftmax": functional.constrained_softmax,
-    "ConstrainedSparsemax": functional.constrained_sparsemax,
-    "ConstrainedSoftmaxScan": functional.constrained_softmax_scan,
-    "ConstrainedSparsemaxScan": functional.constrained_sparsemax_scan,
-    "SparsemaxLoss": functional.sparsemax_loss,
-    "Entmax15Loss": functional.entmax15_loss,
+SCORES, MASK = torch.randn(3, 4, 5), torch.rand(3, 4, 5) < 0.7
+MASK[..., 0] = True
+UPPER, LOWER = 0.5 + torch.rand(3, 4, 5), torch.full((3, 4, 5), 0.1)
+NORMALIZERS = {
+    "Softmax(dim=1)": (nn.Softmax(1), functional.softmax, {"dim": 1}),
+    "Sparsemax(dim=1)": (nn.Sparsemax(1), functional.sparsemax, {"dim": 1}),
+    "Entmax15(dim=1)": (nn.Entmax15(1), functional.entmax15, {"dim": 1}),
+    "Entmax(alpha=1.7, learnable=False, dim=1)": (
+        nn.Entmax(1.7, 1),
+        functional.entmax,
+        {"alpha": 1.7, "dim": 1},
+    ),
+    "Fusedmax(strength=0.3, dim=1)": (nn.Fusedmax(0.3, 1), functional.fusedmax, {"strength": 0.3, "dim": 1}),
+    "Oscarmax(strength=0.2, dim=1)": (nn.Oscarmax(0.2, 1), functional.oscarmax, {"strength": 0.2, "dim": 1}),
+    "Normmax(alpha=1.7, dim=1)": (nn.Normmax(1.7, 1), functional.normmax, {"alpha": 1.7, "dim": 1}),
+}
+LOSSES = {
+    "SparsemaxLoss(": (nn.SparsemaxLoss(2, "sum"), functional.sparsemax_loss, {}),
+    "Entmax15Loss(": (nn.Entmax15Loss(2, "sum"), functional.entmax15_loss, {}),
+    "EntmaxLoss(alpha=1.3, ": (nn.EntmaxLoss(1.3, 2, "sum"), functional.entmax_loss, {"alpha": 1.3}),
+    "NormmaxLoss(alpha=3.0, ": (nn.NormmaxLoss(3.0, 2, "sum"), functional.normmax_loss, {"alpha": 3.0}),
 }
 
 
-@pytest.mark.parametrize("name", UNCONSTRAINED)
-@pytest.mark.parametrize("dim", [-1, 0])
-def test_unconstrained_modules_equal_their_functions(name, dim) -> None:
-    scores, mask = torch.randn(3, 4), torch.rand(3, 4) < 0.7
-    module = getattr(nn, name)(dim=dim)
-    assert torch.equal(module(scores, mask=mask), FUNCTIONS[name](scores, mask=mask, dim=dim))
-    assert repr(module) == f"{name}(dim={dim})"
+@pytest.mark.parametrize("text", NORMALIZERS)
+def test_normalizers_equal_their_functions(text) -> None:
+    module, function, options = NORMALIZERS[text]
+    assert torch.equal(module(SCORES, mask=MASK), function(SCORES, mask=MASK, **options))
+    assert repr(module) == text
 
 
-@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("name", ["softmax", "sparsemax"])
 def test_constrained_modules_equal_their_functions(name) -> None:
-    scores, upper, lower = torch.randn(3, 4), 0.3 + torch.rand(3, 4), torch.full((3, 4), 0.1)
-    module, function = getattr(nn, name)(), FUNCTIONS[name]
-    assert torch.equal(module(scores, upper), function(scores, upper))
-    assert torch.equal(module(scores, upper, lower), function(scores, upper, lower))
+    module = {"softmax": nn.ConstrainedSoftmax, "sparsemax": nn.ConstrainedSparsemax}[name](1)
+    function = getattr(functional, f"constrained_{name}")
+    assert torch.equal(module(SCORES, UPPER), function(SCORES, UPPER, dim=1))
+    assert torch.equal(module(SCORES, UPPER, LOWER), function(SCORES, UPPER, LOWER, 1))
+    scan = {"softmax": nn.ConstrainedSoftmaxScan, "sparsemax": nn.ConstrainedSparsemaxScan}[name](0.5)
+    expected = getattr(functional, f"constrained_{name}_scan")(SCORES, 9.0, exhaustion=0.5, mask=MASK)
+    assert torch.equal(scan(SCORES, 9.0, mask=MASK), expected)
+    assert repr(scan).endswith("Scan(exhaustion=0.5)")
 
 
-@pytest.mark.parametrize("name", ["ConstrainedSoftmaxScan", "ConstrainedSparsemaxScan"])
-def test_scans_equal_their_functions(name) -> None:
-    scores, fertility = torch.randn(2, 3, 4), torch.full((2, 4), 2.0)
-    module = getattr(nn, name)(exhaustion=0.5)
-    mask = torch.tensor([[True, True, True, False], [True] * 4])
-    expected = FUNCTIONS[name](scores, fertility, exhaustion=0.5, mask=mask)
-    assert torch.equal(module(scores, fertility, mask=mask), expected)
-    assert repr(module) == f"{name}(exhaustion=0.5)"
-
-
-@pytest.mark.parametrize("name", ["SparsemaxLoss", "Entmax15Loss"])
-def test_losses_equal_their_functions(name) -> None:
+@pytest.mark.parametrize("text", LOSSES)
+def test_losses_equal_their_functions(text) -> None:
+    module, function, options = LOSSES[text]
     scores, targets = torch.randn(4, 5), torch.tensor([0, 4, 2, 1])
-    module = getattr(nn, name)(ignore_index=2, reduction="sum")
-    assert torch.equal(
-        module(scores, targets), FUNCTIONS[name](scores, targets, ignore_index=2, reduction="sum")
-    )
-    assert repr(module) == f"{name}(ignore_index=2, reduction='sum')"
+    expected = function(scores, targets, ignore_index=2, reduction="sum", **options)
+    assert torch.equal(module(scores, targets), expected)
+    assert repr(module) == f"{text}ignore_index=2, reduction='sum')"
 
 
-def test_entmax_alpha_is_fixed_or_learnable() -> None:
+def test_learned_alpha_receives_a_gradient_and_stays_in_range() -> None:
     scores = torch.randn(3, 4)
-    fixed = nn.Entmax(1.7)
-    assert torch.equal(fixed(scores), functional.entmax(scores, 1.7))
-    assert not list(fixed.parameters())
-    assert repr(fixed) == "Entmax(alpha=1.7, learnable=False, dim=-1)"
-    learned = nn.Entmax(1.7, learnable=True)
-    torch.testing.assert_close(learned(scores), fixed(scores))
-    learned(scores)[:, 0].sum().backward()
-    (logit,) = learned.parameters()
-    assert logit.grad.isfinite()
-    assert logit.grad != 0
-
-
-def test_learned_alpha_stays_in_range() -> None:
-    module = nn.Entmax(learnable=True)
+    module = nn.Entmax(1.7, learnable=True)
+    torch.testing.assert_close(module(scores), functional.entmax(scores, 1.7))
+    module(scores)[:, 0].sum().backward()
+    assert module.logit.grad.isfinite() and module.logit.grad != 0
     # alpha = 1 + 3 sigmoid(logit), and the sigmoid saturates at these values.
     for extreme in (-1e4, 1e4):
         torch.nn.init.constant_(module.logit, extreme)
         assert 1 < module.alpha.item() <= 4
-        assert module(torch.randn(3, 4)).isfinite().all()
+        assert module(scores).isfinite().all()
 
 
-@pytest.mark.parametrize("alpha", [1.0, 4.5])
-def test_alpha_out_of_range_raises(alpha) -> None:
-    with pytest.raises(ValueError, match="alpha is"):
-        nn.Entmax(alpha)
-    with pytest.raises(ValueError, match="alpha is"):
-        nn.Entmax(4.0, learnable=True)
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: nn.Entmax(1.0),
+        lambda: nn.Entmax(4.0, learnable=True),
+        lambda: nn.EntmaxLoss(4.5),
+        lambda: nn.Normmax(1.0),
+        lambda: nn.NormmaxLoss(2e4),
+        lambda: nn.Fusedmax(-0.1),
+    ],
+)
+def test_setting_out_of_range_raises_when_the_module_is_built(build) -> None:
+    with pytest.raises(ValueError, match="but"):
+        build()

@@ -46,7 +46,7 @@ from regard.functional.bounds import (
     find_threshold,
     recenter_saturated,
 )
-from regard.functional.dispatch import Normalizer, normalize
+from regard.functional.dispatch import normalize
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["constrained_softmax", "constrained_sparsemax"]
@@ -102,9 +102,6 @@ def reference_constrained_sparsemax(
     return problem.finish(solution, torch.where(active.free, free, bounds)).to(scores.dtype)
 
 
-CONSTRAINED_SPARSEMAX_NORMALIZER = Normalizer("constrained_sparsemax", reference_constrained_sparsemax)
-
-
 def constrained_sparsemax(
     scores: Float[Tensor, "*B"],
     upper: Float[Tensor, "*#B"] | float | int,
@@ -136,7 +133,8 @@ def constrained_sparsemax(
             tensor nor a number.
         ValueError: An argument does not broadcast to the scores.
     """
-    return normalize(CONSTRAINED_SPARSEMAX_NORMALIZER, scores, upper, lower, mask=mask, dim=dim)
+    reference = reference_constrained_sparsemax
+    return normalize("constrained_sparsemax", reference, scores, upper, lower, mask=mask, dim=dim)
 
 
 # At this distance from the score next to log Z, every exponential is outside its bounds.
@@ -207,9 +205,6 @@ def reference_constrained_softmax(
     return problem.finish(solution, torch.where(active.free, free, bounds)).to(scores.dtype)
 
 
-CONSTRAINED_SOFTMAX_NORMALIZER = Normalizer("constrained_softmax", reference_constrained_softmax)
-
-
 def constrained_softmax(
     scores: Float[Tensor, "*B"],
     upper: Float[Tensor, "*#B"] | float | int,
@@ -222,4 +217,5 @@ def constrained_softmax(
 
     Arguments, result and errors are those of `constrained_sparsemax`.
     """
-    return normalize(CONSTRAINED_SOFTMAX_NORMALIZER, scores, upper, lower, mask=mask, dim=dim)
+    reference = reference_constrained_softmax
+    return normalize("constrained_softmax", reference, scores, upper, lower, mask=mask, dim=dim)

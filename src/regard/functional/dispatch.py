@@ -1,21 +1,18 @@
 """The common front of the transformations: checks of arguments, masks, dtypes, and the choice of a kernel.
 
-Each transformation has two implementations: a reference in plain PyTorch along the last dimension, and a
-compiled kernel of the same name. This module arranges the arguments and selects the implementation by device
-or user setting. Masks are boolean, True = may be attended.
+A transformation has a reference in plain PyTorch along the last dimension and may have a compiled kernel.
+`normalize` arranges the arguments and selects one of them. Masks are boolean, True = may be attended.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
 from regard.kernels.backend import KernelFallbackError, in_functorch_transform, select_backend
-from regard.kernels.normalizers import NormalizerName, eager_normalizer, traced_normalizer
+from regard.kernels.normalizers import NormalizerName, apply_normalizer
 from regard.types import Bool, Float, Tensor
 
 __all__ = [
-    "Normalizer",
     "accumulation_dtype",
     "apply_to_largest",
     "bound_to_tensor",
@@ -162,22 +159,9 @@ def shift_to_zero_max(scores: Float[Tensor, "*B"], usable: Bool[Tensor, "*B"]) -
     return filled - top.clamp_min(torch.finfo(scores.dtype).min)
 
 
-@dataclass(frozen=True)
-class Normalizer:
-    """A transformation with its two implementations.
-
-    Attributes:
-        kernel: Name of the kernel.
-        reference: Function (scores, upper or None, lower or None, mask or None) -> weights, along the last
-            dimension.
-    """
-
-    kernel: NormalizerName
-    reference: Callable[..., Tensor]
-
-
 def normalize(
-    normalizer: Normalizer,
+    name: NormalizerName,
+    reference: Callable[..., Tensor],
     scores: Tensor,
     upper: Tensor | float | int | None = None,
     lower: Tensor | float | int | None = None,
@@ -185,7 +169,20 @@ def normalize(
     mask: Tensor | None = None,
     dim: int = -1,
 ) -> Tensor:
-    """Apply the transformation and return its weights, in the shape and dtype of the scores.
+    """Check the arguments of a transformation and apply its kernel, or its reference if it has none here.
+
+    Args:
+        name: Name of the kernel.
+        reference: Function (scores, upper or None, lower or None, mask or None) -> weights, along the last
+            dimension.
+        scores: The scores.
+        upper: Upper bounds, a tensor or a number; None for a transformation without bounds.
+        lower: Lower bounds, as `upper`.
+        mask: True where a position may be attended.
+        dim: The dimension that sums to 1.
+
+    Returns:
+        The weights, in the shape and dtype of the scores.
 
     Raises:
         TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a
@@ -197,85 +194,55 @@ def normalize(
         upper = bound_to_tensor("upper", upper, scores)
     if lower is not None:
         lower = bound_to_tensor("lower", lower, scores)
-    return _normalize_along(normalizer, scores, upper, lower, mask, dim)
-
-
-def _normalize_along(
-    normalizer: Normalizer,
-    scores: Tensor,
-    upper: Tensor | None,
-    lower: Tensor | None,
-    mask: Tensor | None,
-    dim: int,
-) -> Tensor:
-    """Apply the transformation to checked arguments."""
     if not scores.dim():
         scores.movedim(dim, -1)  # raises PyTorch's error if `dim` is out of range
-        return _normalize_along(normalizer, scores.unsqueeze(0), upper, lower, mask, -1).squeeze(0)
+        return normalize(name, reference, scores.unsqueeze(0), upper, lower, mask=mask).squeeze(0)
     if dim not in (-1, scores.dim() - 1):
-        u, low, moved_mask = (
+        upper, lower, mask = (
             None if operand is None else operand.expand_as(scores).movedim(dim, -1)
             for operand in (upper, lower, mask)
         )
-        return _normalize_along(normalizer, scores.movedim(dim, -1), u, low, moved_mask, -1).movedim(-1, dim)
+        moved = scores.movedim(dim, -1)
+        return normalize(name, reference, moved, upper, lower, mask=mask).movedim(-1, dim)
+    if not scores.numel():
+        bounds = (bound for bound in (upper, lower) if bound is not None)
+        return sum(bounds, scores).to(scores.dtype)
     backend = select_backend(scores)
-    # Compiled code has the reference instead of the kernels for a CPU, which cannot raise errors there.
-    compiles = torch.compiler.is_compiling()
-    if backend == "reference" or in_functorch_transform() or (compiles and backend == "numba"):
-        if not scores.numel():
-            return sum((operand for operand in (upper, lower) if operand is not None), scores.clone())
-        return normalizer.reference(scores, upper, lower, mask)
-    dtype = scores.dtype
-    exact = accumulation_dtype(dtype)
-    if dtype != exact:
-        scores = scores.to(exact)
-    if upper is not None:
-        upper = upper.to(exact)
-    if lower is not None:
-        lower = lower.to(exact)
-    if compiles:
-        weights = traced_normalizer(normalizer.kernel, backend, scores, upper, lower, mask)
-    else:
-        try:
-            weights = eager_normalizer(normalizer.kernel, backend, scores, upper, lower, mask)
-        except KernelFallbackError:
-            weights = normalizer.reference(scores, upper, lower, mask)
-    return weights if dtype == exact else weights.to(dtype)
+    if backend == "reference":
+        return reference(scores, upper, lower, mask)
+    exact = accumulation_dtype(scores.dtype)
+    z = scores if scores.dtype == exact else scores.to(exact)
+    upper = None if upper is None else upper.to(exact)
+    lower = None if lower is None else lower.to(exact)
+    try:
+        weights = apply_normalizer(name, backend, z, upper, lower, mask)
+    except KernelFallbackError:
+        weights = reference(z, upper, lower, mask)
+    return weights if scores.dtype == exact else weights.to(scores.dtype)
 
 
 def apply_to_largest(
-    function: Callable[..., Tensor], scores: Tensor, k: int, dim: int, mask: Tensor | None
-) -> Tensor:
+    function: Callable[[Tensor], Tensor], scores: Float[Tensor, "*B S"], k: int
+) -> Float[Tensor, "*B S"]:
     """Apply a sparse transformation to the k largest scores of each row, and to all scores where necessary.
 
     If the smallest of the k scores gets weight 0, every smaller score does too, and the result is exact.
-    Other rows are computed again with 2 k scores, and so on.
+    Other rows are computed again with 4 k scores, and so on.
 
     Args:
-        function: The transformation: function of scores along the last dimension.
-        scores: The scores, with at least one dimension.
+        function: The transformation along the last dimension.
+        scores: The scores, -inf at masked positions.
         k: The number of scores, at least 1.
-        dim: The dimension that sums to 1.
-        mask: True where a position may be attended, or None.
-
-    Raises:
-        ValueError: k is less than 1.
     """
-    if k < 1:
-        raise ValueError(f"k is {k}, but must be at least 1")
-    check_arguments(scores, mask)
-    z = scores if mask is None else torch.where(mask, scores, -torch.inf)
-    z = z.movedim(dim, -1)
     # Compiled code cannot select the rows that are not done.
-    if k >= z.shape[-1] or not z.numel() or torch.compiler.is_compiling() or in_functorch_transform():
-        return function(z).movedim(-1, dim)
-    flat = z.reshape(-1, z.shape[-1])
-    largest, places = flat.topk(k, dim=-1)
-    found = function(largest)
-    weights = torch.zeros_like(flat).scatter(-1, places, found)
+    if k >= scores.shape[-1] or torch.compiler.is_compiling() or in_functorch_transform():
+        return function(scores)
+    flat = scores.reshape(-1, scores.shape[-1])
+    largest, positions = flat.topk(k, dim=-1)
+    top_weights = function(largest)
+    weights = torch.zeros_like(flat).scatter(-1, positions, top_weights)
     # NaN is not 0, so a row of NaN is computed again, too.
-    open_rows = (found[:, -1] != 0).nonzero().squeeze(-1)
+    open_rows = (top_weights[:, -1] != 0).nonzero().squeeze(-1)
     if len(open_rows):
-        again = apply_to_largest(function, flat[open_rows], 2 * k, -1, None)
-        weights = weights.index_copy(0, open_rows, again)
-    return weights.view(z.shape).movedim(-1, dim)
+        weights = weights.index_copy(0, open_rows, apply_to_largest(function, flat[open_rows], 4 * k))
+    return weights.view(scores.shape)

@@ -37,13 +37,11 @@ p_j:
     dp_j / dalpha = (p_j - q_j) / (alpha - 1)^2 + (h_j - q_j sum_i h_i) / (alpha - 1).
 """
 
-from functools import partial
 from typing import Any
 
 import torch
 
 from regard.functional.dispatch import (
-    Normalizer,
     accumulation_dtype,
     apply_to_largest,
     check_arguments,
@@ -61,6 +59,7 @@ from regard.types import Bool, Float, Tensor
 __all__ = ["entmax", "entmax15", "softmax", "sparsemax"]
 
 MAX_ALPHA = 4.0
+NUM_LARGEST = 128  # number of largest scores of a row that are transformed first
 ALPHA_ERROR = (
     "alpha is {}, but entmax requires alpha in (1, 4]: use softmax for alpha = 1; below 1 no weight would "
     "be 0, so the result would not be sparse"
@@ -115,15 +114,8 @@ def reference_sparsemax(
     return poison_rows(weights, usable, invalid_rows(scores, usable), scores).to(scores.dtype)
 
 
-SPARSEMAX_NORMALIZER = Normalizer("sparsemax", reference_sparsemax)
-
-
 def sparsemax(
-    scores: Float[Tensor, "*B"],
-    dim: int = -1,
-    k: int | None = None,
-    *,
-    mask: Bool[Tensor, "*#B"] | None = None,
+    scores: Float[Tensor, "*B"], dim: int = -1, *, mask: Bool[Tensor, "*#B"] | None = None
 ) -> Float[Tensor, "*B"]:
     """Compute the sparsemax of `scores` along `dim`.
 
@@ -131,9 +123,6 @@ def sparsemax(
         scores: Any shape. Half precision is computed in float32 or better and returned in the input's dtype.
             A score of -inf masks its position.
         dim: The dimension that sums to 1.
-        k: The number of largest scores, at least 1, to which the computation is first restricted. Rows with a
-            larger support are computed again with more scores, so the result does not depend on k. Useful for
-            long rows with a small support, such as a vocabulary. Default: None, all scores at once.
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
@@ -142,11 +131,9 @@ def sparsemax(
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
-        ValueError: The mask does not broadcast to the scores, or k is less than 1.
+        ValueError: The mask does not broadcast to the scores.
     """
-    if k is not None and scores.dim():
-        return apply_to_largest(sparsemax, scores, k, dim, mask)
-    return normalize(SPARSEMAX_NORMALIZER, scores, mask=mask, dim=dim)
+    return normalize("sparsemax", reference_sparsemax, scores, mask=mask, dim=dim)
 
 
 def reference_entmax15(
@@ -176,23 +163,14 @@ def reference_entmax15(
     return poison_rows(weights, usable, invalid_rows(scores, usable), scores).to(scores.dtype)
 
 
-ENTMAX15_NORMALIZER = Normalizer("entmax15", reference_entmax15)
-
-
 def entmax15(
-    scores: Float[Tensor, "*B"],
-    dim: int = -1,
-    k: int | None = None,
-    *,
-    mask: Bool[Tensor, "*#B"] | None = None,
+    scores: Float[Tensor, "*B"], dim: int = -1, *, mask: Bool[Tensor, "*#B"] | None = None
 ) -> Float[Tensor, "*B"]:
     """Compute the 1.5-entmax of `scores` along `dim`, exactly; it lies between softmax and sparsemax.
 
     Arguments, result and errors are those of `sparsemax`.
     """
-    if k is not None and scores.dim():
-        return apply_to_largest(entmax15, scores, k, dim, mask)
-    return normalize(ENTMAX15_NORMALIZER, scores, mask=mask, dim=dim)
+    return normalize("entmax15", reference_entmax15, scores, mask=mask, dim=dim)
 
 
 class _Entmax(torch.autograd.Function):
@@ -325,7 +303,6 @@ def entmax(
     scores: Float[Tensor, "*B"],
     alpha: Float[Tensor, "*#B"] | float = 1.5,
     dim: int = -1,
-    k: int | None = None,
     *,
     mask: Bool[Tensor, "*#B"] | None = None,
 ) -> Float[Tensor, "*B"]:
@@ -336,7 +313,6 @@ def entmax(
         alpha: A value in (1, 4]; larger values give sparser results. A tensor is differentiable, broadcasts
             to `scores`, and has size 1 along `dim` or no dimensions at all.
         dim: The dimension that sums to 1.
-        k: As for `sparsemax`. Ignored for a tensor with several values of alpha.
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
@@ -344,8 +320,8 @@ def entmax(
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
-        ValueError: Alpha is not in (1, 4] or varies along `dim`, k is less than 1, or an argument does not
-            broadcast to the scores. For a tensor on an accelerator, in compiled code and under `torch.func`,
+        ValueError: Alpha is not in (1, 4] or varies along `dim`, or an argument does not broadcast to the
+            scores. For a tensor on an accelerator, in compiled code and under `torch.func`,
             rows with an alpha out of range become NaN instead.
     """
     check_arguments(scores, mask)
@@ -353,13 +329,21 @@ def entmax(
         return entmax(scores.unsqueeze(0), alpha, dim, mask=mask).squeeze(0)
     gap = alpha_minus_one(alpha, scores, dim)
     if not isinstance(alpha, torch.Tensor) and alpha in (1.5, 2):
-        return (entmax15 if alpha == 1.5 else sparsemax)(scores, dim, k, mask=mask)
-    if k is not None and (not isinstance(alpha, torch.Tensor) or not alpha.dim()):
-        return apply_to_largest(partial(entmax, alpha=alpha), scores, k, dim, mask)
+        return (entmax15 if alpha == 1.5 else sparsemax)(scores, dim, mask=mask)
     if not scores.numel():
         return scores.clone()
     usable = usable_positions(scores, mask).movedim(dim, -1)
     z = scores.to(accumulation_dtype(scores.dtype)).movedim(dim, -1)
-    function = _Entmax if torch.compiler.is_compiling() else _ForwardEntmax
-    weights = apply(function, z.masked_fill(~usable, 0), usable, gap)
+    if gap.dim():
+        weights = _bisect(z, usable, gap)
+    else:
+        # In a long row, such as the scores of a vocabulary, most scores are below the support.
+        masked = z.masked_fill(~usable, -torch.inf)
+        weights = apply_to_largest(lambda top: _bisect(top, top != -torch.inf, gap), masked, NUM_LARGEST)
     return poison_rows(weights, usable, invalid_rows(z, usable), z).movedim(-1, dim).to(scores.dtype)
+
+
+def _bisect(scores: Tensor, usable: Tensor, gap: Tensor) -> Tensor:
+    """Compute entmax along the last dimension."""
+    function = _Entmax if torch.compiler.is_compiling() else _ForwardEntmax
+    return apply(function, scores.masked_fill(~usable, 0), usable, gap)

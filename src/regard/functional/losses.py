@@ -21,7 +21,7 @@ from typing import Any, Literal
 import torch
 
 from regard.functional.dispatch import accumulation_dtype, check_scores
-from regard.functional.entmax import entmax, entmax15, entmax_backward, sparsemax
+from regard.functional.entmax import entmax, entmax_backward
 from regard.functional.normmax import normmax, normmax_backward
 from regard.kernels.backend import apply
 from regard.kernels.normalizers import normalizer_backward
@@ -47,43 +47,30 @@ class _Prediction:
     pull_back: Callable[[Tensor, Tensor], Tensor]
 
 
-def _tsallis_entropy(alpha: float, p: Tensor) -> Tensor:
-    """Return H(p) of alpha-entmax."""
-    powers = {2.0: lambda: p * p, 1.5: lambda: p * p.sqrt()}.get(alpha, lambda: p**alpha)()
-    return (1 - powers.sum(-1)) / (alpha * (alpha - 1))
-
-
-def _norm_entropy(alpha: float, p: Tensor) -> Tensor:
-    """Return H(p) of normmax."""
-    # The largest weight is factored out, because its power underflows for a large alpha.
-    top = p.amax(-1, keepdim=True).clamp_min(torch.finfo(p.dtype).tiny)
-    return 1 - top.squeeze(-1) * ((p / top) ** alpha).sum(-1) ** (1 / alpha)
-
-
-def _entmax_prediction(alpha: float, k: int | None) -> _Prediction:
+def _entmax_prediction(alpha: float) -> _Prediction:
     """Return alpha-entmax with its entropy."""
-    if alpha in (1.5, 2.0):
-        name = "entmax15" if alpha == 1.5 else "sparsemax"
-        predict = partial(entmax15 if alpha == 1.5 else sparsemax, k=k)
-        return _Prediction(
-            predict,
-            partial(_tsallis_entropy, alpha),
-            lambda g, p: normalizer_backward(name, g, p, None)[0],
-        )
-    return _Prediction(
-        partial(entmax, alpha=alpha, k=k),
-        partial(_tsallis_entropy, alpha),
-        partial(entmax_backward, alpha - 1),
-    )
+
+    def entropy(p: Tensor) -> Tensor:
+        powers = p * p if alpha == 2 else p * p.sqrt() if alpha == 1.5 else p**alpha
+        return (1 - powers.sum(-1)) / (alpha * (alpha - 1))
+
+    def pull_back(gradient: Tensor, p: Tensor) -> Tensor:
+        if alpha in (1.5, 2):
+            return normalizer_backward("entmax15" if alpha == 1.5 else "sparsemax", gradient, p, None)[0]
+        return entmax_backward(alpha - 1, gradient, p)
+
+    return _Prediction(partial(entmax, alpha=alpha), entropy, pull_back)
 
 
 def _normmax_prediction(alpha: float) -> _Prediction:
     """Return alpha-normmax with its entropy."""
-    return _Prediction(
-        partial(normmax, alpha=alpha),
-        partial(_norm_entropy, alpha),
-        partial(normmax_backward, alpha - 1),
-    )
+
+    def entropy(p: Tensor) -> Tensor:
+        # The largest weight is factored out, because its power underflows for a large alpha.
+        top = p.amax(-1, keepdim=True).clamp_min(torch.finfo(p.dtype).tiny)
+        return 1 - top.squeeze(-1) * ((p / top) ** alpha).sum(-1) ** (1 / alpha)
+
+    return _Prediction(partial(normmax, alpha=alpha), entropy, partial(normmax_backward, alpha - 1))
 
 
 class _FenchelYoung(torch.autograd.Function):
@@ -93,13 +80,13 @@ class _FenchelYoung(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        prediction: _Prediction, scores: Tensor, targets: Tensor, kept: Tensor
+        prediction: _Prediction, scores: Tensor, targets: Tensor, counted: Tensor
     ) -> tuple[Tensor, Tensor]:
         p = prediction.predict(scores)
         above = scores - scores.gather(-1, targets.unsqueeze(-1))
         # A score of -inf has p = 0; masking prevents the product 0 * inf = NaN.
         loss = (p * above.masked_fill(p == 0, 0)).sum(-1) + prediction.entropy(p)
-        return loss.clamp_min(0).masked_fill(~kept, 0), p
+        return loss.clamp_min(0).masked_fill(~counted, 0), p
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -155,7 +142,6 @@ def _loss(
 def sparsemax_loss(
     scores: Float[Tensor, "*N V"],
     targets: Int[Tensor, "*N"],
-    k: int | None = None,
     *,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
@@ -165,8 +151,6 @@ def sparsemax_loss(
     Args:
         scores: The score of each class; half precision is computed in float32.
         targets: The correct class, in [0, V), or `ignore_index`.
-        k: The number of largest scores to which the computation is first restricted; see `sparsemax`. The
-            loss does not depend on it. Default: None, all scores at once.
         ignore_index: Target of ignored positions, whose loss and gradient are 0.
         reduction: "mean" over the targets that are not ignored (0 if there are none), "sum", or "none" for
             the loss of each target.
@@ -176,15 +160,14 @@ def sparsemax_loss(
 
     Raises:
         TypeError: The scores are not floating-point numbers.
-        ValueError: `reduction` is not one of these values, or k is less than 1.
+        ValueError: `reduction` is not one of these values.
     """
-    return _loss(_entmax_prediction(2.0, k), scores, targets, ignore_index, reduction)
+    return entmax_loss(scores, targets, 2.0, ignore_index=ignore_index, reduction=reduction)
 
 
 def entmax15_loss(
     scores: Float[Tensor, "*N V"],
     targets: Int[Tensor, "*N"],
-    k: int | None = None,
     *,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
@@ -193,14 +176,13 @@ def entmax15_loss(
 
     Arguments, result and errors are those of `sparsemax_loss`.
     """
-    return _loss(_entmax_prediction(1.5, k), scores, targets, ignore_index, reduction)
+    return entmax_loss(scores, targets, 1.5, ignore_index=ignore_index, reduction=reduction)
 
 
 def entmax_loss(
     scores: Float[Tensor, "*N V"],
     targets: Int[Tensor, "*N"],
     alpha: float = 1.5,
-    k: int | None = None,
     *,
     ignore_index: int = -100,
     reduction: Reduction = "mean",
@@ -212,7 +194,7 @@ def entmax_loss(
     Raises:
         ValueError: Alpha is out of range.
     """
-    return _loss(_entmax_prediction(alpha, k), scores, targets, ignore_index, reduction)
+    return _loss(_entmax_prediction(alpha), scores, targets, ignore_index, reduction)
 
 
 def normmax_loss(

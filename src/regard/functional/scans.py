@@ -19,19 +19,17 @@ from collections.abc import Callable
 import torch
 
 from regard.errors import InfeasibleBoundsError
-from regard.functional.constrained import CONSTRAINED_SOFTMAX_NORMALIZER as SOFTMAX
-from regard.functional.constrained import CONSTRAINED_SPARSEMAX_NORMALIZER as SPARSEMAX
+from regard.functional.constrained import constrained_softmax, constrained_sparsemax
 from regard.functional.dispatch import (
-    Normalizer,
     accumulation_dtype,
     bound_to_tensor,
     check_mask,
     check_scores,
     check_shape,
-    normalize,
 )
-from regard.kernels.backend import KernelFallbackError, in_functorch_transform, select_backend
-from regard.kernels.scans import ScanSettings, eager_scan, mean_over_heads, traced_scan
+from regard.kernels.backend import KernelFallbackError, select_backend
+from regard.kernels.normalizers import NormalizerName
+from regard.kernels.scans import apply_scan, mean_over_heads
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["add_exhaustion", "constrained_softmax_scan", "constrained_sparsemax_scan", "remaining_bound"]
@@ -60,31 +58,27 @@ def add_exhaustion(
     return scores + exhaustion * torch.where(torch.isfinite(bound), bound, 0).detach()
 
 
-def reference_scan(
-    normalizer: Normalizer,
+def _loop(
+    normalizer: Callable[..., Tensor],
     scores: Float[Tensor, "B T S"],
     fertility: Float[Tensor, "B S"],
-    exhaustion: float = 0.0,
-    mask: Bool[Tensor, "*M S"] | None = None,
-    heads: int = 1,
-    step: Callable[..., Tensor] | None = None,
+    exhaustion: float,
+    mask: Bool[Tensor, "*M S"] | None,
+    heads: int,
 ) -> Float[Tensor, "B T S"]:
-    """Compute the recursion step by step, in plain PyTorch or with `step` for the transformation."""
-    step = normalizer.reference if step is None else step
-    if not scores.numel():
-        return scores + fertility.unsqueeze(1)
+    """Compute the recursion step by step."""
     received = torch.zeros_like(fertility)
     steps: list[Tensor] = []
     for t in range(scores.shape[1]):
         bound = remaining_bound(fertility, received)
         usable = None if mask is None else mask[..., t if mask.shape[-2] > 1 else 0, :]
         try:
-            weights = step(add_exhaustion(scores[:, t], bound, exhaustion), bound, None, usable)
+            weights = normalizer(add_exhaustion(scores[:, t], bound, exhaustion), bound, mask=usable)
         except InfeasibleBoundsError as error:
             raise InfeasibleBoundsError(f"step {t}: {error}", error.row) from None
         received = received + mean_over_heads(weights, heads)
         steps.append(weights)
-    return torch.stack(steps, 1) if steps else torch.zeros_like(scores)
+    return torch.stack(steps, 1)
 
 
 def _arrange(
@@ -124,36 +118,30 @@ def _arrange(
 
 
 def _scan(
-    normalizer: Normalizer,
+    name: NormalizerName,
+    normalizer: Callable[..., Tensor],
     scores: Tensor,
     fertility: Tensor | float | int,
     exhaustion: float,
     mask: Tensor | None,
-    heads: int = 1,
+    heads: int,
 ) -> Tensor:
     """Arrange the arguments and select the implementation."""
-    shape = scores.shape
+    shape, dtype, exact = scores.shape, scores.dtype, accumulation_dtype(scores.dtype)
     scores, fertility, mask = _arrange(scores, fertility, mask)
-    dtype, exact = scores.dtype, accumulation_dtype(scores.dtype)
+    if not scores.numel():
+        return (scores + fertility.unsqueeze(1)).to(dtype).reshape(shape)
     scores, fertility = scores.to(exact), fertility.to(exact)
     backend = select_backend(scores)
-    settings = ScanSettings(normalizer.kernel, backend, exhaustion, heads)
-    compiles = torch.compiler.is_compiling()
-    if backend == "reference" or in_functorch_transform() or (compiles and backend == "numba"):
-        weights = reference_scan(normalizer, scores, fertility, exhaustion, mask, heads)
-    elif backend == "triton" and heads > 1:
-        # The kernel for a GPU cannot share a fertility between heads; use the single-step kernel.
-        def step(z: Tensor, upper: Tensor, lower: None, usable: Tensor | None) -> Tensor:
-            return normalize(normalizer, z, upper, lower, mask=usable)
-
-        weights = reference_scan(normalizer, scores, fertility, exhaustion, mask, heads, step)
-    elif compiles:
-        weights = traced_scan(settings, scores, fertility, mask)
-    else:
+    # The kernel for a GPU cannot share a fertility between heads, and is not an operator for `torch.compile`.
+    # The kernel of a single step is used there instead.
+    if backend == "numba" or (backend == "triton" and heads == 1 and not torch.compiler.is_compiling()):
         try:
-            weights = eager_scan(settings, scores, fertility, mask)
+            weights = apply_scan(name, backend, scores, fertility, exhaustion, mask, heads)
         except KernelFallbackError:
-            weights = reference_scan(normalizer, scores, fertility, exhaustion, mask, heads)
+            weights = _loop(normalizer, scores, fertility, exhaustion, mask, heads)
+    else:
+        weights = _loop(normalizer, scores, fertility, exhaustion, mask, heads)
     return weights.to(dtype).reshape(shape)
 
 
@@ -199,7 +187,8 @@ def constrained_softmax_scan(
             neither a tensor nor a number.
         ValueError: The fertility or the mask does not fit the scores.
     """
-    return _scan(SOFTMAX, scores, fertility, exhaustion, mask, _heads_per_budget(scores, share_fertility))
+    heads = _heads_per_budget(scores, share_fertility)
+    return _scan("constrained_softmax", constrained_softmax, scores, fertility, exhaustion, mask, heads)
 
 
 def constrained_sparsemax_scan(
@@ -214,4 +203,5 @@ def constrained_sparsemax_scan(
 
     Arguments, result and errors are those of `constrained_softmax_scan`.
     """
-    return _scan(SPARSEMAX, scores, fertility, exhaustion, mask, _heads_per_budget(scores, share_fertility))
+    heads = _heads_per_budget(scores, share_fertility)
+    return _scan("constrained_sparsemax", constrained_sparsemax, scores, fertility, exhaustion, mask, heads)

@@ -1,4 +1,4 @@
-"""The choice of a backend, the broadcasting of operands, and typed functions of autograd, for all kernels.
+"""The choice of a backend, and typed functions of autograd, for all kernels.
 
 The backends are the PyTorch reference, Numba on a CPU, and Triton on CUDA. Only the normalizers have a Triton
 implementation. By default the device determines the backend. A backend can be forced with
@@ -25,7 +25,6 @@ __all__ = [
     "KernelFallbackError",
     "apply",
     "backend_module",
-    "broadcast_rows",
     "first_order",
     "in_functorch_transform",
     "select_backend",
@@ -73,8 +72,15 @@ def use_backend(backend: BackendName) -> Iterator[None]:
 
 
 def select_backend(scores: Tensor) -> BackendName:
-    """Return the backend to use for these scores, which is never `auto`."""
-    return _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
+    """Return the backend to use for these scores: `reference`, `numba` or `triton`.
+
+    Under `torch.func`, and in compiled code on a CPU, where a kernel could not raise errors, it is
+    `reference`.
+    """
+    backend = _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
+    if in_functorch_transform() or (backend == "numba" and torch.compiler.is_compiling()):
+        return "reference"
+    return backend
 
 
 @cache
@@ -92,14 +98,8 @@ def backend_module(backend: BackendName, operation: str) -> Any:
 
 
 def use_numba(*operands: Tensor) -> bool:
-    """Return whether a Numba kernel can be used that is not registered as an operator for `torch.compile`."""
-    # Search calls this about fifty times per time step, so it must be fast.
-    if torch.compiler.is_compiling() or (_stack is not None and _stack() is not None):
-        return False
-    for operand in operands:
-        if not operand.is_cpu:
-            return False
-    return (_NATIVE.get("cpu") if _forced == "auto" else _forced) == "numba"
+    """Return whether a Numba kernel can be used."""
+    return all(operand.is_cpu for operand in operands) and select_backend(operands[0]) == "numba"
 
 
 # A private function that some versions of PyTorch lack. Transforms are then not detected.
@@ -116,41 +116,6 @@ class KernelFallbackError(Exception):
 
     The caller then uses the reference implementation, which raises the appropriate error if there is one.
     """
-
-
-def broadcast_rows(operand: Tensor, shape: torch.Size, rows: int) -> tuple[Tensor, int, int]:
-    """Return an operand in contiguous memory and the two numbers that implement its broadcasting.
-
-    Row r of the scores uses row (r // every) % count of the operand. Broadcasting over leading, trailing or
-    middle dimensions thus needs no copy.
-
-    Args:
-        operand: A tensor that broadcasts to `shape`.
-        shape: Shape of the scores.
-        rows: Number of rows of the scores, counting all dimensions but the last.
-
-    Returns:
-        The contiguous operand, `every` and `count`.
-    """
-    if operand.shape == shape:
-        return operand.contiguous(), 1, rows
-    size = shape[-1]
-    full = operand.expand(*operand.shape[:-1], size) if operand.dim() else operand.expand(size)
-    lead = (1,) * (len(shape) - full.dim()) + tuple(full.shape[:-1])
-    # The leading dimensions over which the operand does not broadcast. If they are adjacent, the rule above
-    # suffices; otherwise the operand is expanded.
-    dims = [i for i, length in enumerate(lead) if length != 1]
-    if not dims:
-        return full.reshape(1, size).contiguous(), 1, 1
-    if all(lead[i] == shape[i] for i in range(dims[0], dims[-1] + 1)):
-        every = 1
-        for length in shape[dims[-1] + 1 : -1]:
-            every *= length
-        count = 1
-        for i in range(dims[0], dims[-1] + 1):
-            count *= shape[i]
-        return full.contiguous(), every, count
-    return operand.expand(shape).contiguous(), 1, rows
 
 
 def first_order(backward: F) -> F:

@@ -11,12 +11,10 @@ A backend is a module with two functions:
 - `backward(name, gradient, weights, status, upper, lower)` returns the gradients of the scores and, if the
   last two arguments are True, of the upper and lower bounds, each in the shape of the scores.
 
-Eager calls use a plain autograd Function, which has half the overhead of a registered operator. Under
-`torch.compile` and `torch.export` a GPU uses the operators `regard::normalizer` and
-`regard::normalizer_gradient`, whose fake implementations give the shapes of the results, and a CPU the
-reference. Second derivatives use the same formula in
-PyTorch operations (`normalizer_backward`). The references of the forward passes are in `regard.functional`,
-because they raise its errors.
+Under `torch.compile` and `torch.export` a GPU uses the operator `regard::normalizer`, and a CPU the
+reference. The gradients of the operator and all second derivatives use the formula in PyTorch operations
+(`normalizer_backward`). The references of the forward passes are in `regard.functional`, because they raise
+its errors.
 """
 
 from typing import Any, Literal
@@ -29,9 +27,8 @@ from regard.types import Tensor
 __all__ = [
     "NORMALIZER_CODES",
     "NormalizerName",
-    "eager_normalizer",
+    "apply_normalizer",
     "normalizer_backward",
-    "traced_normalizer",
 ]
 
 NormalizerName = Literal["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]
@@ -84,44 +81,80 @@ def normalizer_backward(
     return by_scores, torch.where(upper, change, 0), torch.where(lower, change, 0)
 
 
+def _bound_gradients(ctx: Any, by_upper: Tensor | None, by_lower: Tensor | None) -> list[Tensor | None]:
+    """Sum the gradients, in the shape of the scores, over the dimensions in which each bound broadcasts."""
+    pairs = zip((by_upper, by_lower), ctx.shapes, strict=True)
+    return [None if shape is None or by is None else by.sum_to_size(shape) for by, shape in pairs]
+
+
 class _Normalizer(torch.autograd.Function):
-    """The autograd function of `eager_normalizer`."""
+    """A normalizer in eager mode."""
 
     @staticmethod
     def forward(
         ctx: Any,
         name: str,
-        version: BackendName,
+        backend: BackendName,
         scores: Tensor,
         upper: Tensor | None,
         lower: Tensor | None,
         mask: Tensor | None,
     ) -> Tensor:
-        weights, status = backend_module(version, "normalizers").forward(name, scores, upper, lower, mask)
+        weights, status = backend_module(backend, "normalizers").forward(name, scores, upper, lower, mask)
         ctx.save_for_backward(weights, status)
-        ctx.name, ctx.version = name, version
-        ctx.shapes = None if upper is None else upper.shape, None if lower is None else lower.shape
+        ctx.name, ctx.backend = name, backend
+        ctx.shapes = [None if bound is None else bound.shape for bound in (upper, lower)]
         return weights
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = grads
         weights, status = ctx.saved_tensors
-        _, _, _, upper, lower, _ = ctx.needs_input_grad
         if torch.is_grad_enabled():  # the backward pass itself is being differentiated
-            gradients = normalizer_backward(ctx.name, gradient, weights, status)
+            by_scores, *by_bounds = normalizer_backward(ctx.name, grads[0], weights, status)
         else:
-            kernels = backend_module(ctx.version, "normalizers")
-            gradients = kernels.backward(ctx.name, gradient, weights, status, upper, lower)
-        by_scores, by_upper, by_lower = gradients
-        # The gradients have the shape of the scores; sum over the dimensions in which a bound broadcasts.
-        upper_shape, lower_shape = ctx.shapes
-        by_upper = by_upper.sum_to_size(upper_shape) if upper else None
-        by_lower = by_lower.sum_to_size(lower_shape) if lower else None
-        return None, None, by_scores, by_upper, by_lower, None
+            kernels, needed = backend_module(ctx.backend, "normalizers"), ctx.needs_input_grad[3:5]
+            by_scores, *by_bounds = kernels.backward(ctx.name, grads[0], weights, status, *needed)
+        return None, None, by_scores, *_bound_gradients(ctx, *by_bounds), None
 
 
-def eager_normalizer(
+@torch.library.custom_op("regard::normalizer", mutates_args=())
+def _normalizer_op(
+    name: str,
+    backend: str,
+    scores: torch.Tensor,
+    upper: torch.Tensor | None,
+    lower: torch.Tensor | None,
+    mask: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    weights, status = backend_module(backend, "normalizers").forward(name, scores, upper, lower, mask)
+    # An operator cannot return None, so an empty tensor stands for a missing status.
+    return weights, weights.new_empty(0, dtype=torch.uint8) if status is None else status
+
+
+@_normalizer_op.register_fake
+def _(name: str, backend: str, scores: Tensor, upper: Tensor | None, lower: Any, mask: Any) -> Any:
+    status = scores.new_empty(0 if upper is None else scores.shape, dtype=torch.uint8)
+    return scores.new_empty(scores.shape), status
+
+
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*output)
+    ctx.name = inputs[0]
+    ctx.shapes = [None if bound is None else bound.shape for bound in inputs[3:5]]
+
+
+def _operator_gradients(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    """Return the gradients of the inputs of the operator; the compiler fuses the operations into a kernel."""
+    weights, status = ctx.saved_tensors
+    status = None if ctx.shapes[0] is None else status
+    by_scores, *by_bounds = normalizer_backward(ctx.name, gradient, weights, status)
+    return None, None, by_scores, *_bound_gradients(ctx, *by_bounds), None
+
+
+_normalizer_op.register_autograd(_operator_gradients, setup_context=_save_for_backward)
+
+
+def apply_normalizer(
     name: NormalizerName,
     backend: BackendName,
     scores: Tensor,
@@ -129,12 +162,12 @@ def eager_normalizer(
     lower: Tensor | None,
     mask: Tensor | None,
 ) -> Tensor:
-    """Return the weights of a normalizer along the last dimension; for eager mode.
+    """Return the weights of a normalizer along the last dimension.
 
     Args:
         name: The normalizer.
         backend: `numba` or `triton`.
-        scores: [..., S].
+        scores: [..., S], not empty.
         upper: Upper bounds, broadcastable to the scores, or None.
         lower: Lower bounds, broadcastable to the scores, or None.
         mask: Broadcastable to the scores, True where a position may be attended to, or None.
@@ -142,80 +175,7 @@ def eager_normalizer(
     Raises:
         KernelFallbackError: A row has no valid result; the caller then uses the reference implementation.
     """
+    if torch.compiler.is_compiling():
+        return _normalizer_op(name, backend, scores, upper, lower, mask)[0]
+    # A plain autograd Function has half the overhead of a registered operator.
     return apply(_Normalizer, name, backend, scores, upper, lower, mask)
-
-
-@torch.library.custom_op("regard::normalizer", mutates_args=())
-def _normalizer_op(
-    name: str,
-    version: str,
-    scores: torch.Tensor,
-    upper: torch.Tensor | None,
-    lower: torch.Tensor | None,
-    mask: torch.Tensor | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    weights, status = backend_module(version, "normalizers").forward(name, scores, upper, lower, mask)
-    # An operator cannot return None, so an empty tensor stands for a missing status.
-    return weights, weights.new_empty(0, dtype=torch.uint8) if status is None else status
-
-
-@_normalizer_op.register_fake
-def _(name: str, version: str, scores: Tensor, upper: Tensor | None, lower: Any, mask: Any) -> Any:
-    weights = scores.new_empty(scores.shape)
-    status = scores.new_empty(0 if upper is None else scores.shape, dtype=torch.uint8)
-    return weights, status
-
-
-@torch.library.custom_op("regard::normalizer_gradient", mutates_args=())
-def _normalizer_gradient_op(
-    name: str, version: str, gradient: torch.Tensor, weights: torch.Tensor, status: torch.Tensor, bounds: int
-) -> list[torch.Tensor]:
-    # Bits 0 and 1 of `bounds` request the gradients of the upper and lower bounds.
-    known = None if weights.numel() and not status.numel() else status
-    gradients = backend_module(version, "normalizers").backward(
-        name, gradient, weights, known, bool(bounds & 1), bool(bounds & 2)
-    )
-    # The result type of the operator has no None. `_gradients` reads the list in the same order.
-    return [each for each in gradients if each is not None]
-
-
-@_normalizer_gradient_op.register_fake
-def _(
-    name: str, version: str, gradient: Tensor, weights: Tensor, status: Tensor, bounds: int
-) -> list[Tensor]:
-    return [weights.new_empty(weights.shape) for _ in range(1 + (bounds & 1) + (bounds >> 1))]
-
-
-def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    """Save for the backward pass of the operator the same values as `_Normalizer.forward`."""
-    name, version, _, upper, lower, _ = inputs
-    ctx.save_for_backward(*output)
-    ctx.name, ctx.version = name, version
-    ctx.upper, ctx.lower = None if upper is None else upper.shape, None if lower is None else lower.shape
-
-
-def _gradients(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    """Return the gradients of the inputs of the operator; a gradient of the status is ignored."""
-    weights, status = ctx.saved_tensors
-    upper, lower = ctx.needs_input_grad[3:5]
-    bounds = upper + 2 * lower
-    gradients = list(_normalizer_gradient_op(ctx.name, ctx.version, gradient, weights, status, bounds))
-    scores = gradients.pop(0)
-    by_upper = gradients.pop(0).sum_to_size(ctx.upper) if upper else None
-    by_lower = gradients.pop(0).sum_to_size(ctx.lower) if lower else None
-    return None, None, scores, by_upper, by_lower, None
-
-
-_normalizer_op.register_autograd(_gradients, setup_context=_save_for_backward)
-
-
-def traced_normalizer(
-    name: NormalizerName,
-    backend: BackendName,
-    scores: Tensor,
-    upper: Tensor | None,
-    lower: Tensor | None,
-    mask: Tensor | None,
-) -> Tensor:
-    """Return the same as `eager_normalizer`, for `torch.compile` on a GPU."""
-    return _normalizer_op(name, backend, scores, upper, lower, mask)[0]

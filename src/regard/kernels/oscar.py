@@ -15,7 +15,7 @@ The pool adjacent violators algorithm finds the groups: adjacent groups whose va
 
 import torch
 
-from regard.kernels.backend import backend_module, in_functorch_transform, select_backend
+from regard.kernels.backend import backend_module, in_functorch_transform, use_numba
 from regard.kernels.total_variation import group_means
 from regard.types import Bool, Float, Int, Tensor
 
@@ -68,6 +68,6 @@ def cluster(
         A number for the group of each position, in [0, S), and the difference of x and the mean of the scores
         of the group, in the dtype of the scores.
     """
-    if select_backend(scores) != "numba" or in_functorch_transform() or torch.compiler.is_compiling():
+    if not use_numba(scores):
         return reference_cluster(scores, usable, strength)
     return backend_module("numba", "oscar").cluster(scores, usable, strength)

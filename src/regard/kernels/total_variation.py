@@ -11,7 +11,7 @@ split (Friedman et al., 2007). The Numba kernel uses the taut string algorithm.
 
 import torch
 
-from regard.kernels.backend import backend_module, in_functorch_transform, select_backend
+from regard.kernels.backend import backend_module, use_numba
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["fuse", "group_means", "reference_fuse"]
@@ -78,6 +78,6 @@ def fuse(
         A number for the group of each position, in [0, S), and the difference of x and the mean of the scores
         of the group, in the dtype of the scores.
     """
-    if select_backend(scores) != "numba" or in_functorch_transform() or torch.compiler.is_compiling():
+    if not use_numba(scores):
         return reference_fuse(scores, usable, strength)
     return backend_module("numba", "total_variation").fuse(scores, usable, strength)

@@ -1,6 +1,5 @@
 """Modules for the transformations, their scans over time steps and their losses."""
 
-from regard.nn.losses import Entmax15Loss, EntmaxLoss, NormmaxLoss, SparsemaxLoss
 from regard.nn.modules import (
     ConstrainedSoftmax,
     ConstrainedSoftmaxScan,
@@ -8,11 +7,15 @@ from regard.nn.modules import (
     ConstrainedSparsemaxScan,
     Entmax,
     Entmax15,
+    Entmax15Loss,
+    EntmaxLoss,
     Fusedmax,
     Normmax,
+    NormmaxLoss,
     Oscarmax,
     Softmax,
     Sparsemax,
+    SparsemaxLoss,
 )
 
 __all__ = [

@@ -1,11 +1,11 @@
-"""Modules for the transformations and their scans over time steps.
+"""Modules for the transformations, their scans over time steps and their losses.
 
 Each module calls the function of the same name in `regard.functional`.
 """
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -13,8 +13,9 @@ from torch import nn
 from regard import functional
 from regard.functional.entmax import MAX_ALPHA, check_alpha
 from regard.functional.fusedmax import check_strength
+from regard.functional.losses import Reduction
 from regard.functional.normmax import check_norm_alpha
-from regard.types import Bool, Float, Tensor
+from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
     "ConstrainedSoftmax",
@@ -23,33 +24,47 @@ __all__ = [
     "ConstrainedSparsemaxScan",
     "Entmax",
     "Entmax15",
+    "Entmax15Loss",
+    "EntmaxLoss",
     "Fusedmax",
     "Normmax",
+    "NormmaxLoss",
     "Oscarmax",
     "Softmax",
     "Sparsemax",
+    "SparsemaxLoss",
 ]
 
 MIN_LEARNED_ALPHA = 1.0 + 1e-3  # minimum of a learned alpha, because the formula divides by alpha - 1
 
 
-class _AlongDimension(nn.Module):
+class _Module(nn.Module):
+    """A module that calls a function with its settings, the attributes that `settings` names."""
+
+    # A static method of each subclass: a plain function in a class would get `self` as its scores.
+    function: ClassVar[Callable[..., Tensor]]
+    settings: ClassVar[tuple[str, ...]]
+
+    def _call(self, *operands: Any, **options: Any) -> Tensor:
+        return self.function(*operands, **options, **{name: getattr(self, name) for name in self.settings})
+
+    def extra_repr(self) -> str:
+        """Return the settings, for `repr`."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings)
+
+
+class _AlongDimension(_Module):
     """A transformation along one dimension.
 
     Args:
         dim: The dimension that sums to 1.
     """
 
-    # A static method of each subclass: a plain function in a class would get `self` as its scores.
-    function: ClassVar[Callable[..., Tensor]]
+    settings = ("dim",)
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
-
-    def extra_repr(self) -> str:
-        """Return the settings, for `repr`."""
-        return f"dim={self.dim}"
 
 
 class _Normalizer(_AlongDimension):
@@ -59,7 +74,7 @@ class _Normalizer(_AlongDimension):
         self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
     ) -> Float[Tensor, "*B"]:
         """Transform `scores`; the mask is True where a position may be attended."""
-        return self.function(scores, mask=mask, dim=self.dim)
+        return self._call(scores, mask=mask)
 
 
 class Softmax(_Normalizer):
@@ -68,47 +83,13 @@ class Softmax(_Normalizer):
     function = staticmethod(functional.softmax)
 
 
-class _TopNormalizer(_AlongDimension):
-    """A sparse transformation along one dimension.
-
-    Args:
-        dim: The dimension that sums to 1.
-        k: The number of largest scores to which the computation is first restricted; see
-            `regard.functional.sparsemax`. Default: None, all scores at once.
-
-    Raises:
-        ValueError: k is less than 1.
-    """
-
-    def __init__(self, dim: int = -1, k: int | None = None) -> None:
-        super().__init__(dim)
-        check_count(k)
-        self.k = k
-
-    def forward(
-        self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
-    ) -> Float[Tensor, "*B"]:
-        """Transform `scores`; the mask is True where a position may be attended."""
-        return self.function(scores, self.dim, self.k, mask=mask)
-
-    def extra_repr(self) -> str:
-        """Return the settings, for `repr`."""
-        return super().extra_repr() + ("" if self.k is None else f", k={self.k}")
-
-
-def check_count(k: int | None) -> None:
-    """Raise `ValueError` unless k is None or at least 1, at the place where it was given."""
-    if k is not None and k < 1:
-        raise ValueError(f"k is {k}, but must be at least 1")
-
-
-class Sparsemax(_TopNormalizer):
+class Sparsemax(_Normalizer):
     """Module for `regard.functional.sparsemax`."""
 
     function = staticmethod(functional.sparsemax)
 
 
-class Entmax15(_TopNormalizer):
+class Entmax15(_Normalizer):
     """Module for `regard.functional.entmax15`."""
 
     function = staticmethod(functional.entmax15)
@@ -120,24 +101,19 @@ class Entmax(_Normalizer):
     Args:
         alpha: A value in (1, 4]; larger values give sparser results. The initial value if alpha is learned.
         dim: The dimension that sums to 1.
-        k: The number of largest scores to which the computation is first restricted; see
-            `regard.functional.sparsemax`. Default: None, all scores at once.
         learnable: Whether alpha is a parameter: alpha = 1 + 3 sigmoid(logit).
 
     Raises:
-        ValueError: k is less than 1, or alpha is not in (1, 4], or is learnable and too close to an end to
-            receive a gradient.
+        ValueError: Alpha is not in (1, 4], or is learnable and too close to an end to receive a gradient.
     """
 
+    function = staticmethod(functional.entmax)
+    settings = ("alpha", "dim")
     logit: nn.Parameter | None
 
-    def __init__(
-        self, alpha: float = 1.5, dim: int = -1, k: int | None = None, *, learnable: bool = False
-    ) -> None:
+    def __init__(self, alpha: float = 1.5, dim: int = -1, *, learnable: bool = False) -> None:
         """Check alpha, and create a parameter if it is learned."""
         super().__init__(dim)
-        check_count(k)
-        self.k = k
         # Checked here and not at the first call, so that the traceback shows where the value was given.
         check_alpha(alpha)
         # At the ends, the clamp would give no gradient or the logit would be infinite.
@@ -160,19 +136,13 @@ class Entmax(_Normalizer):
         # The sigmoid of a very negative logit underflows, and alpha = 1 would divide by zero.
         return (1 + (MAX_ALPHA - 1) * torch.sigmoid(self.logit)).clamp_min(MIN_LEARNED_ALPHA)
 
-    def forward(
-        self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
-    ) -> Float[Tensor, "*B"]:
-        """Compute the alpha-entmax of `scores`; the mask is True where a position may be attended."""
-        return functional.entmax(scores, self.alpha, self.dim, self.k, mask=mask)
-
     def extra_repr(self) -> str:
         """Return the settings, for `repr`."""
         alpha = float(torch.as_tensor(self.alpha).detach())
         return f"alpha={alpha:g}, learnable={self.logit is not None}, dim={self.dim}"
 
 
-class _GroupedNormalizer(_AlongDimension):
+class _GroupedNormalizer(_Normalizer):
     """A transformation with equal weights within groups of positions.
 
     Args:
@@ -183,26 +153,17 @@ class _GroupedNormalizer(_AlongDimension):
         ValueError: The strength is negative, infinite or NaN.
     """
 
+    settings = ("strength", "dim")
+
     def __init__(self, strength: float = 0.1, dim: int = -1) -> None:
         """Check the strength."""
         super().__init__(dim)
-        # A wrong strength fails here, at its origin, and not at the first call.
         check_strength(strength)
         self.strength = strength
 
-    def forward(
-        self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
-    ) -> Float[Tensor, "*B"]:
-        """Transform `scores`; the mask is True where a position may be attended."""
-        return self.function(scores, self.strength, mask=mask, dim=self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the settings, for `repr`."""
-        return f"strength={self.strength:g}, dim={self.dim}"
-
 
 class Fusedmax(_GroupedNormalizer):
-    """Module for `regard.functional.fusedmax`; neighbors are along `dim`."""
+    """Module for `regard.functional.fusedmax`."""
 
     function = staticmethod(functional.fusedmax)
 
@@ -213,7 +174,7 @@ class Oscarmax(_GroupedNormalizer):
     function = staticmethod(functional.oscarmax)
 
 
-class Normmax(_AlongDimension):
+class Normmax(_Normalizer):
     """Module for `regard.functional.normmax`.
 
     Args:
@@ -224,21 +185,14 @@ class Normmax(_AlongDimension):
         ValueError: Alpha is out of range.
     """
 
+    function = staticmethod(functional.normmax)
+    settings = ("alpha", "dim")
+
     def __init__(self, alpha: float = 2.0, dim: int = -1) -> None:
         """Check alpha."""
         super().__init__(dim)
         check_norm_alpha(alpha)
         self.alpha = alpha
-
-    def forward(
-        self, scores: Float[Tensor, "*B"], *, mask: Bool[Tensor, "*#B"] | None = None
-    ) -> Float[Tensor, "*B"]:
-        """Compute the normmax of `scores`; the mask is True where a position may be attended."""
-        return functional.normmax(scores, self.alpha, mask=mask, dim=self.dim)
-
-    def extra_repr(self) -> str:
-        """Return the settings, for `repr`."""
-        return f"alpha={self.alpha:g}, dim={self.dim}"
 
 
 class _ConstrainedNormalizer(_AlongDimension):
@@ -253,7 +207,7 @@ class _ConstrainedNormalizer(_AlongDimension):
         mask: Bool[Tensor, "*#B"] | None = None,
     ) -> Float[Tensor, "*B"]:
         """Transform `scores` within the bounds; the mask is True where a position may be attended."""
-        return self.function(scores, upper, lower, mask=mask, dim=self.dim)
+        return self._call(scores, upper, lower, mask=mask)
 
 
 class ConstrainedSoftmax(_ConstrainedNormalizer):
@@ -268,14 +222,14 @@ class ConstrainedSparsemax(_ConstrainedNormalizer):
     function = staticmethod(functional.constrained_sparsemax)
 
 
-class _Scan(nn.Module):
+class _Scan(_Module):
     """A constrained transformation over all time steps.
 
     Args:
         exhaustion: Exhaustion strength c >= 0; larger values prefer tokens with more remaining fertility.
     """
 
-    function: ClassVar[Callable[..., Tensor]]
+    settings = ("exhaustion",)
 
     def __init__(self, exhaustion: float = 0.0) -> None:
         super().__init__()
@@ -289,11 +243,7 @@ class _Scan(nn.Module):
         mask: Bool[Tensor, "*M S"] | None = None,
     ) -> Float[Tensor, "*B T S"]:
         """Compute the attention of every step; the mask is True where a token may be attended."""
-        return self.function(scores, fertility, exhaustion=self.exhaustion, mask=mask)
-
-    def extra_repr(self) -> str:
-        """Return the settings, for `repr`."""
-        return f"exhaustion={self.exhaustion:g}"
+        return self._call(scores, fertility, mask=mask)
 
 
 class ConstrainedSoftmaxScan(_Scan):
@@ -306,3 +256,79 @@ class ConstrainedSparsemaxScan(_Scan):
     """Module for `regard.functional.constrained_sparsemax_scan`."""
 
     function = staticmethod(functional.constrained_sparsemax_scan)
+
+
+class _Loss(_Module):
+    """A loss over classes, with arguments like those of `torch.nn.CrossEntropyLoss`.
+
+    Args:
+        ignore_index: Target of ignored positions.
+        reduction: "mean" over the targets that are not ignored, "sum" or "none".
+    """
+
+    settings = ("ignore_index", "reduction")
+
+    def __init__(self, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
+        super().__init__()
+        self.ignore_index = ignore_index
+        self.reduction: Reduction = reduction
+
+    def forward(self, scores: Float[Tensor, "*N V"], targets: Int[Tensor, "*N"]) -> Float[Tensor, "*#N"]:
+        """Compute the loss of the targets under the transformation of the scores."""
+        return self._call(scores, targets)
+
+
+class SparsemaxLoss(_Loss):
+    """Module for `regard.functional.sparsemax_loss`."""
+
+    function = staticmethod(functional.sparsemax_loss)
+
+
+class Entmax15Loss(_Loss):
+    """Module for `regard.functional.entmax15_loss`."""
+
+    function = staticmethod(functional.entmax15_loss)
+
+
+class EntmaxLoss(_Loss):
+    """Module for `regard.functional.entmax_loss`.
+
+    Args:
+        alpha: A value in (1, 4].
+        ignore_index: Target of ignored positions.
+        reduction: "mean" over the targets that are not ignored, "sum" or "none".
+
+    Raises:
+        ValueError: Alpha is out of range.
+    """
+
+    function = staticmethod(functional.entmax_loss)
+    settings = ("alpha", "ignore_index", "reduction")
+
+    def __init__(self, alpha: float = 1.5, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
+        """Check alpha."""
+        super().__init__(ignore_index, reduction)
+        check_alpha(alpha)
+        self.alpha = alpha
+
+
+class NormmaxLoss(_Loss):
+    """Module for `regard.functional.normmax_loss`.
+
+    Args:
+        alpha: A value in (1, 10,000].
+        ignore_index: Target of ignored positions.
+        reduction: "mean" over the targets that are not ignored, "sum" or "none".
+
+    Raises:
+        ValueError: Alpha is out of range.
+    """
+
+    function = staticmethod(functional.normmax_loss)
+    settings = ("alpha", "ignore_index", "reduction")
+
+    def __init__(self, alpha: float = 2.0, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
+        """Check alpha."""
+        super().__init__(ignore_index, reduction)
+        check_norm_alpha(alpha)
+        self.alpha = alpha

@@ -5,15 +5,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.kernels._numba.thresholds import (
-    PADDING,
-    SUMS,
-    center_scores,
-    clip_bounds,
-    solve_bounded,
-    solve_unbounded,
-)
-from regard.kernels.backend import KernelFallbackError, broadcast_rows
+from regard.kernels._numba.thresholds import PADDING, SUMS, solve_bounded, solve_unbounded
+from regard.kernels.backend import KernelFallbackError
 from regard.kernels.compilation import njit
 from regard.kernels.normalizers import (
     CONSTRAINED_SOFTMAX,
@@ -25,6 +18,12 @@ from regard.kernels.normalizers import (
 )
 from regard.kernels.threads import run_rows
 from regard.types import Tensor
+
+
+@njit
+def padded_length(size):
+    """Return the length of the scratch memory of a row."""
+    return (size + PADDING - 1) // PADDING * PADDING
 
 
 @njit
@@ -41,14 +40,8 @@ def mask_row(mask, row, z):
         z[i] = z[i] if mask[row, i] else -np.inf
 
 
-@njit
-def padded_length(size):
-    """Return the length of the scratch memory of a row."""
-    return (size + PADDING - 1) // PADDING * PADDING
-
-
 @njit(cache=True, nogil=True)
-def _unbounded_rows(begin, end, normalizer, scores, mask, every, count, weights):
+def _unbounded_rows(begin, end, normalizer, scores, mask, weights):
     """Write the weights of sparsemax or 1.5-entmax; returns False if a row needs the reference.
 
     Args:
@@ -56,9 +49,7 @@ def _unbounded_rows(begin, end, normalizer, scores, mask, every, count, weights)
         end: Last row + 1.
         normalizer: The normalizer.
         scores: [N, S].
-        mask: [*, S]; no rows if there is none.
-        every: See `backend.broadcast_rows`, for the mask.
-        count: The same.
+        mask: [N, S]; no rows if there is none.
         weights: [N, S]; output.
     """
     size = scores.shape[1]
@@ -69,23 +60,16 @@ def _unbounded_rows(begin, end, normalizer, scores, mask, every, count, weights)
         for i in range(size):
             z[i] = scores[row, i] * scale
         if len(mask):
-            mask_row(mask, row // every % count, z)
-        top = center_scores(z)
-        if np.isnan(top):
+            mask_row(mask, row, z)
+        if not solve_unbounded(normalizer, z, p):
             return False
-        if top == -np.inf:
-            p[:] = 0.0
-        else:
-            solve_unbounded(normalizer, z, top, p)
         for i in range(size):
             weights[row, i] = p[i]
     return True
 
 
 @njit(cache=True, nogil=True)
-def _bounded_rows(
-    begin, end, normalizer, scores, upper, lower, mask, every, counts, near, slack, weights, status
-):
+def _bounded_rows(begin, end, normalizer, scores, upper, lower, mask, near, slack, weights, status):
     """Write the weights and the status; returns False if a row needs the reference.
 
     Args:
@@ -93,11 +77,9 @@ def _bounded_rows(
         end: Last row + 1.
         normalizer: The normalizer.
         scores: [N, S].
-        upper: Upper bounds, [*, S].
-        lower: Lower bounds, [*, S]; no rows if there are none.
-        mask: [*, S]; no rows if there is none.
-        every: See `backend.broadcast_rows`, for each of these three operands.
-        counts: The same.
+        upper: Upper bounds, [N, S].
+        lower: Lower bounds, [N, S]; no rows if there are none.
+        mask: [N, S]; no rows if there is none.
         near: Distance from a bound that counts as a tie.
         slack: Tolerance of the sums of the bounds.
         weights: [N, S]; output.
@@ -109,20 +91,13 @@ def _bounded_rows(
     e, p, states = np.zeros(length), np.zeros(length), np.zeros(length, np.uint8)
     for row in range(begin, end):
         load_row(scores, row, z)
+        load_row(upper, row, u)
+        if len(lower):
+            load_row(lower, row, low)
         if len(mask):
-            mask_row(mask, row // every[2] % counts[2], z)
-        top = center_scores(z)
-        if np.isnan(top):
+            mask_row(mask, row, z)
+        if not solve_bounded(normalizer, z, u, low, near, slack, e, p, states):
             return False
-        if top == -np.inf:
-            p[:], states[:] = 0.0, 0
-        else:
-            load_row(upper, row // every[0] % counts[0], u)
-            if len(lower):
-                load_row(lower, row // every[1] % counts[1], low)
-            most = clip_bounds(z, u, low, near, slack, p)
-            if np.isnan(most) or not solve_bounded(normalizer, z, top, u, low, most, near, e, p, states):
-                return False
         for i in range(size):
             weights[row, i] = p[i]
         for i in range(size):
@@ -186,10 +161,9 @@ def _backward_rows(begin, end, normalizer, gradient, weights, status, by_scores,
     return True
 
 
-ABSENT = {
-    dtype: np.empty((0, 0), dtype) for dtype in (*map(np.dtype, ("float32", "float64")), np.uint8, np.bool_)
-}
+ABSENT = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("float32", "float64", "uint8", "bool"))}
 """Arrays without rows, which stand for absent operands."""
+_NO_MASK, _NO_STATUS = ABSENT[np.dtype("bool")], ABSENT[np.dtype("uint8")]
 
 
 def as_rows(tensor: Tensor) -> Any:
@@ -198,12 +172,11 @@ def as_rows(tensor: Tensor) -> Any:
     return array if array.ndim == 2 else array.reshape(-1, array.shape[-1])
 
 
-def as_operand(operand: Tensor | None, shape: torch.Size, num_rows: int, dtype: Any) -> tuple[Any, int, int]:
-    """Return an operand as an array, with the numbers of `broadcast_rows`; no rows if it is absent."""
+def expand_rows(operand: Tensor | None, shape: torch.Size, absent: Any) -> Any:
+    """Return an operand, broadcast to the shape of the scores, as an array [N, S]; `absent` if it is None."""
     if operand is None:
-        return ABSENT[dtype], 1, 1
-    laid, every, count = broadcast_rows(operand, shape, num_rows)
-    return as_rows(laid), every, count
+        return absent
+    return as_rows((operand if operand.shape == shape else operand.expand(shape)).contiguous())
 
 
 def tolerances(dtype: torch.dtype) -> tuple[float, float]:
@@ -222,20 +195,15 @@ def forward(
     scores = scores.contiguous()
     weights = torch.empty_like(scores)
     status = None if upper is None else torch.empty_like(scores, dtype=torch.uint8)
-    if not scores.numel():
-        return weights, status
-    rows, out, code = as_rows(scores), as_rows(weights), NORMALIZER_CODES[name]
-    shape, num_rows = scores.shape, len(rows)
-    masks, mask_every, mask_count = as_operand(mask, shape, num_rows, np.bool_)
+    shape, rows, out, code = scores.shape, as_rows(scores), as_rows(weights), NORMALIZER_CODES[name]
+    masks = expand_rows(mask, shape, _NO_MASK)
     if status is None:
-        operands = rows, masks, mask_every, mask_count
-        exact = run_rows(_unbounded_rows, num_rows, out.size, code, *operands, out)
+        exact = run_rows(_unbounded_rows, len(rows), rows.size, code, rows, masks, out)
     else:
-        most, most_every, most_count = as_operand(upper, shape, num_rows, rows.dtype)
-        least, least_every, least_count = as_operand(lower, shape, num_rows, rows.dtype)
-        every, counts = (most_every, least_every, mask_every), (most_count, least_count, mask_count)
-        operands = rows, most, least, masks, every, counts, *tolerances(scores.dtype)
-        exact = run_rows(_bounded_rows, num_rows, out.size, code, *operands, out, as_rows(status))
+        absent = ABSENT[rows.dtype]
+        bounds = expand_rows(upper, shape, absent), expand_rows(lower, shape, absent)
+        operands = rows, *bounds, masks, *tolerances(scores.dtype)
+        exact = run_rows(_bounded_rows, len(rows), rows.size, code, *operands, out, as_rows(status))
     if not exact:
         raise KernelFallbackError
     return weights, status
@@ -248,17 +216,16 @@ def backward(
     by_scores = torch.empty_like(weights)
     by_upper = torch.empty_like(weights) if upper else None
     by_lower = torch.empty_like(weights) if lower else None
-    if weights.numel():
-        out = as_rows(by_scores)
-        run_rows(
-            _backward_rows,
-            len(out),
-            out.size,
-            NORMALIZER_CODES[name],
-            as_rows(gradient.contiguous()),
-            as_rows(weights),
-            ABSENT[np.uint8] if status is None else as_rows(status),
-            out,
-            *(ABSENT[out.dtype] if bound is None else as_rows(bound) for bound in (by_upper, by_lower)),
-        )
+    out = as_rows(by_scores)
+    run_rows(
+        _backward_rows,
+        len(out),
+        out.size,
+        NORMALIZER_CODES[name],
+        as_rows(gradient.contiguous()),
+        as_rows(weights),
+        _NO_STATUS if status is None else as_rows(status),
+        out,
+        *(ABSENT[out.dtype] if bound is None else as_rows(bound) for bound in (by_upper, by_lower)),
+    )
     return by_scores, by_upper, by_lower

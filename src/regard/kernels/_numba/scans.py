@@ -17,15 +17,16 @@ import numpy as np
 import torch
 
 from regard.kernels._numba.normalizers import (
-    as_operand,
+    ABSENT,
     as_rows,
+    expand_rows,
     load_row,
     mask_row,
     mean_gradient,
     padded_length,
     tolerances,
 )
-from regard.kernels._numba.thresholds import center_scores, clip_bounds, solve_bounded
+from regard.kernels._numba.thresholds import solve_bounded
 from regard.kernels.backend import KernelFallbackError
 from regard.kernels.compilation import njit
 from regard.kernels.normalizers import FREE, NORMALIZER_CODES, UPPER
@@ -51,8 +52,6 @@ def _forward_groups(
     fertility,
     exhaustion,
     mask,
-    every,
-    count,
     heads,
     near,
     slack,
@@ -68,9 +67,7 @@ def _forward_groups(
         scores: [B T, S].
         fertility: [B, S].
         exhaustion: The factor c.
-        mask: [*, S]; no rows if there is none.
-        every: See `backend.broadcast_rows`, for the mask.
-        count: The same.
+        mask: [B T, S]; no rows if there is none.
         heads: Number of rows of a group.
         near: Distance from a bound that counts as a tie.
         slack: Tolerance of the sums of the bounds.
@@ -91,18 +88,9 @@ def _forward_groups(
                 load_row(scores, row, z)
                 _load_bounds(fertility, sentence, spent, exhaustion, z, u)
                 if len(mask):
-                    mask_row(mask, row // every % count, z)
-                top = center_scores(z)
-                if np.isnan(top):
+                    mask_row(mask, row, z)
+                if not solve_bounded(normalizer, z, u, low, near, slack, e, p, states):
                     return False
-                if top == -np.inf:
-                    p[:], states[:] = 0.0, 0
-                else:
-                    most = clip_bounds(z, u, low, near, slack, p)
-                    if np.isnan(most) or not solve_bounded(
-                        normalizer, z, top, u, low, most, near, e, p, states
-                    ):
-                        return False
                 for i in range(size):
                     weights[row, i] = p[i]
                     received[i] += p[i]
@@ -175,8 +163,6 @@ def forward(
     """
     scores = scores.contiguous()
     weights, status = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
-    if not scores.numel():
-        return weights, status
     rows = as_rows(scores)
     exact = run_rows(
         _forward_groups,
@@ -186,7 +172,7 @@ def forward(
         rows,
         as_rows(fertility.contiguous()),
         float(exhaustion),
-        *as_operand(mask, scores.shape, len(rows), np.bool_),
+        expand_rows(mask, scores.shape, ABSENT[np.dtype("bool")]),
         heads_per_budget,
         *tolerances(scores.dtype),
         as_rows(weights),
@@ -202,19 +188,18 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """Compute the gradients of the scores [B, T, S] and of the fertility [B, S]; see `kernels.scans`."""
     batch, _, size = weights.shape
-    by_scores, by_fertility = torch.empty_like(weights), weights.new_zeros(batch, size)
-    if weights.numel():
-        run_rows(
-            _backward_groups,
-            batch // heads_per_budget,
-            weights.numel(),
-            NORMALIZER_CODES[name],
-            as_rows(gradient.contiguous()),
-            as_rows(weights),
-            as_rows(status),
-            heads_per_budget,
-            as_rows(by_scores),
-            as_rows(by_fertility),
-            np.zeros((batch, size)),
-        )
+    by_scores, by_fertility = torch.empty_like(weights), weights.new_empty(batch, size)
+    run_rows(
+        _backward_groups,
+        batch // heads_per_budget,
+        weights.numel(),
+        NORMALIZER_CODES[name],
+        as_rows(gradient.contiguous()),
+        as_rows(weights),
+        as_rows(status),
+        heads_per_budget,
+        as_rows(by_scores),
+        as_rows(by_fertility),
+        np.zeros((batch, size)),
+    )
     return by_scores, by_fertility

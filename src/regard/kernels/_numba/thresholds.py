@@ -78,7 +78,7 @@ def _maximum(values):
 
 
 @njit(fastmath=SUMS)
-def center_scores(z):
+def _center_scores(z):
     """Return the maximum of the scores, which are shifted if it is far from 0.
 
     The result is -inf if no position may be attended to, and NaN if a score is NaN or +inf or the differences
@@ -101,11 +101,18 @@ def center_scores(z):
 
 
 @njit(fastmath=SUMS, error_model="numpy")
-def solve_unbounded(normalizer, z, top, p):
-    """Write the weights of sparsemax or 1.5-entmax; z has the maximum `top` and is halved for 1.5-entmax.
+def solve_unbounded(normalizer, z, p):
+    """Write the weights of sparsemax or 1.5-entmax to `p`; returns False if the row needs the reference.
 
-    p = max(z - tau, 0) (Martins & Astudillo, 2016), or its square (Peters et al., 2019).
+    p = max(z - tau, 0) (Martins & Astudillo, 2016), or its square for the halved scores of 1.5-entmax (Peters
+    et al., 2019).
     """
+    top = _center_scores(z)
+    if np.isnan(top):
+        return False
+    if top == -np.inf:
+        p[:] = 0.0
+        return True
     tau = top - 1.0  # where the sum is at least 1
     for _ in range(MAX_STEPS):
         total, slope = 0.0, 0.0
@@ -125,10 +132,11 @@ def solve_unbounded(normalizer, z, top, p):
         # A rounding error of the threshold must not make a weight of 0 positive.
         x = z[i] - tau if z[i] - tau > NEGLIGIBLE else 0.0
         p[i] = x * x if normalizer == ENTMAX15 else x
+    return True
 
 
 @njit(fastmath=SUMS)
-def clip_bounds(z, u, low, tie_tolerance, sum_tolerance, edges):
+def _clip_bounds(z, u, low, tie_tolerance, sum_tolerance, edges):
     """Clip the upper bounds to 1, and set both bounds to 0 where the score is -inf.
 
     Write u - z, or -inf without an upper bound above 0, to `edges`.
@@ -305,24 +313,29 @@ def _solve_softmax(z, top, u, low, most, near, e, p, status):
 
 
 @njit
-def solve_bounded(normalizer, z, top, u, low, most, near, e, p, status):
-    """Write the weights and the status of a constrained normalizer.
+def solve_bounded(normalizer, z, u, low, near, slack, e, p, status):
+    """Write the weights and the status of a constrained normalizer; returns False for the reference.
 
     Args:
         normalizer: The normalizer.
-        z: Scores.
-        top: Maximum of the scores.
-        u: Upper bounds after `clip_bounds`.
-        low: Lower bounds after `clip_bounds`.
-        most: Sum of the upper bounds.
+        z: Scores, which may be shifted.
+        u: Upper bounds, which are clipped.
+        low: Lower bounds, which are clipped.
         near: Distance from a bound that counts as a tie.
+        slack: Tolerance of the sums of the bounds.
         e: Scratch memory.
-        p: The edges that `clip_bounds` writes; output for the weights.
+        p: Output for the weights.
         status: Output for the status; see `kernels.normalizers`.
-
-    Returns:
-        Whether the result is exact.
     """
+    top = _center_scores(z)
+    if np.isnan(top):
+        return False
+    if top == -np.inf:
+        p[:], status[:] = 0.0, 0
+        return True
+    most = _clip_bounds(z, u, low, near, slack, p)
+    if np.isnan(most):
+        return False
     if normalizer == CONSTRAINED_SPARSEMAX:
         return _solve_sparsemax(z, top, u, low, most, near, p, status)
     return _solve_softmax(z, top, u, low, most, near, e, p, status)

@@ -1,11 +1,8 @@
 """The normalizers and their gradients on a GPU.
 
-A program processes R rows, and every element passes through memory once. The mode HOW of an operand is 0 if
-it is absent, 1 if it has the shape of the scores, and 2 if it broadcasts; row r of the scores then uses row
-(r // every) % count of the operand. The weights are computed in `thresholds`.
-
-The functions do not wait for the device, so they cannot raise an error for infeasible bounds: the weights of
-an infeasible row are NaN.
+A program processes R rows, and every element passes through memory once. The weights are computed in
+`thresholds`. The functions do not wait for the device, so they cannot raise an error for infeasible bounds:
+the weights of an infeasible row are NaN.
 """
 
 # Triton compiles the kernels, which a type checker cannot analyze. They are launched as `kernel[grid](...)`
@@ -20,7 +17,7 @@ import triton
 import triton.language as tl
 
 from regard.errors import UsageError
-from regard.kernels._triton.reductions import (
+from regard.kernels._triton.thresholds import (
     CONSTRAINED_SOFTMAX,
     ENTMAX15,
     FREE,
@@ -29,10 +26,11 @@ from regard.kernels._triton.reductions import (
     INVALID,
     LOWER,
     UPPER,
+    constrained_weights,
     row_sum_pair,
+    unbounded_weights,
 )
-from regard.kernels._triton.thresholds import constrained_weights, unbounded_weights
-from regard.kernels.backend import KernelFallbackError, broadcast_rows
+from regard.kernels.backend import KernelFallbackError
 from regard.kernels.normalizers import NORMALIZER_CODES
 from regard.types import Tensor
 
@@ -40,11 +38,7 @@ MAX_ROW_LENGTH = 1 << 14  # maximum number of positions per row, limited by the 
 ELEMENTS_PER_WARP = 1 << 8  # number of elements of each operand per warp
 MAX_ROWS = (1 << 31) - (1 << 20)  # maximum number of rows, whose indices have 32 bits
 
-COUNTS = (
-    "rows",
-    "steps",
-    *(f"{operand}_{count}" for operand in ("mask", "upper", "lower") for count in ("every", "count")),
-)
+COUNTS = ("rows", "steps")
 """Operands that Triton must not specialize on: it would compile a kernel for each combination of those that
 are divisible by 16, in the middle of training. Only the length of a row makes memory access faster."""
 
@@ -80,28 +74,15 @@ def tile_shape(size: int, rows: int) -> tuple[int, int, int, int]:
     return padded // lanes, together, lanes, warps
 
 
-def prepare_operand(operand: Tensor | None, scores: Tensor, rows: int) -> tuple[Tensor, int, int, int]:
-    """Return an operand in contiguous memory, its mode HOW, `every` and `count`."""
-    if operand is None:  # Triton needs a valid pointer even if it is not used
-        return scores, 0, 1, 1
-    if operand.dtype == torch.bool:
-        operand = operand.view(torch.uint8)
-    laid, every, count = broadcast_rows(operand, scores.shape, rows)
-    return laid, 1 if every == 1 and count == rows else 2, every, count
+def expand_operand(operand: Tensor | None, scores: Tensor) -> Tensor:
+    """Return an operand in the shape of the scores; the scores, as a valid pointer, if it is absent."""
+    return scores if operand is None else operand.expand(scores.shape).contiguous()
 
 
 @triton.jit
 def tile_positions(K: tl.constexpr, L: tl.constexpr):
     """Return the position in its row of each element of a tile, [K, 1, L]."""
     return tl.arange(0, K)[:, None, None] * L + tl.arange(0, L)[None, None, :]
-
-
-@triton.jit
-def row_pointers(operand, row, size, every, count, HOW: tl.constexpr):
-    """Return pointers to the rows of an operand that belong to rows of the scores."""
-    if HOW == 2:
-        row = (row // every) % count
-    return operand + row.to(tl.int64) * size
 
 
 @triton.jit(do_not_specialize=COUNTS)
@@ -114,15 +95,9 @@ def forward_rows(
     status,
     rows,
     size,
-    mask_every,
-    mask_count,
-    upper_every,
-    upper_count,
-    lower_every,
-    lower_count,
     KIND: tl.constexpr,
-    MASK: tl.constexpr,
-    BOUND: tl.constexpr,
+    MASKED: tl.constexpr,
+    BOUNDED: tl.constexpr,
     LEAST: tl.constexpr,
     K: tl.constexpr,
     R: tl.constexpr,
@@ -132,26 +107,21 @@ def forward_rows(
     row = tl.program_id(0) * R + tl.arange(0, R)[None, :, None]
     at = tile_positions(K, L)
     here = (at < size) & (row < rows)
-    z = tl.load(row_pointers(scores, row, size, 1, 1, 1) + at, mask=here, other=-INF)
+    at = row.to(tl.int64) * size + at
+    z = tl.load(scores + at, mask=here, other=-INF)
     usable = z != -INF
-    if MASK > 0:
-        seen = tl.load(row_pointers(mask, row, size, mask_every, mask_count, MASK) + at, mask=here, other=0)
-        usable = usable & (seen != 0)
-    out = row_pointers(weights, row, size, 1, 1, 1) + at
-    if BOUND == 0:
-        tl.store(out, unbounded_weights(z, usable, KIND), mask=here)
+    if MASKED:
+        usable = usable & (tl.load(mask + at, mask=here, other=0) != 0)
+    if BOUNDED:
+        u = tl.load(upper + at, mask=here, other=0.0)
+        low = tl.zeros_like(u)
+        if LEAST:
+            low = tl.load(lower + at, mask=here, other=0.0)
+        p, where = constrained_weights(z, usable, u, low, KIND)
+        tl.store(weights + at, p.to(z.dtype), mask=here)
+        tl.store(status + at, where, mask=here)
     else:
-        u = tl.load(
-            row_pointers(upper, row, size, upper_every, upper_count, BOUND) + at, mask=here, other=0.0
-        )
-        low = tl.zeros_like(z)
-        if LEAST > 0:
-            low = tl.load(
-                row_pointers(lower, row, size, lower_every, lower_count, LEAST) + at, mask=here, other=0.0
-            )
-        p, where = constrained_weights(z, usable, u, low, KIND, LEAST > 0)
-        tl.store(out, p, mask=here)
-        tl.store(row_pointers(status, row, size, 1, 1, 1) + at, where, mask=here)
+        tl.store(weights + at, unbounded_weights(z, usable, KIND), mask=here)
 
 
 @triton.jit
@@ -197,7 +167,7 @@ def backward_rows(
     p = tl.load(weights + at, mask=here, other=0.0)
     if BOUNDED:
         where = tl.load(status + at, mask=here, other=0)
-        found, change = tile_gradient(g, p, where == FREE, KIND)
+        scores, change = tile_gradient(g, p, where == FREE, KIND)
         if BOUND:
             active = (where == UPPER) | (where == INVALID)
             tl.store(by_upper + at, tl.where(active, change, 0.0), mask=here)
@@ -205,16 +175,12 @@ def backward_rows(
             active = (where == LOWER) | (where == INVALID)
             tl.store(by_lower + at, tl.where(active, change, 0.0), mask=here)
     else:
-        found, _ = tile_gradient(g, p, p > 0.0, KIND)
-    tl.store(by_scores + at, found, mask=here)
+        scores, _ = tile_gradient(g, p, p > 0.0, KIND)
+    tl.store(by_scores + at, scores, mask=here)
 
 
 def forward(
-    name: str,
-    scores: Tensor,
-    upper: Tensor | None,
-    lower: Tensor | None,
-    mask: Tensor | None,
+    name: str, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """Compute the weights and the status; see `kernels.normalizers`.
 
@@ -225,33 +191,23 @@ def forward(
     scores = scores.contiguous()
     weights = torch.empty_like(scores)
     status = None if upper is None else torch.empty_like(scores, dtype=torch.uint8)
-    num_elements, size = scores.numel(), scores.shape[-1]
-    if not num_elements:
-        return weights, status
-    rows = num_elements // size
+    size = scores.shape[-1]
+    rows = scores.numel() // size
     k, r, lanes, warps = tile_shape(size, rows)
-    mask_operand, lower_operand, upper_operand = (
-        prepare_operand(mask, scores, rows),
-        prepare_operand(lower, scores, rows),
-        prepare_operand(upper, scores, rows),
-    )
     with device_context(scores):
         forward_rows[(triton.cdiv(rows, r),)](
             scores,
-            mask_operand[0],
-            upper_operand[0],
-            lower_operand[0],
+            expand_operand(None if mask is None else mask.view(torch.uint8), scores),
+            expand_operand(upper, scores),
+            expand_operand(lower, scores),
             weights,
             weights if status is None else status,
             rows,
             size,
-            *mask_operand[2:],
-            *upper_operand[2:],
-            *lower_operand[2:],
             KIND=NORMALIZER_CODES[name],
-            MASK=mask_operand[1],
-            BOUND=upper_operand[1],
-            LEAST=lower_operand[1],
+            MASKED=mask is not None,
+            BOUNDED=upper is not None,
+            LEAST=lower is not None,
             K=k,
             R=r,
             L=lanes,
@@ -265,23 +221,20 @@ def backward(
     name: str, gradient: Tensor, weights: Tensor, status: Tensor | None, upper: bool, lower: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Compute the gradients of the scores and, on request, of the bounds; see `kernels.normalizers`."""
-    gradient = gradient.contiguous()
     by_scores = torch.empty_like(weights)
     by_upper = torch.empty_like(weights) if upper else None
     by_lower = torch.empty_like(weights) if lower else None
-    num_elements, size = weights.numel(), weights.shape[-1]
-    if not num_elements:
-        return by_scores, by_upper, by_lower
-    rows = num_elements // size
+    size = weights.shape[-1]
+    rows = weights.numel() // size
     k, r, lanes, warps = tile_shape(size, rows)
     with device_context(weights):
         backward_rows[(triton.cdiv(rows, r),)](
-            gradient,
+            gradient.contiguous(),
             weights,
-            weights if status is None else status,
+            expand_operand(status, weights),
             by_scores,
-            by_scores if by_upper is None else by_upper,
-            by_scores if by_lower is None else by_lower,
+            expand_operand(by_upper, by_scores),
+            expand_operand(by_lower, by_scores),
             rows,
             size,
             KIND=NORMALIZER_CODES[name],

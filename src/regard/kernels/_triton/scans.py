@@ -17,14 +17,12 @@ from regard.kernels._triton.normalizers import (
     COUNTS,
     ELEMENTS_PER_WARP,
     device_context,
-    prepare_operand,
-    row_pointers,
+    expand_operand,
     tile_gradient,
     tile_positions,
     tile_shape,
 )
-from regard.kernels._triton.reductions import FREE, INF, INVALID, UPPER
-from regard.kernels._triton.thresholds import constrained_weights
+from regard.kernels._triton.thresholds import FREE, INF, INVALID, UPPER, constrained_weights
 from regard.kernels.normalizers import NORMALIZER_CODES
 from regard.types import Tensor
 
@@ -38,12 +36,10 @@ def forward_scan(
     status,
     steps,
     size,
-    mask_every,
-    mask_count,
     exhaustion,
-    exhaustion_rest,
+    exhaustion_error,
     KIND: tl.constexpr,
-    MASK: tl.constexpr,
+    MASKED: tl.constexpr,
     LENGTH: tl.constexpr,
 ):
     """Write the weights and the status of all steps of a sentence.
@@ -56,23 +52,21 @@ def forward_scan(
     at = tile_positions(1, LENGTH)
     here = at < size
     f = tl.load(fertility + sentence * size + at, mask=here, other=0.0)
-    c = tl.zeros([1, 1, 1], f.dtype) + exhaustion + exhaustion_rest
+    c = tl.zeros([1, 1, 1], f.dtype) + exhaustion + exhaustion_error
     received = tl.zeros_like(f)
     z = tl.load(scores + first * size + at, mask=here, other=-INF)
     for step in range(steps):
         row = first + step
         coming = tl.load(scores + (row + 1) * size + at, mask=here & (row + 1 < first + steps), other=-INF)
         usable = z != -INF
-        if MASK > 0:
-            usable = usable & (
-                tl.load(row_pointers(mask, row, size, mask_every, mask_count, MASK) + at, mask=here, other=0)
-                != 0
-            )
+        if MASKED:
+            usable = usable & (tl.load(mask + row * size + at, mask=here, other=0) != 0)
         u = f - received
         # Unlike `maximum`, this keeps NaN, so that an infeasible step makes all later steps NaN.
         u = tl.where(u < 0.0, 0.0, u)
         z = z + tl.where(f < INF, u * c, 0.0)
-        p, where = constrained_weights(z, usable, u, tl.zeros_like(u), KIND, False)
+        p, where = constrained_weights(z, usable, u, tl.zeros_like(u), KIND)
+        p = p.to(f.dtype)
         received += p
         tl.store(weights + row * size + at, p, mask=here)
         tl.store(status + row * size + at, where, mask=here)
@@ -110,9 +104,9 @@ def backward_scan(
         next_g = tl.load(gradient + (row - 1) * size + at, mask=more, other=0.0)
         next_p = tl.load(weights + (row - 1) * size + at, mask=more, other=0.0)
         next_where = tl.load(status + (row - 1) * size + at, mask=more, other=0)
-        found, change = tile_gradient(g - loosened, p, where == FREE, KIND)
+        scores, change = tile_gradient(g - loosened, p, where == FREE, KIND)
         loosened += tl.where((where == UPPER) | (where == INVALID), change, 0.0)
-        tl.store(by_scores + row * size + at, found, mask=here)
+        tl.store(by_scores + row * size + at, scores, mask=here)
         g, p, where = next_g, next_p, next_where
         row = row - 1
     tl.store(by_fertility + sentence * size + at, loosened, mask=here)
@@ -144,26 +138,22 @@ def forward(
     scores, fertility = scores.contiguous(), fertility.contiguous()
     weights, status = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
     batch, steps, size = scores.shape
-    if not scores.numel():
-        return weights, status
     length, warps = _scan_tile(size, batch)
-    mask_operand = prepare_operand(mask, scores, batch * steps)
     # Triton passes scalars as float32, so the rounding error of the factor is passed as well.
     rounded = float(torch.tensor(exhaustion, dtype=torch.float32))
     with device_context(scores):
         forward_scan[(batch,)](
             scores,
             fertility,
-            mask_operand[0],
+            expand_operand(None if mask is None else mask.view(torch.uint8), scores),
             weights,
             status,
             steps,
             size,
-            *mask_operand[2:],
             rounded,
             exhaustion - rounded,
             KIND=NORMALIZER_CODES[name],
-            MASK=mask_operand[1],
+            MASKED=mask is not None,
             LENGTH=length,
             num_warps=warps,
             enable_fp_fusion=False,
@@ -175,22 +165,20 @@ def backward(
     name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
 ) -> tuple[Tensor, Tensor]:
     """Compute the gradients of the scores [B, T, S] and of the fertility [B, S]; see `kernels.scans`."""
-    gradient = gradient.contiguous()
     batch, steps, size = weights.shape
     scores, fertility = torch.empty_like(weights), weights.new_zeros(batch, size)
-    if weights.numel():
-        length, warps = _scan_tile(size, batch)
-        with device_context(weights):
-            backward_scan[(batch,)](
-                gradient,
-                weights,
-                status,
-                scores,
-                fertility,
-                steps,
-                size,
-                KIND=NORMALIZER_CODES[name],
-                LENGTH=length,
-                num_warps=warps,
-            )
+    length, warps = _scan_tile(size, batch)
+    with device_context(weights):
+        backward_scan[(batch,)](
+            gradient.contiguous(),
+            weights,
+            status,
+            scores,
+            fertility,
+            steps,
+            size,
+            KIND=NORMALIZER_CODES[name],
+            LENGTH=length,
+            num_warps=warps,
+        )
     return scores, fertility

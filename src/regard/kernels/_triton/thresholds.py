@@ -4,11 +4,10 @@ A tile has the shape [K, R, L]: R rows of K L positions each; element (k, r, l) 
 Triton distributes the last dimension over the lanes of a warp first, and then the rows. Most additions of a
 sum over a row are therefore within a lane. Values per row have the shape [1, R, 1].
 
-All computations use the precision of the scores. A threshold (tau of sparsemax, log Z of softmax) is
-therefore represented by two numbers, center + rest. The center is as large as the scores, and the difference
-between a score and the center has a rounding error relative to its own size. The rest is small. If it becomes
-large, the center is moved there and the threshold is computed again. The number of steps of every loop is
-bounded for any input.
+Sparsemax and 1.5-entmax are computed in the precision of the scores, relative to the maximum. The constrained
+normalizers are computed in float64. If their scores are far apart, they are first shifted by a score next to
+the threshold, because the difference of two scores is exact where the threshold itself would be rounded. The
+number of steps of every loop is bounded for any input.
 """
 
 # Triton compiles the following functions, which a type checker cannot analyze.
@@ -18,30 +17,65 @@ bounded for any input.
 import triton
 import triton.language as tl
 
-from regard.kernels._triton.reductions import (
-    CONSTRAINED_SOFTMAX,
-    ENTMAX15,
-    FREE,
-    INF,
-    INVALID,
-    LOWER,
-    MAX_NEWTON_STEPS,
-    MAX_RESTARTS,
-    UPPER,
-    any_row,
-    one_minus_row_sum,
-    recenter,
-    row_max,
-    row_min,
-    row_sum,
-    row_sum_min_max,
-    row_sum_pair,
-)
+SPARSEMAX, ENTMAX15 = tl.constexpr(0), tl.constexpr(1)
+CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = tl.constexpr(2), tl.constexpr(3)
+# Status of a position: at its lower bound, strictly between its bounds, at its upper bound, in a row that is
+# NaN; 0 if masked.
+LOWER, FREE, UPPER, INVALID = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3), tl.constexpr(4)
 
-# Rows with a larger range of scores are solved relative to a score near the threshold.
-# `_numba.extreme_scores` derives the method.
-MAX_SCORE_RANGE = tl.constexpr(65536.0)
-MAX_POSITIONS = tl.constexpr(1 << 14)  # maximum number of positions per row, and hence of steps
+INF = tl.constexpr(float("inf"))
+MAX_NEWTON_STEPS = tl.constexpr(200)
+MAX_POSITIONS = tl.constexpr(1 << 14)  # maximum number of positions per row
+# Range of scores from which on they are shifted. Within it, exponentials are normal numbers, and a threshold
+# has an error below 1e-13.
+MAX_SCORE_RANGE = tl.constexpr(256.0)
+MAX_EXPONENT = tl.constexpr(700.0)  # an exponent whose exponential is a normal number, as is its inverse
+SUM_TOLERANCE = tl.constexpr(1e-13)  # tolerance of the sum of the weights
+NEGLIGIBLE = tl.constexpr(1e-13)  # a mass that cannot be distinguished from rounding errors
+
+
+@triton.jit
+def row_sum(x):
+    """Return the sum of every row."""
+    return tl.sum(tl.sum(x, 0, keep_dims=True), 2, keep_dims=True)
+
+
+@triton.jit
+def row_max(x):
+    """Return the maximum of every row."""
+    return tl.max(tl.max(x, 0, keep_dims=True), 2, keep_dims=True)
+
+
+@triton.jit
+def row_min(x):
+    """Return the minimum of every row."""
+    return tl.min(tl.min(x, 0, keep_dims=True), 2, keep_dims=True)
+
+
+INTERPRETED = not isinstance(row_sum, triton.JITFunction)
+REDUCE_PAIRS = tl.constexpr(not INTERPRETED)  # the interpreter reduces pairs one element at a time
+
+
+@triton.jit
+def _add_pairs(a, b, c, d):
+    return a + c, b + d
+
+
+@triton.jit
+def row_sum_pair(x, y):
+    """Return the sums of every row of two tiles, with one exchange between warps."""
+    x, y = tl.sum(x, 0, keep_dims=True), tl.sum(y, 0, keep_dims=True)
+    if REDUCE_PAIRS:
+        x, y = tl.reduce((x, y), 2, _add_pairs, keep_dims=True)
+    else:
+        x, y = tl.sum(x, 2, keep_dims=True), tl.sum(y, 2, keep_dims=True)
+    return x, y
+
+
+@triton.jit
+def any_row(rows):
+    """Return whether the condition holds for any row of the tile, as a scalar."""
+    return tl.max(rows.to(tl.int32)) > 0
 
 
 @triton.jit
@@ -85,172 +119,7 @@ def unbounded_weights(z, usable, KIND: tl.constexpr):
 
 
 @triton.jit
-def move_center(center, rest, low_end, high_end, solved):
-    """Move the center to the threshold; also returns the rows to solve again, where it was far away."""
-    distant = solved & (tl.abs(rest) > 2.0)
-    center, rest, by = recenter(center, rest)
-    # The ends of the bracket are no more precise than the threshold was.
-    slip = tl.abs(by) * 1e-6
-    return center, rest, low_end - by - slip, high_end - by + slip, distant
-
-
-@triton.jit
-def constrained_sparsemax_threshold(z, u, low, most, least, low_end, high_end, open_):
-    """Return the threshold tau of constrained sparsemax as center and rest.
-
-    Newton steps are used if they stay in the bracket. Otherwise the step is a secant step of the Illinois
-    method (Dowell & Jarratt, 1971), and a bisection step every fourth time.
-
-    Args:
-        z: Scores, -inf where not usable.
-        u: Upper bounds.
-        low: Lower bounds.
-        most: The sum of the upper bounds.
-        least: The sum of the lower bounds.
-        low_end: The threshold below which all positions are at their upper bounds.
-        high_end: The threshold above which all positions are at their lower bounds.
-        open_: The rows to solve.
-    """
-    tolerance = 1e-6 if z.dtype == tl.float32 else 1e-13
-    solved = open_
-    f_low, f_high = most - 1.0, least - 1.0
-    center = low_end + (high_end - low_end) * (f_low / (most - least))
-    # With loose bounds the threshold is within 1 of the maximum score.
-    center = tl.where(most > 5.0, tl.maximum(tl.minimum(center, high_end - 0.5), low_end), center)
-    center = tl.where(open_, center, low_end)
-    rest = tl.zeros_like(center)
-    # Widen the bracket by the rounding errors of its ends; the sum is constant outside it.
-    low_end = low_end - tl.abs(low_end) * 3e-7 - center
-    high_end = high_end + tl.abs(high_end) * 3e-7 - center
-    going = any_row(open_)
-    turn = 0
-    while going & (turn < MAX_RESTARTS):
-        distance = z - center
-        side = tl.zeros_like(center)
-        step = 0
-        while going & (step < MAX_NEWTON_STEPS):
-            x = distance - rest
-            p = tl.minimum(tl.maximum(x, low), u)
-            mass, count = row_sum_pair(p, (p == x).to(p.dtype))
-            excess = mass - 1.0
-            slope = tl.maximum(count, 1.0)
-            met = tl.abs(excess) <= tolerance + tolerance * slope * tl.maximum(tl.abs(rest) - 2.0, 0.0)
-            over = excess > 0.0
-            f_high = tl.where(over, tl.where(side > 0.0, f_high * 0.5, f_high), excess)
-            f_low = tl.where(over, excess, tl.where(side < 0.0, f_low * 0.5, f_low))
-            side = tl.where(over, 1.0, tl.zeros_like(side) - 1.0)
-            low_end, high_end = tl.where(over, rest, low_end), tl.where(over, high_end, rest)
-            newton = rest + excess / slope
-            secant = low_end + (high_end - low_end) * (f_low / (f_low - f_high))
-            inside = (secant > low_end) & (secant < high_end) & (step % 4 != 3)
-            secant = tl.where(inside, secant, low_end * 0.5 + high_end * 0.5)
-            inside = (count > 0.0) & (newton > low_end) & (newton < high_end)
-            goal = tl.where(inside, newton, secant)
-            goal = tl.where(met, tl.where(count > 0.0, newton, rest), goal)
-            rest = tl.where(open_, goal, rest)
-            open_ = open_ & (met == 0) & (goal > low_end) & (goal < high_end)
-            going = any_row(open_)
-            step += 1
-        center, rest, low_end, high_end, open_ = move_center(center, rest, low_end, high_end, solved)
-        going = any_row(open_)
-        turn += 1
-    return center, rest
-
-
-@triton.jit
-def constrained_softmax_threshold(z, u, low, top, low_end, high_end, open_, wide):
-    """Return the threshold log Z of constrained softmax as center and rest.
-
-    Each step solves for the threshold under the assumption that the free positions stay free, which is exact
-    if they do. If the result is outside the bracket, or no position is free, the bracket is bisected.
-
-    Args:
-        z: Scores, -inf where not usable.
-        u: Upper bounds.
-        low: Lower bounds.
-        top: The maximum score with a positive upper bound.
-        low_end: The threshold below which all positions are at their upper bounds.
-        high_end: The threshold above which all positions are at their lower bounds.
-        open_: The rows to solve.
-        wide: The rows whose scores are relative to a score just below the threshold.
-    """
-    tolerance = 1e-6 if z.dtype == tl.float32 else 1e-13
-    solved = open_
-    mass = row_sum(tl.where(u > 0.0, tl.exp(z - top), 0.0))
-    center = tl.where(open_ & (wide == 0), top + tl.log(mass), low_end)
-    rest = tl.zeros_like(center)
-    low_end = low_end - tl.abs(low_end) * 3e-7 - 1e-5 - center
-    # If the lower bounds sum to nearly 1, the other positions have a total weight of at most e^-50.
-    high_end = tl.maximum(high_end, center) - center + 50.0
-    going = any_row(open_)
-    turn = 0
-    while going & (turn < MAX_RESTARTS):
-        distance = z - center
-        step = 0
-        while going & (step < MAX_NEWTON_STEPS):
-            e = tl.exp(distance - rest)
-            above = e >= u
-            bound = above | (e <= low)
-            left = one_minus_row_sum(tl.where(bound, tl.where(above, u, low), 0.0))
-            mass = row_sum(tl.where(bound, 0.0, e))
-            gap = mass - left
-            met = tl.abs(gap) <= tolerance * left * (1.0 + tl.maximum(tl.abs(rest) - 2.0, 0.0))
-            # If the bounds sum to 1, positions whose exponential underflows still have too much weight, so
-            # the threshold is higher.
-            met = met & (left > 0.0)
-            over = gap >= 0.0
-            low_end, high_end = tl.where(over, rest, low_end), tl.where(over, high_end, rest)
-            share = (mass > 0.0) & (left > 0.0)
-            gap = tl.where(share, gap, 0.0) / tl.where(share, left, 1.0)
-            # log(1 + gap), by its Taylor series for a small gap, where 1 + gap would lose digits.
-            goal = rest + tl.where(tl.abs(gap) < 1e-3, gap - 0.5 * gap * gap, tl.log(1.0 + gap))
-            inside = share & (goal > low_end) & (goal < high_end)
-            goal = tl.where(met | inside, goal, low_end * 0.5 + high_end * 0.5)
-            rest = tl.where(open_, goal, rest)
-            open_ = open_ & (met == 0) & (goal > low_end) & (goal < high_end)
-            going = any_row(open_)
-            step += 1
-        center, rest, low_end, high_end, open_ = move_center(center, rest, low_end, high_end, solved)
-        going = any_row(open_)
-        turn += 1
-    return center, rest
-
-
-@triton.jit
-def status_threshold(z, u, a, b, near, center, rest, full, bare):
-    """Return the threshold that determines the status, as center and rest.
-
-    If every position of a row is at a bound, any threshold of an interval gives the same weights. The result
-    is then the end of this interval, where the first position leaves its upper bound. In other rows it is the
-    threshold itself.
-
-    Args:
-        z: Scores.
-        u: Upper bounds.
-        a: The value of score - threshold at which a position reaches its lower bound.
-        b: The value of score - threshold at which a position reaches its upper bound.
-        near: Tolerance within which a position counts as being at its bound.
-        center: Center of the threshold.
-        rest: Rest of the threshold.
-        full: The rows whose weights are all at their upper bounds.
-        bare: The rows whose weights are all at their lower bounds.
-    """
-    x = (z - center) - rest
-    strictly = row_max(((x > a + near) & (x < b - near)).to(tl.int32)) > 0
-    held = (full | (strictly == 0)) & (bare == 0)
-    if any_row(held):
-        leaving = (u > 0.0) & (full | (x >= b - near))
-        least = row_min(tl.where(leaving, x - b, INF))
-        moves = held & (least < INF)
-        at, _, _ = recenter(center, rest + tl.where(moves, least, 0.0))
-        # Repeat from the new center: the first distance may have been large, with a large rounding error.
-        least = row_min(tl.where(leaving, (z - at) - b, INF))
-        center, rest = tl.where(moves, at, center), tl.where(moves, least, rest)
-    return center, rest
-
-
-@triton.jit
-def reference_score(z, usable, u, low, full, wide, KIND: tl.constexpr):
+def _reference_score(z, usable, u, low, wide, KIND: tl.constexpr):
     """Return the score next to the threshold: the one above it for sparsemax, below it for softmax.
 
     If the threshold is a score, the sum of the weights depends only on differences of scores. Each step tries
@@ -261,8 +130,6 @@ def reference_score(z, usable, u, low, full, wide, KIND: tl.constexpr):
         usable: True where a position may be attended to.
         u: Upper bounds.
         low: Lower bounds.
-        full: The rows whose weights are all at their upper bounds. For these, the function returns the
-            minimum score with a positive upper bound.
         wide: The rows to compute.
         KIND: The normalizer.
     """
@@ -280,7 +147,7 @@ def reference_score(z, usable, u, low, full, wide, KIND: tl.constexpr):
         level = tl.minimum(level, row_max(tl.where(inside, z, -INF)))
         x = tl.where(usable, z - level, -INF)
         if KIND == CONSTRAINED_SOFTMAX:
-            x = tl.exp(x)
+            x = tl.exp(tl.minimum(x, MAX_EXPONENT))
         enough = row_sum(tl.minimum(tl.maximum(x, low), u)) >= 1.0
         some_left = wide & (count > 0.0)
         reached = tl.where(some_left & enough, level, reached)
@@ -288,108 +155,165 @@ def reference_score(z, usable, u, low, full, wide, KIND: tl.constexpr):
         going = any_row(some_left)
         step += 1
     if KIND == CONSTRAINED_SOFTMAX:
-        below = row_max(tl.where(usable & (z <= reached), z, -INF))
-        center = tl.where(below > -INF, below, bottom)
-    else:
-        above = row_min(tl.where(usable & (z >= missed), z, INF))
-        center = tl.where(above < INF, above, row_max(tl.where(usable, z, -INF)))
-    return tl.where(full, row_min(tl.where(u > 0.0, z, INF)), center)
+        center = row_max(tl.where(usable & (z <= reached), z, -INF))
+        return tl.where(center > -INF, center, bottom)
+    center = row_min(tl.where(usable & (z >= missed), z, INF))
+    return tl.where(center < INF, center, row_max(tl.where(usable, z, -INF)))
 
 
 @triton.jit
-def edge_distances(z, x, u, a, b, near, full, wide):
+def _sparsemax_threshold(z, u, low, start, stop, most, least, open_):
+    """Return tau of p = clip(z - tau, low, u): Newton steps, or secant steps if those leave the bracket.
+
+    Args:
+        z: Scores, -inf where not usable.
+        u: Upper bounds.
+        low: Lower bounds.
+        start: The threshold at which all positions are at their upper bounds.
+        stop: The threshold at which all positions are at their lower bounds.
+        most: The sum of the upper bounds.
+        least: The sum of the lower bounds.
+        open_: The rows to solve.
+    """
+    start_excess, stop_excess = most - 1.0, least - 1.0
+    # With tight bounds the sum is nearly linear over the whole bracket, with loose bounds it is nearly that
+    # of sparsemax.
+    tau = tl.where(
+        most < 4.0, start + (stop - start) * start_excess / (most - least), tl.maximum(start, stop - 1.0)
+    )
+    going = any_row(open_)
+    step = 0
+    while going & (step < MAX_NEWTON_STEPS):
+        x = z - tau
+        p = tl.minimum(tl.maximum(x, low), u)
+        total, count = row_sum_pair(p, (p == x).to(p.dtype))
+        excess = total - 1.0
+        open_ = open_ & (tl.abs(excess) > SUM_TOLERANCE * (1.0 + tl.abs(tau)))
+        over = excess > 0.0
+        start, stop = tl.where(over, tau, start), tl.where(over, stop, tau)
+        start_excess = tl.where(over, excess, start_excess)
+        stop_excess = tl.where(over, stop_excess, excess)
+        newton = tau + excess / tl.maximum(count, 1.0)
+        # A bisection step every fourth time, because the bracket might shrink from one side only.
+        share = tl.where(step % 4 == 3, 0.5, start_excess / (start_excess - stop_excess))
+        share = tl.minimum(tl.maximum(share, 0.1), 0.9)
+        inside = (count > 0.0) & (newton > start) & (newton < stop)
+        tau = tl.where(open_, tl.where(inside, newton, start + (stop - start) * share), tau)
+        going = any_row(open_)
+        step += 1
+    return tau
+
+
+@triton.jit
+def _softmax_factor(e, u, low, factor, start, stop, open_):
+    """Return the factor 1 / Z of p = clip(e / Z, low, u), by Newton steps within a bracket.
+
+    Args:
+        e: Exponentials of the scores, 0 where the upper bound is 0.
+        u: Upper bounds.
+        low: Lower bounds.
+        factor: The first factor to try.
+        start: A factor at which the sum is at most 1.
+        stop: The factor at which all positions are at their upper bounds.
+        open_: The rows to solve.
+    """
+    going = any_row(open_)
+    step = 0
+    while going & (step < MAX_NEWTON_STEPS):
+        x = e * factor
+        p = tl.minimum(tl.maximum(x, low), u)
+        total, slope = row_sum_pair(p, tl.where(p == x, e, 0.0))
+        excess = total - 1.0
+        open_ = open_ & (tl.abs(excess) > SUM_TOLERANCE)
+        over = excess > 0.0
+        start, stop = tl.where(over, start, factor), tl.where(over, factor, stop)
+        newton = factor - excess / tl.where(slope > 0.0, slope, 1.0)
+        inside = (slope > 0.0) & (newton > start) & (newton < stop)
+        # Otherwise bisect the bracket on a logarithmic scale.
+        factor = tl.where(open_, tl.where(inside, newton, tl.sqrt(start) * tl.sqrt(stop)), factor)
+        going = any_row(open_)
+        step += 1
+    return factor
+
+
+@triton.jit
+def _edge_distances(z, x, u, b, near, full, held):
     """Return score - threshold for the threshold at which the first position leaves its upper bound.
 
-    This threshold may be far above the one that was computed. It determines the status in rows where every
-    position is at a bound.
+    In rows where every position is at a bound, any threshold of an interval gives the same weights. The
+    status, and with it the gradient, is that at the end of this interval.
 
     Args:
         z: Scores before any shift.
         x: Score - threshold.
         u: Upper bounds.
-        a: The value of score - threshold at which a position reaches its lower bound.
         b: The value of score - threshold at which a position reaches its upper bound.
         near: Tolerance within which a position counts as being at its bound.
         full: The rows whose weights are all at their upper bounds.
-        wide: The rows to compute.
-
-    Returns:
-        The new differences; x in rows where a position is strictly between its bounds.
+        held: The rows to compute; x is returned for the others.
     """
-    strictly = row_max(((x > a + near) & (x < b - near)).to(tl.int32)) > 0
     leaving = (u > 0.0) & (full | (x >= b - near))
     base = row_min(tl.where(leaving, z, INF))
-    moves = wide & (full | (strictly == 0)) & (base < INF)
+    moves = held & (base < INF)
     distance = z - tl.where(moves, base, 0.0)
     end = row_min(tl.where(leaving, distance - b, INF))
     return tl.where(moves, distance - end, x)
 
 
 @triton.jit
-def constrained_weights(z, usable, u, low, KIND: tl.constexpr, LEAST: tl.constexpr):
-    """Return the weights and the status of constrained softmax or constrained sparsemax.
+def constrained_weights(scores, usable, u, low, KIND: tl.constexpr):
+    """Return the weights, in float64, and the status of constrained softmax or constrained sparsemax.
 
     Args:
-        z: Scores.
+        scores: Scores.
         usable: True where a position may be attended to.
         u: Upper bounds.
         low: Lower bounds.
         KIND: The normalizer.
-        LEAST: Whether there are lower bounds other than 0.
     """
-    near = 1e-6 if z.dtype == tl.float32 else 1e-9
-    slack = 1e-4 if z.dtype == tl.float32 else 1e-9
-    z = tl.where(usable, z, -INF)
-    ordered = u >= -near
-    if LEAST:
-        low = tl.where(usable, low, 0.0)
-        ordered = (low >= 0.0) & (low <= u + near)
-    u = tl.where(usable, tl.minimum(u, 1.0), 0.0)
-    # A score of NaN, or a lower bound above the upper one, makes the sum NaN, and the row infeasible.
-    sound = tl.where(usable, tl.where(ordered, u + z * 0.0, float("nan")), 0.0)
+    near = 1e-6 if scores.dtype == tl.float32 else 1e-9
+    slack = 1e-4 if scores.dtype == tl.float32 else 1e-9
+    z = tl.where(usable, scores.to(tl.float64), -INF)
+    u = tl.where(usable, u.to(tl.float64), 0.0)
+    u = tl.where(u >= 1.0, 1.0, u)  # unlike `minimum`, this keeps NaN
+    low = tl.where(usable, low.to(tl.float64), 0.0)
+    # A score of NaN or +inf times 0 is not 0.
+    bad = usable & ((u < 0.0) | (low < 0.0) | (low > u + near) | (z * 0.0 != 0.0))
+    most, least = row_sum_pair(u, low)
+    fits = (most >= 1.0 - slack) & (least <= 1.0 + slack) & (row_max(bad.to(tl.int32)) == 0)
+    # Bounds that sum to 1 leave only one distribution.
+    full = most <= 1.0
+    bare = (least >= 1.0) & (full == 0)
+    open_ = fits & (full == 0) & (bare == 0)
+    # The values of score - threshold at which a position reaches its bounds.
+    a, b = low, u
     if KIND == CONSTRAINED_SOFTMAX:
         a, b = tl.log(low), tl.log(u)
-        high = tl.where(low > 0.0, z - a, -INF)
-    else:
-        a, b = low, u
-        high = z - low
-    most, low_end, high_end = row_sum_min_max(sound, tl.where(u > 0.0, z - b, INF), high)
-    least, bare = tl.zeros_like(most), most < -1.0
-    full = most <= 1.0
-    if KIND == CONSTRAINED_SOFTMAX:
-        full = one_minus_row_sum(u) >= 0.0
-    if LEAST:
-        remaining = one_minus_row_sum(low)
-        least, bare = 1.0 - remaining, (remaining <= 0.0) & (full == 0)
-    fits = (most >= 1.0 - slack) & (least <= 1.0 + slack)
-    open_ = fits & (full == 0) & (bare == 0)
-    top = high_end
-    if KIND == CONSTRAINED_SOFTMAX:
-        top = row_max(tl.where(u > 0.0, z, -INF))
-    wide = fits & (bare == 0) & (top - low_end > MAX_SCORE_RANGE)
-    given = z
+    shifted = z - tl.where(open_, row_max(tl.where(u > 0.0, z, -INF)), 0.0)
+    start = row_min(tl.where(u > 0.0, shifted - b, INF))  # where all positions are at their upper bounds
+    wide = open_ & (start < -MAX_SCORE_RANGE)
     if any_row(wide):
-        z = tl.where(wide, z - reference_score(z, usable, u, low, full, wide, KIND), z)
-        # For sparsemax the threshold is at most 1 below this score. For softmax it is above it, by the
-        # logarithm of a ratio of masses.
-        low_end = tl.where(wide, -1.0001 if KIND != CONSTRAINED_SOFTMAX else -0.0001, low_end)
-        high_end = tl.where(wide, 0.0001 if KIND != CONSTRAINED_SOFTMAX else 50.0, high_end)
+        shifted = tl.where(wide, z - _reference_score(z, usable, u, low, wide, KIND), shifted)
     if KIND == CONSTRAINED_SOFTMAX:
-        center, rest = constrained_softmax_threshold(z, u, low, top, low_end, high_end, open_, wide)
+        e = tl.where(u > 0.0, tl.exp(tl.minimum(shifted, MAX_EXPONENT)), 0.0)
+        # With the shift, log Z is between 0 and a logarithm of a ratio of masses, and the sum may be huge.
+        factor = tl.where(wide, 1.0, 1.5 / row_sum(e))
+        last = tl.where(wide, 0.0001, tl.minimum(-start, MAX_EXPONENT))
+        factor = _softmax_factor(e, u, low, factor, tl.zeros_like(factor) + 1e-300, tl.exp(last), open_)
+        p = tl.minimum(tl.maximum(e * factor, low), u)
+        x = shifted + tl.log(factor)
     else:
-        center, rest = constrained_sparsemax_threshold(z, u, low, most, least, low_end, high_end, open_)
-    x = tl.where(bare, -INF, (z - center) - rest)
-    p = x
-    if KIND == CONSTRAINED_SOFTMAX:
-        p = tl.exp(x)
-    p = tl.minimum(tl.maximum(p, low), u)
-    p = tl.where(full, u / tl.where(most > 0.0, most, 1.0), p)
+        # With the shift, the threshold is at most 1 below the score next to it.
+        first = tl.where(wide, -1.0001, start)
+        stop = tl.where(wide, 0.0001, tl.zeros_like(start))
+        x = shifted - _sparsemax_threshold(shifted, u, low, first, stop, most, least, open_)
+        p = tl.minimum(tl.maximum(x, low), u)
+    x = tl.where(bare, -INF, x)
+    p = tl.where(full, u / tl.where(most > 0.0, most, 1.0), tl.where(bare, low, p))
+    free_mass = row_sum(tl.where((x > a + near) & (x < b - near), p, 0.0))
+    held = fits & (bare == 0) & (full | (free_mass <= NEGLIGIBLE))
+    if any_row(held):
+        x = _edge_distances(z, x, u, b, near, full, held)
+    status = tl.where(x > b + near, UPPER, tl.where(x > a + near, FREE, LOWER))
     p = tl.where(usable, tl.where(fits, p, float("nan")), 0.0)
-    center, rest = status_threshold(z, u, a, b, near, center, rest, full, bare)
-    if any_row(wide):
-        at_edge = edge_distances(given, x, u, a, b, near, full, wide)
-        x = tl.where(wide, at_edge, tl.where(bare, -INF, (z - center) - rest))
-    else:
-        x = tl.where(bare, -INF, (z - center) - rest)
-    where = tl.where(x > b + near, UPPER, tl.where(x > a + near, FREE, LOWER))
-    return p, tl.where(usable, tl.where(fits, where, INVALID), 0).to(tl.uint8)
+    return p, tl.where(usable, tl.where(fits, status, INVALID), 0).to(tl.uint8)
