@@ -114,7 +114,6 @@ def commands(model: Path, work: Path, new: Path) -> list[Command]:
         ("average", new / "averaged", model),
         ("average", new / "epochs", model, "--last-epochs", 1),
         ("check", *texts, "--detector", "contrastive", "--translator", model),
-        ("figures", "training", "--input", model, "-o", new / "figures"),
     ]
     return [
         ("translate", model, "--input", texts[0]),

@@ -178,31 +178,6 @@ def test_prior_and_posterior_are_written(posterior, tmp_path) -> None:
     assert num_different  # otherwise the prior would pass, too
 
 
-@pytest.mark.parametrize("figure", ["translations", "history"])
-def test_figures_plot_the_posterior_of_models_and_files(posterior, tmp_path, figure) -> None:
-    (tmp_path / "in").write_text(f"{LINE}\n")
-    translate(posterior, "--attention-output", tmp_path / "one.jsonl", input=f"{LINE}\n")
-    result = regard.load(posterior).translate(LINE)
-    for options, expected in (((), result.posterior_attention), (("--prior",), result.attention)):
-        for name, given in (("posterior", ["--source", tmp_path / "in"]), ("one.jsonl", [])):
-            path = posterior if name == "posterior" else tmp_path / name
-            numbers = tmp_path / "numbers.json"
-            run(
-                "figures",
-                figure,
-                "--input",
-                path,
-                *given,
-                "-o",
-                tmp_path / "out",
-                "--json",
-                numbers,
-                *options,
-            )
-            (system,) = json.loads(numbers.read_text())["systems"].values()
-            np.testing.assert_allclose(system["weights"], expected[0][:-1, 0], atol=1e-6)
-
-
 def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
     from regard.analysis.inputs import System
     from regard.api.loading import load_translator

@@ -64,7 +64,6 @@ def strings(value) -> list[str]:
         "lm {0} --order 2 --perplexity {1}",
         "align {0} {1} --model ibm1",
         "fertility {0} {1}",
-        "figures translations --input MODEL --source {0}",
     ],
 )
 def test_text_may_have_any_name_and_json_shows_it_as_utf8(model: Path, files, command: str) -> None:

@@ -40,7 +40,6 @@ COMMANDS = {
     "penalty_tuning": f"tune model {ANALYSIS}",
     "quickstart": "quickstart --output-dir quick",
     "coverage_check": "check in.txt ref.txt --detector length --labels labels",
-    "figure": "figures history --input model --source in.txt -o plotted",
     "init": "init long.de long.en -o made.toml",
 }
 OTHERS = {"score", "tour", "reproduce", "generate"}

@@ -129,7 +129,6 @@ def test_flag_without_the_one_it_depends_on_is_named(values, message) -> None:
         (["lm"], "give either a training text or --model"),
         (["report", "m"], "give either --test SOURCE REFERENCE or --config-test"),
         (["evaluate", "--gold-links", "g"], "--gold-links and --predicted-links need each other"),
-        (["figures", "--input", "x"], "--input needs the name of a figure"),
     ],
 )  # fmt: skip
 def test_options_that_conflict_have_one_message_and_status_2(arguments, message) -> None:

@@ -190,13 +190,6 @@ COMMANDS = (
         _INIT,
         needs=("corpus", "own.toml", "own-text", "i.json"),
     ),
-    Command(
-        "figures",
-        "figures training --input model --output-dir pictures --json p.json",
-        ("pictures", "p.json"),
-        whole=False,
-        needs=("model",),
-    ),
 )
 
 

@@ -25,10 +25,6 @@ MAKES = (
     "--save-checker checker --num-threads 1",
     "corrupt corpus/test.de corpus/test.en --checker checker --labels-output labels.jsonl",
     "lm corpus/train.en --order 2 -o lm.arpa",
-    "translate model --input corpus/test.de --attention-output attention.jsonl --output o.txt "
-    "--num-threads 1",
-    f"analyze attention {_ANALYZED} --json figures.json",
-    f"analyze length {_ANALYZED} --json length.json",
 )
 """The commands that create the base, in order."""
 
@@ -74,10 +70,6 @@ TARGETS = (
     Target("terms", "terms.txt", _TRANSLATE.format("model") + " --required-terms terms.txt"),
     Target("prefixes", "prefix.txt", _TRANSLATE.format("model") + " --prefixes prefix.txt"),
     Target("fertilities", "fertility.txt", _TRANSLATE.format("bounded") + " --fertilities fertility.txt"),
-    Target("attention", "attention.jsonl", "figures translations --input attention.jsonl -o pictures"),
-    Target("analysis", "figures.json", "figures attention --input figures.json -o pictures"),
-    Target("lengths", "length.json", "figures length --input length.json -o pictures"),
-    Target("record", "model/record.jsonl", "figures training --input model -o pictures"),
     Target("model", "model/[mst]*", _TRANSLATE.format("model"), sealed=True),
     Target("model's config", "model/config.toml", _TRANSLATE.format("model")),
     Target("phrase table", "phrased/phrase/*", _TRANSLATE.format("phrased"), sealed=True),

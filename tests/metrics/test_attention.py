@@ -1,6 +1,5 @@
 """Tests of attention statistics under teacher forcing: entropy, support, coverage and binned accuracy."""
 
-import json
 import math
 
 import numpy as np
@@ -10,9 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from regard.errors import DataError
-from regard.metrics.alignment import AlignmentScore
 from regard.metrics.attention import (
-    AttentionStatistics,
     Histogram,
     SentenceAttention,
     attention_statistics,
@@ -144,21 +141,6 @@ def test_intervals_are_wilson_intervals():
     found = Histogram((0.0, 1.0, 2.0), (10, 0), (8, 0))
     assert found.accuracy_interval[0] == pytest.approx([0.4902, 0.9433], abs=1e-4)
     assert np.isnan(found.accuracy_interval[1]).all() and np.isnan(found.accuracy[1])
-
-
-def test_figures_survive_serialization():
-    score = AlignmentScore(precision=0.5, recall=0.25, aer=0.6)
-    for alignment in (None, score):
-        found = summarize([sentence([0.3], [True])], alignment)
-        record = json.loads(json.dumps(found.record()))
-        assert AttentionStatistics.from_record(record) == found
-    assert record["aer"] == 0.6 and record["one_minus_aer"] == pytest.approx(0.4)
-
-
-@pytest.mark.parametrize("record", [{}, {"entropies": 3}, {"entropies": {"edges": [1]}}])
-def test_invalid_record_raises(record):
-    with pytest.raises(DataError, match="does not contain attention statistics"):
-        AttentionStatistics.from_record(record)
 
 
 def test_empty_corpus_raises():

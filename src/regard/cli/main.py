@@ -18,7 +18,6 @@ from regard.cli.analyze import analyze
 from regard.cli.command import Command, CommandGroup
 from regard.cli.evaluate import evaluate_command
 from regard.cli.fertility import fertility
-from regard.cli.figures import figures
 from regard.cli.generate import generate_command
 from regard.cli.init import init_command
 from regard.cli.report import report_command
@@ -75,7 +74,7 @@ COMMANDS: dict[str, list[Any]] = {
     "Start": [],
     "Train": [init_command, prepare, train_command, pretrain_command, average, config],
     "Translate": [translate, generate_command, score, tune_command],
-    "Evaluate and inspect": [evaluate_command, analyze, report_command, figures],
+    "Evaluate and inspect": [evaluate_command, analyze, report_command],
     "Alignment and statistical models": [align_command, fertility, actions],
 }
 """The commands, grouped by task as in the help. Those of extensions come after the others."""

@@ -215,30 +215,6 @@ class AttentionStatistics:
         content["coverages"] = {name: list(getattr(self.coverages, name)) for name in ("edges", "counts")}
         return content
 
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> "AttentionStatistics":
-        """Create statistics from the output of `record`.
-
-        Raises:
-            DataError: if the argument is not such an output.
-        """
-        try:
-            entropies, coverages = (
-                Histogram(**{name: tuple(values) for name, values in record[key].items()})
-                for key in ("entropies", "coverages")
-            )
-            names = ("sentences", "steps", "accuracy", "entropy", "support", "coverage")
-            score = None
-            if "aer" in record:
-                score = AlignmentScore(record["precision"], record["recall"], record["aer"])
-            means = {name: record[name] for name in names}
-            selection = AlignmentScore(**record["selection"]) if "selection" in record else None
-            return cls(
-                **means, entropies=entropies, coverages=coverages, alignment=score, selection=selection
-            )
-        except (KeyError, TypeError, AttributeError):
-            raise DataError("the record does not contain attention statistics of a model") from None
-
 
 def summarize(
     sentences: Sequence[SentenceAttention],

@@ -242,7 +242,5 @@ def _show(table: "Table", results: "list[RowResult]") -> None:
     # Let a row that is wider than the terminal wrap, because truncated numbers would be misleading.
     console.width = max(console.width, console.measure(grid).maximum)
     console.print(grid, soft_wrap=True)
-    notes = [f"* differs from {table.rows[0].label}, p < 0.05. For intervals, use --output or --json."]
-    notes += [f"Plot this figure with: {table.plot_command}"] if table.plot_command else []
-    for note in notes:
-        console.print(note, style="dim", soft_wrap=True)
+    note = f"* differs from {table.rows[0].label}, p < 0.05. For intervals, use --output or --json."
+    console.print(note, style="dim", soft_wrap=True)

@@ -73,7 +73,6 @@ class Table:
             (`raw`), `tables` of inflected forms, or parallel text with `gold` word links for testing.
         published_pair: The language pair of the paper's numbers, if they apply to data of any language pair.
         has_sizes: Whether the recipes have the sizes `small` and `paper`.
-        plot_command: The command that plots the table, if any.
     """
 
     name: str
@@ -84,7 +83,6 @@ class Table:
     text_kind: Literal["parallel", "raw", "tables", "gold"] = "parallel"
     published_pair: str | None = None
     has_sizes: bool = True
-    plot_command: str = ""
 
 
 def _published(
@@ -347,7 +345,6 @@ _INDURTHI2019 = (
             Row("hard, from soft", "hard-soft", init_from="soft"),  # not in the paper
         ),
         text_kind="raw",
-        plot_command="--json FILE, then regard figures length --input FILE",
     ),
 )
 
