@@ -236,13 +236,13 @@ def test_translation_metrics_can_select_the_best_model(corpus: Path, tmp_path: P
     assert 0 <= read_metrics(tmp_path / "model")[-1][metric] <= 100
 
 
-RUN = "import typer; from regard.cli.train import train_command; typer.run(train_command)"
+RUN = "from regard.cli.main import app; app()"
 
 
 def _start(config: Path, directory: Path) -> subprocess.Popen[bytes]:
     """Start a training process."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
-    command = [warm_python(), "-c", RUN, str(config), "--output-dir", str(directory)]
+    command = [warm_python(), "-c", RUN, "train", str(config), "--output-dir", str(directory)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from test_api import save_model
-
 SVG = "{http://www.w3.org/2000/svg}"
 RECIPES = Path(__file__).parents[1] / "recipes" / "figures"
 # The attention weights of Malaviya et al. (2018), Figure 1, computed by bisection.
@@ -60,12 +58,3 @@ def test_every_support_of_sparsemax_has_its_name(tmp_path, monkeypatch) -> None:
     labels = [element.text for element in root.iter(f"{SVG}text") if (element.text or "").startswith("{")]
     # The last support is that of softmax everywhere, too.
     assert sorted(labels) == sorted(["{1}", "{2}", "{3}", "{1,2}", "{1,3}", "{2,3}", "{1,2,3}", "{1,2,3}"])
-
-
-def test_models_are_plotted_with_the_difference_of_their_maps(tmp_path, monkeypatch) -> None:
-    models = [str(save_model(tmp_path / name, seed)) for seed, name in enumerate(("one", "two"))]
-    arguments = [str(tmp_path / "new"), "a b c", *models, "--reference", "A B"]
-    monkeypatch.setattr(sys, "argv", ["attention_maps.py", *arguments])
-    runpy.run_path(str(RECIPES / "attention_maps.py"), run_name="__main__")
-    names = [f"{kind}-{model}.svg" for kind in ("history", "translation") for model in ("one", "two")]
-    check_pictures(tmp_path / "new", ["difference.svg", *names])

@@ -15,7 +15,7 @@ import regard
 from regard.api.run_template import MODEL_CLASSES, plan_run, render_run
 from regard.cli.main import app
 from regard.config import from_dict
-from regard.errors import ConfigError, DataError, UsageError
+from regard.errors import DataError, UsageError
 from regard.extensions.phrasebook.corpus import write_splits
 from regard.runs.config import RunConfig, read_run_config
 from regard.text.text_survey import survey_pairs
@@ -57,7 +57,7 @@ def test_written_run_trains_as_it_is_and_its_next_commands_work(tmp_path: Path, 
     assert "output   runs/first" in lines and any("Stopped after 2 steps" in line for line in lines)
     next_commands = [line.strip() for line in lines[lines.index("Next:") + 1 :]]
     assert next_commands == [
-        "head -3 first-text/valid.de | regard translate runs/first --show-attention",
+        "regard translate runs/first --input first-text/valid.de",
         "regard report runs/first --config-test -o runs/first.html",
     ]
     Path("one.de").write_text(f"{german[-1]}\n")
@@ -80,7 +80,7 @@ def test_python_writes_nothing_and_trains_a_given_validation_text(tmp_path: Path
     assert result.progress.step == 1 and capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("number", [int(min(size.max_pairs, 3_000_000)) for size in MODEL_CLASSES])
+@pytest.mark.parametrize("number", [int(min(pairs, 3_000_000)) for pairs, _, _ in MODEL_CLASSES])
 @pytest.mark.parametrize("script", ["latin", "cyrillic"])
 def test_run_of_every_size_validates_also_with_bounded_attention(number: int, script: str) -> None:
     target = PAIRS if script == "latin" else [(source, "это предложение") for source, _ in PAIRS]
@@ -246,7 +246,7 @@ def test_run_file_may_be_a_stream_if_no_text_is_split(tmp_path: Path) -> None:
     ("arguments", "error", "message"),
     [
         ({"valid": ("v.de", "v.en"), "num_valid": 3}, UsageError, "either files .* or a number of lines"),
-        ({"num_valid": 0}, ConfigError, "num_valid"),
+        ({"num_valid": 0}, UsageError, "num_valid"),
         ({"num_valid": 190}, DataError, "10 training pairs, without 190 for validation"),
         ({"num_valid": 500}, DataError, "0 training pairs"),
         ({"output": Path("missing") / "run.toml", "valid": "same"}, DataError, "cannot be written"),

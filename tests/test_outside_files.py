@@ -117,7 +117,7 @@ def commands(model: Path, work: Path, new: Path) -> list[Command]:
     ]
     return [
         ("translate", model, "--input", texts[0]),
-        ("report", model, "--test", *texts, "-o", new / "page.html", "--no-meteor"),
+        ("report", model, "--test", *texts, "-o", new / "page.html"),
         ("analyze", "errors", model, *test),
         ("analyze", "length", model, *test),
         *(neural if "phrase" not in names else []),
@@ -185,7 +185,7 @@ def test_a_model_directory_contains_the_first_pairs_and_the_size_of_its_text(wor
 def test_no_command_follows_a_link_out_of_the_directory(work: Path, tmp_path: Path, kind: str) -> None:
     texts = work / "source", work / "target"
     # The directory has been used for a report, so that it contains an aligner and a checker as well.
-    report = "report", "--test", *texts, "-o", tmp_path / "page.html", "--no-meteor", "--num-threads", 1
+    report = "report", "--test", *texts, "-o", tmp_path / "page.html", "--num-threads", 1
     original = Path(shutil.copytree(work / kind, tmp_path / kind))
     assert run(*report, original) is None
 

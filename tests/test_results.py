@@ -11,8 +11,7 @@ import pytest
 
 from regard.alignment.base import IterationStats
 from regard.analysis.attention import perplexity_of
-from regard.api.score_totals import ScoreTotals
-from regard.cli.output import write_json
+from regard.api.scoring import ScoreTotals
 from regard.config.results import SCHEMA_VERSION, Result, json_value, perplexity
 from regard.errors import DataError, UsageError
 from regard.extensions.reproduce.scores import METRIC_FUNCTIONS
@@ -50,10 +49,9 @@ def test_json_names_its_schema_and_version(tmp_path) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), np.float64("nan")])
 def test_json_never_contains_nan(tmp_path, value) -> None:
-    for write in (Number(value).save, lambda path: write_json(path, [{"value": value}])):
-        with pytest.raises(DataError, match="NaN or infinite, which JSON cannot represent"):
-            write(tmp_path / "number.json")
-        assert not (tmp_path / "number.json").exists()
+    with pytest.raises(DataError, match="NaN or infinite, which JSON cannot represent"):
+        Number(value).save(tmp_path / "number.json")
+    assert not (tmp_path / "number.json").exists()
     assert json_value({"a": [value, (np.float32(1.5), value)], "b": "x"}) == {
         "a": [None, [1.5, None]],
         "b": "x",

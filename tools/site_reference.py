@@ -180,6 +180,7 @@ def commands() -> Iterator[tuple[str, Any]]:
         for name, part in parts.items():
             yield from walk(part, (*path, name))
         if not parts:
+            command.complete()
             yield " ".join(path), command
 
     from regard.cli.main import app

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import regard
 from regard.analysis.errors import SentenceErrors
-from regard.plot.attention import heatmap_figure
 from regard.plot.heatmap import attention_heatmap
 from regard.plot.word_attention import history_figure, self_attention_figure
 
@@ -24,7 +23,7 @@ def plot_translation(name: str, model: regard.Model, sentence: str, output_dir: 
     weights, source, target = translation.attention_map, translation.source_tokens, translation.tokens
     repeated = SentenceErrors(1, source, (), target).repeated
     heat = attention_heatmap(weights, source, target, f"Attention of {name}", marked=repeated)
-    heatmap_figure(heat).save(output_dir / f"translation-{name}.svg")
+    heat.figure().save(output_dir / f"translation-{name}.svg")
     history_figure(weights, source, target, name).save(output_dir / f"history-{name}.svg")
     if translation.encoder_attention:
         layer = min(4, len(translation.encoder_attention) - 1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regard.api.fertility import fertilities, train_fertility_predictor
     from regard.api.generation import generate_text
     from regard.api.init_run import init_run
-    from regard.api.links import DropLinks, evaluate_links
+    from regard.api.links import evaluate_links
     from regard.api.model import Model, load
     from regard.api.report import ReportOptions, report
     from regard.api.training import train, tune
@@ -58,7 +58,6 @@ __all__ = [
     "MBR",
     "Aligner",
     "Callback",
-    "DropLinks",
     "Evaluation",
     "EvaluationOptions",
     "Model",
@@ -101,7 +100,6 @@ _HOMES = {
     "MBR": "regard.generation.mbr",
     "Aligner": "regard.api.alignment",
     "Callback": "regard.training.run_context",
-    "DropLinks": "regard.api.links",
     "Evaluation": "regard.api.evaluation",
     "EvaluationOptions": "regard.api.evaluation",
     "Model": "regard.api.model",

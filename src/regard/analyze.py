@@ -22,6 +22,7 @@ from regard.analysis.faithfulness import MAP_METHODS, FaithfulnessAnalysis, anal
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
 from regard.analysis.linking import Linker, TextLinks
+from regard.analysis.tables import attention_tables, error_lines, faithfulness_tables, length_tables
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions
@@ -37,9 +38,13 @@ __all__ = [
     "LengthAnalysis",
     "LengthOptions",
     "attention",
+    "attention_tables",
+    "error_lines",
     "errors",
     "faithfulness",
+    "faithfulness_tables",
     "length",
+    "length_tables",
 ]
 
 ModelSource = Model | Path | str
@@ -65,8 +70,8 @@ def errors(
         sources: The source lines.
         references: Their reference translations.
         aligner: A word aligner or its directory, needed to find dropped words.
-        train_missing: Whether to train an aligner that is not given on the training text in the directory of
-            the model, and to keep it there.
+        train_missing: Whether to train an aligner, if none is given, on the training text in the directory of
+            the model. It is kept there.
         reference_links: Word links of source and reference, used instead of the aligner's: a file in the
             Pharaoh format, or pairs of positions for each line.
         lowercase: Whether to ignore case in repetitions and word links.

@@ -1,8 +1,11 @@
 """The Python API (`regard.load`, `regard.evaluate`) gives the results of the command line."""
 
 import math
+import runpy
+import sys
 import threading
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import matplotlib.figure
 import numpy as np
@@ -11,7 +14,7 @@ import pytest
 import torch
 
 import regard
-from regard.api.evaluation import DropLinks, EvaluationOptions
+from regard.api.evaluation import EvaluationOptions
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
@@ -420,11 +423,10 @@ def test_evaluate_accepts_results_and_alignment_arrays(model):
     texts = [result.text for result in results]
     assert regard.evaluate(results, texts, metrics=["accuracy"], options=FEW).accuracy == 100
     links = [result.alignment for result in results]
-    kept = regard.evaluate(results, texts, metrics=["drop"], links=DropLinks(links, links), options=FEW)
-    assert kept.drop == 0
-    nothing = [links[0][:0]] * 2
-    lost = regard.evaluate(results, texts, metrics=["drop"], links=DropLinks(links, nothing), options=FEW)
-    assert lost.drop == 100
+    for output_links, expected in ((links, 0), ([links[0][:0]] * 2, 100)):
+        compared = {"reference_links": links, "hypothesis_links": output_links}
+        result = regard.evaluate(results, texts, metrics=["drop"], options=FEW, **compared)
+        assert result.drop == expected
 
 
 @pytest.mark.parametrize(
@@ -437,7 +439,7 @@ def test_evaluate_accepts_results_and_alignment_arrays(model):
         (UsageError, {"metrics": "blue"}),
         (UsageError, {"metrics": []}),
         (UsageError, {"metrics": ["drop"]}),
-        (UsageError, {"links": DropLinks([], [])}),
+        (UsageError, {"reference_links": [], "hypothesis_links": []}),
         (UsageError, {"references": [REFERENCES, REFERENCES], "metrics": ["rep"]}),
         (DataError, {"hypotheses": "no file"}),
         (UsageError, {"hypotheses": [1, 2, 3]}),
@@ -452,3 +454,12 @@ def test_invalid_evaluations_are_rejected(error, arguments):
 def test_invalid_evaluation_options_are_rejected(arguments):
     with pytest.raises(UsageError):
         EvaluationOptions(**arguments)
+
+
+def test_recipe_plots_models_and_the_difference_of_their_maps(directories, tmp_path, monkeypatch) -> None:
+    recipe = Path(__file__).parents[2] / "recipes" / "figures" / "attention_maps.py"
+    arguments = [str(tmp_path), "a b c", *map(str, directories), "--reference", "A B"]
+    monkeypatch.setattr(sys, "argv", [recipe.name, *arguments])
+    runpy.run_path(str(recipe), run_name="__main__")
+    names = [f"{kind}-{model.name}.svg" for kind in ("history", "translation") for model in directories]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["difference.svg", *names]

@@ -5,7 +5,8 @@ import typer
 from typer.testing import CliRunner
 
 from regard.api.model import load
-from regard.cli.actions import actions
+from regard.cli.align import actions
+from regard.cli.command import Command
 from regard.config import from_dict
 from regard.errors import DataError, UsageError
 from regard.runs.config import RunConfig
@@ -18,7 +19,7 @@ STEMS = ["Bad", "Dach", "Fach", "Rad", "Amt", "Gut", "Kind", "Lied"]
 
 def run(*arguments):
     app = typer.Typer()
-    app.command()(actions)
+    app.command(cls=Command)(actions)
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 

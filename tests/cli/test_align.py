@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from regard.cli.align import align_command as align
+from regard.cli.command import Command
 from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
@@ -21,7 +22,7 @@ from regard.text.links import parse_links
 
 def run(*arguments, input=None):
     app = typer.Typer()
-    app.command()(align)
+    app.command(cls=Command)(align)
     return CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
 
 
@@ -85,12 +86,6 @@ def test_empty_translations_have_no_links(text, tmp_path):
         error = run(sources, outputs, *strict).exception
         assert isinstance(error, DataError) and f"{outputs}:1: the line is empty" in str(error)
     assert isinstance(run(sources, outputs, "--allow-empty").exception, UsageError)
-
-
-def test_standard_input_is_rejected_with_several_processes(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    error = run(input="a ||| b\n").exception
-    assert isinstance(error, UsageError) and "torchrun" in str(error)
 
 
 def test_joined_lines_and_saved_aligner_give_the_same_links(text, tmp_path):

@@ -196,7 +196,7 @@ def test_soft_attention_has_equal_prior_and_posterior(models, files):
 
 def test_figures_are_written_as_files(models, files):
     directory = files / "new" / "figures"
-    options = ("--figures-dir", directory, "--line", 1, "--line", 4, "--gold-links", files / "gold.talp")
+    options = ("--figures-dir", directory, "--lines", "1,4", "--gold-links", files / "gold.talp")
     result = run_analysis(models, files, *options)
     maps = [
         f"{name}.svg"
@@ -222,7 +222,7 @@ def test_default_plotted_line_has_the_largest_difference(models, files):
 
 
 def test_sink_of_one_model_is_a_column_in_all_maps(models, files):
-    result = run_analysis([models[0], models[2]], files, "--figures-dir", files / "figures", "--line", 1)
+    result = run_analysis([models[0], models[2]], files, "--figures-dir", files / "figures", "--lines", 1)
     assert "is not plotted" not in result.stderr
     for name in ("maps-1.svg", "difference-1.svg"):
         assert "&lt;sink&gt;" in (files / "figures" / name).read_text()
@@ -231,7 +231,7 @@ def test_sink_of_one_model_is_a_column_in_all_maps(models, files):
 def test_maps_show_words_instead_of_subword_tokens(models, files, tmp_path):
     subwords = subword_model(tmp_path / "subwords")
     (files / "in.txt").write_text("ab c\n" * len(SOURCE))
-    result = run_analysis([subwords, models[0]], files, "--figures-dir", files / "figures", "--line", 1)
+    result = run_analysis([subwords, models[0]], files, "--figures-dir", files / "figures", "--lines", 1)
     assert "is not plotted" not in result.stderr and (files / "figures" / "difference-1.svg").is_file()
     root = ET.fromstring((files / "figures" / "maps-1.svg").read_text())
     assert {"ab", "c"} <= {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
@@ -257,7 +257,7 @@ def test_terminal_output_has_tables(models, files, monkeypatch):
     [
         (["--layer", 1], "layer 1: soft attends to the source in 1 layers, counted from 0; -1 is the last"),
         (["--head", 1], "head 1: layer -1 of soft has 1 heads, counted from 0"),
-        (["--line", 7], "--line 7: .*in.txt has only 6 lines"),
+        (["--lines", 7], "--lines 7: .*in.txt has only 6 lines"),
         (["--names", "a,b"], "2 names but there are 1 models"),
         (["--names", ""], "names of the models must be different"),
     ],
@@ -304,33 +304,3 @@ def test_models_without_attention_are_rejected(files, tmp_path):
     with_attention(directory, NoAttentionConfig())
     with pytest.raises(UsageError, match="blind has no attention to the source"):
         run_analysis([directory], files)
-
-
-def test_figures_command_equals_analysis_plots(models, files):
-    found = {}
-    for directory in models[:2]:
-        path = files / f"{directory.name}.json"
-        found[directory.name] = ("--input", path)
-        run_analysis([directory], files, "--json", path)
-    run_analysis(models[:2], files, "--figures-dir", files / "plotted")
-    plots = files / "again"
-    result = run("figures", "attention", "-o", plots, "--table", *found["soft"], *found["other"])
-    assert sorted(path.name for path in plots.iterdir()) == ["coverage.svg", "entropy.svg"]
-    for path in plots.iterdir():
-        assert path.read_text() == (files / "plotted" / path.name).read_text()
-    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["model", "soft", "other"]
-
-
-def test_invalid_input_of_figures_is_reported(models, files):
-    with pytest.raises(UsageError, match="--input"):
-        run("figures", "attention", "-o", files / "out")
-    with pytest.raises(DataError, match=r"gold\.talp"):
-        run("figures", "attention", "-o", files / "out", "--input", files / "gold.talp")
-    (files / "a.json").write_text('{"models": {"a": {"entropies": 1}}}')
-    with pytest.raises(DataError, match=r"a\.json"):
-        run("figures", "attention", "-o", files / "out", "--input", files / "a.json")
-    run_analysis(models[:1], files, "--json", files / "a.json")
-    twice = ("--input", files / "a.json")
-    with pytest.raises(DataError, match="'soft' occurs twice"):
-        run("figures", "attention", "-o", files / "out", *twice, *twice)
-    assert not (files / "out").exists()

@@ -192,7 +192,7 @@ def test_invalid_arguments_are_reported(models, files, arguments, error, message
         ("--gold-links", "g"),
         ("--prior", None),
         ("--bin-width", 0.5),
-        ("--line", 1),
+        ("--lines", 1),
         ("--layer", 0),
         ("--num-sentences", 2),
         ("--reference-links", "l"),

@@ -70,7 +70,7 @@ def test_errors_equal_those_of_the_command(models, aligner, files):
 
 
 def test_attention_equals_that_of_the_command(models, files):
-    arguments = ("--gold-links", files / "gold.talp", "--bin-width", 0.5, "--line", 4, "--prior")
+    arguments = ("--gold-links", files / "gold.talp", "--bin-width", 0.5, "--lines", 4, "--prior")
     expected = command("attention", models, files, *arguments)
     options = AttentionOptions(files / "gold.talp", [4], prior=True, bin_width=0.5)
     texts = files / "in.txt", files / "ref.txt"
@@ -139,7 +139,7 @@ def test_results_of_a_sentence_do_not_depend_on_the_other_sentences(models, alig
         ("attention", {"head": 1}, ("--head", 1)),
         ("attention", {"names": ["a", "b"]}, ("--names", "a,b")),
         ("attention", {"names": [""]}, ("--names", "")),
-        ("attention", {"options": {"lines": [7]}}, ("--line", 7)),
+        ("attention", {"options": {"lines": [7]}}, ("--lines", 7)),
         ("length", {"options": {"tokenize": "moses"}}, ("--tokenize", "moses")),
     ],
 )

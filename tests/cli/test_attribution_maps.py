@@ -37,7 +37,7 @@ def test_commands_and_python_show_the_same_links(model, files, method):
     run("score", model, files / "in.txt", files / "ref.txt", "--map", method, "--links-output", links)
     python = regard.load(model).score(SOURCES, REFERENCES, map=method)
     assert links.read_text().splitlines() == [" ".join(f"{i}-{j}" for i, j in x.alignment) for x in python]
-    _, analysis = shown(model, files, "attention", "--map", method, "--line", 1)
+    _, analysis = shown(model, files, "attention", "--map", method, "--lines", 1)
     (found,) = analysis["models"].values()
     assert found["alignment"]["map"] == method
     assert [line["links"] for line in found["lines"]] == links.read_text().splitlines()

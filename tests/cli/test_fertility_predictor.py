@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 import regard
+from regard.cli.command import Command
 from regard.cli.fertility import fertility
 from regard.config import from_dict
 from regard.data.config import DataConfig
@@ -47,7 +48,7 @@ def _small_predictors():
 
 def run(*arguments):
     app = typer.Typer()
-    app.command()(fertility)
+    app.command(cls=Command)(fertility)
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
@@ -179,10 +180,10 @@ def test_inconsistent_arguments_are_rejected(arguments):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--links", "l", "--model", "m"), "cannot be used with --model"),
+        (("--links", "l", "--model", "m"), "cannot be used with a model"),
         (("x.en", "--save-predictor", "p"), "--validation"),
         (("x.en", "--validation", "v.de", "v.en"), "--validation"),
-        (("x.en", "--predictor", "p"), "only source text"),
+        (("x.en", "--predictor", "p"), "give exactly one"),
         (("x.en", "--save-predictor", "p", "--validation", "v", "w", "--per-word"), "--per-word"),
     ],
 )

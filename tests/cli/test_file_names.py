@@ -58,7 +58,7 @@ def strings(value) -> list[str]:
         "check {0} {1} --detector length --report page.html",
         "score MODEL {0} {1}",
         "tune MODEL --source {0} --reference {1} --length-penalties 0 --coverage-penalties 0",
-        "analyze errors MODEL --source {0} --reference {1} --no-aligner",
+        "analyze errors MODEL --source {0} --reference {1} --no-train-missing",
         "analyze attention MODEL --source {0} --reference {1}",
         "analyze length MODEL {1} --source {0} --reference {1}",
         "lm {0} --order 2 --perplexity {1}",
@@ -80,7 +80,7 @@ def test_pages_show_any_name(model: Path, files) -> None:
     page = Path(f"{LATIN}.html")
     assert run("check", *files, "--detector", "length", "--report", page).exit_code == 0
     assert rf"<title>Check of {SHOWN}.en</title>" in read_text(str(page))
-    system = run("report", model, files[1], "--test", *files, "--no-meteor", "--no-aligner", "-o", page)
+    system = run("report", model, files[1], "--test", *files, "--no-train-missing", "-o", page)
     assert system.exit_code == 0, system.output
     assert read(page)["source"] == f"{SHOWN}.de" and f"{SHOWN}.en" in read_text(str(page))
     assert not {"?.de", "?.en"} & {text[-4:] for text in strings(read(page))}

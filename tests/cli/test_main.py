@@ -64,6 +64,7 @@ def test_help_texts_contain_no_markup() -> None:
     from regard.cli.main import app
 
     def texts(command, name: str):
+        getattr(command, "complete", lambda: None)()
         for own in (command.help, *(getattr(option, "help", None) for option in command.params)):
             yield name, own or ""
         for name, part in getattr(command, "commands", {}).items():

@@ -148,7 +148,7 @@ def test_aligner_and_detector_are_trained_on_the_text_of_the_model(models, files
         (files / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     data = replace(load_config(model).data, cache_dir="prepared")
     save_training_text(data, prepare_data(data), model)
-    plain = report([model], files, "--no-aligner")
+    plain = report([model], files, "--no-train-missing")
     assert "check" not in plain["sentences"][0]["systems"][0] and not (model / "aligner").exists()
     data = report([model], files)
     assert data["check"]["detector"] == "combined"

@@ -70,7 +70,7 @@ def test_ties_are_won_by_the_smallest_penalties(model, files):
     ("arguments", "error", "message"),
     [
         (["--length-penalties", "0,x"], UsageError, "--length-penalties '0,x': expected numbers"),
-        (["--coverage-penalties", "-1"], UsageError, "--coverage-penalties '-1'"),
+        (["--coverage-penalties", "-1"], UsageError, "coverage_penalties"),
         (["--coverage-penalties", ""], UsageError, "--coverage-penalties ''"),
         (["--tokenize", "words"], UsageError, "--tokenize 'words'"),
         (["--coverage-epsilon", "0"], ConfigError, "epsilon"),

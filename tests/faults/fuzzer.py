@@ -137,6 +137,7 @@ def command_line(rng: random.Random) -> list[str]:
     commands = dict(_commands(group.commands))  # type: ignore[union-attr]
     name = rng.choice(sorted(commands))
     command, line, words = commands[name], name.split(), random_words(rng)
+    getattr(command, "complete", lambda: None)()
     options = [one for one in command.params if one.param_type_name == "option"]
     for option in rng.sample(options, min(len(options), rng.randrange(5))):
         line.append(rng.choice(option.opts))

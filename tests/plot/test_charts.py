@@ -12,7 +12,7 @@ from matplotlib.patches import StepPatch
 from regard.errors import DataError
 from regard.metrics.attention import AttentionStatistics, Histogram
 from regard.plot.analyses import coverage_chart, entropy_chart
-from regard.plot.charts import chart, plot_curve, plot_histogram, set_value_axis, training_chart
+from regard.plot.charts import chart, plot_curve, plot_histogram, set_value_axis
 
 
 def statistics(entropies, coverages=(0.5, 1.0)):
@@ -114,15 +114,3 @@ def test_models_with_different_bins_are_rejected():
 def test_descriptions_contain_the_numbers():
     figure = coverage_chart({"soft": statistics(Histogram((0.0, 0.2), (5,), (5,)))})
     assert figure.description == "soft: 80.0% on average."
-    runs = {"one": {"bleu": [(10.0, 1.0), (20.0, 2.5)]}}
-    assert training_chart(runs).description == "one: Validation: BLEU 2.5 at step 20."
-
-
-def test_run_without_a_curve_leaves_its_style_to_no_other_run():
-    both = [(10.0, 1.0), (20.0, 2.0)]
-    runs = {"one": {"training": both}, "two": {"training": both, "bleu": both}}
-    training, bleu = axes(training_chart(runs))
-    assert training.get_title(loc="left") == "Training: log perplexity (nats per token)"
-    assert [len(line.get_xdata()) for line in bleu.lines] == [0, 2]
-    assert bleu.lines[1].get_color() == training.lines[1].get_color()
-    assert bleu.get_xlim() == (0, 20)

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 
 from regard.errors import DataError, UsageError
 from regard.plot.colors import weight_color
-from regard.plot.heatmap import attention_heatmap, combined_figure, difference_heatmap
+from regard.plot.heatmap import attention_heatmap, difference_heatmap
 from regard.plot.style import Colormap
 from regard.text.links import parse_gold_links
 
@@ -184,14 +184,6 @@ def test_two_maps_are_side_by_side_and_many_are_in_rows():
     assert float(root.get("width")) > 2 * 24 * 30 > float(root.get("height"))
     many = ET.fromstring(attention_svg(np.ones((4, 5, 30)) / 30, words, words[:5], captions=list("abcd")))
     assert float(many.get("width")) <= 1200
-
-
-def test_combined_maps_have_their_names_above():
-    maps = {name: attention_heatmap(WEIGHTS, SOURCE, TARGET) for name in ("one", "two")}
-    root = ET.fromstring(combined_figure(maps, "title", "").svg)
-    names, groups = root.findall(f"{SVG}text"), root.findall(f"{SVG}g")
-    assert [name.text for name in names] == ["one", "two"] and len(groups) == 2
-    assert float(names[0].get("x")) < float(names[1].get("x")) and names[0].get("y") == names[1].get("y")
 
 
 def test_legend_names_the_systems_and_gold_links():

@@ -131,10 +131,6 @@ class WindowConfig:
 WindowConfig(size=5)
 # --- regard.option
 size: int = regard.option(default=3, help="Size in words.", ge=1)
-# --- regard.DropLinks
-source, output, reference = ["der Hund läuft"] * 3, ["the dog"] * 3, ["the dog runs"] * 3
-links = regard.DropLinks(reference=["0-0 1-1 2-2"] * 3, hypothesis=["0-0 1-1"] * 3)
-regard.evaluate(output, reference, source, metrics=["drop"], links=links)
 # --- regard.train_fertility_predictor
 regard.train_fertility_predictor("tagger", ("train.de", "train.en"), ("valid.de", "valid.en"))
 # --- regard.CoverageModel

@@ -269,7 +269,7 @@ def _check_lines(lines: Sequence[int] | str, text: ParallelText) -> None:
         return
     for line in lines:
         if not 1 <= line <= len(text):
-            raise UsageError(f"--line {line}: {text.source_name} has only {len(text)} lines, counted from 1")
+            raise UsageError(f"--lines {line}: {text.source_name} has only {len(text)} lines, counted from 1")
 
 
 def _analyze_model(

@@ -1,6 +1,7 @@
 """Arguments of the Python API: texts and files."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,17 @@ from regard.errors import DataError, UsageError
 from regard.text.corpus import clean_line, read_lines
 
 __all__ = [
+    "NamedText",
     "TextSource",
     "as_list",
     "as_texts",
     "check_num_lines",
     "check_texts",
+    "named_text",
     "parallel_text",
     "read_parallel",
     "read_texts",
+    "reference_sets",
     "source_name",
 ]
 
@@ -129,3 +133,29 @@ def read_parallel(
     sides = read_texts(first, names[0]), read_texts(second, names[1])
     check_num_lines(source_name(first, names[0]), len(sides[0]), source_name(second, names[1]), len(sides[1]))
     return sides
+
+
+@dataclass(frozen=True)
+class NamedText:
+    """A text: its name in messages, its file if it has one, and its sentences."""
+
+    name: str
+    file: str | None
+    lines: list[str]
+
+
+def named_text(given: TextSource, argument: str) -> NamedText:
+    """Return a text, which has the name of its file, or else of its argument."""
+    file = str(given) if isinstance(given, Path | str) else None
+    return NamedText(file or argument, file, read_texts(given, argument))
+
+
+def reference_sets(given: Iterable[Any] | Path | str) -> list[NamedText]:
+    """Return one or more sets of references."""
+    if isinstance(given, Path | str):
+        return [named_text(given, "references")]
+    references = as_list(given, "references")
+    # Within a list, only a `Path` is a file: a string is a reference.
+    if references and all(isinstance(each, list | tuple | Path) for each in references):
+        return [named_text(each, f"reference {number}") for number, each in enumerate(references, 1)]
+    return [named_text(references, "references")]

@@ -173,11 +173,11 @@ def fertilities(
     one source word.
 
     Args:
-        sources: The source sentences, as a list or a file.
-        targets: Their translations.
+        sources: Source text, as a list or a file.
+        targets: Its translations, one per source sentence. Not needed with `links` or `predictor`.
         kind: The aligner.
-        links: The word links of each sentence, instead of translations and an aligner.
-        predictor: Directory of a fertility predictor, instead of translations and an aligner.
+        links: The word links of each sentence (0-0 1-2), instead of translations and an aligner.
+        predictor: Directory of a trained fertility predictor, whose expected fertilities are returned.
         model: Model directory whose tokenizers split the sentences. Default: words are separated by ASCII
             white space.
         options: The arguments of `Aligner.train` for the aligner: `seed`, `num_threads`...
@@ -190,7 +190,9 @@ def fertilities(
         CheckpointError: if the weights of the predictor are missing or damaged.
     """
     if sum(argument is not None for argument in (targets, links, predictor)) != 1:
-        raise UsageError("fertilities: give exactly one of targets, links and predictor")
+        raise UsageError(
+            "give exactly one of the translations, word links (--links) and a predictor (--predictor)"
+        )
     if targets is None and (options or kind != DEFAULT_ALIGNER):
         raise UsageError(f"{min(options, default='kind')} has no effect without targets, which are aligned")
     tokenize = _tokenizers(model, links is not None)
@@ -238,6 +240,8 @@ def train_fertility_predictor(
     """
     from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor
 
+    if train[1] is None:
+        raise UsageError("a predictor is trained on translations or word links (--links): give one of them")
     tokenize, texts = _tokenizers(model, links), [train, validation]
     if links:
         counted = [_count_links(*text) for text in texts]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.api.run_template import RunPlan, plan_run, render_run
-from regard.config import configclass, from_dict, option
+from regard.config import from_dict
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
 from regard.runs.config import RunConfig
@@ -21,35 +21,14 @@ from regard.text.directories import atomic_directory
 from regard.text.files import is_special_file, write_atomic
 from regard.text.paths import check_name, check_outputs
 from regard.text.reading import open_regular_file
-from regard.text.text_survey import SideSurvey, TextSurvey, survey_pairs
+from regard.text.text_survey import TextSurvey, survey_pairs
 
-__all__ = ["InitConfig", "InitializedRun", "init_run"]
+__all__ = ["InitializedRun", "init_run"]
 
 MIN_PAIRS = 50
 """Number of training pairs below which no run is written."""
-_FEW_PAIRS = 5_000
-"""Number of training pairs below which a warning predicts poor translations."""
 MAX_VALID_PAIRS, MIN_VALID_PAIRS, VALID_SHARE = 1_000, 10, 20
 """By default, a twentieth of the pairs is the validation text, within these limits."""
-_MAX_WORDS = 200
-"""Number of words from which a line is probably not a sentence."""
-
-
-@configclass
-class InitConfig:
-    """Settings of a new run."""
-
-    output: str = option(default="run.toml", help="TOML file to write.")
-    valid: tuple[str, str] | None = option(
-        default=None,
-        help="Source and target text for validation. Default: the last lines of the training text.",
-    )
-    num_valid: int | None = option(
-        default=None,
-        help="Number of validation pairs. Default: a twentieth of the text, from 10 to 1,000.",
-        ge=1,
-        le=100_000_000,
-    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,12 +100,12 @@ def init_run(
     `NAME-text` next to the file `NAME.toml`. If the call is interrupted, the same call completes the run.
 
     Args:
-        source: The source text, one sentence per line, plain or compressed.
-        target: The target text, parallel to `source`.
-        output: The TOML file.
-        valid: The files of the source and target text for validation.
-        num_valid: The number of last lines for validation. Default: a twentieth, from 10 to 1,000.
-        output_dir: The model directory of the run. Default: `runs/NAME`.
+        source: Source text, one sentence per line, plain or compressed.
+        target: Target text, one line per source line.
+        output: TOML file to write.
+        valid: Source and target text for validation. Default: the last lines of the training text.
+        num_valid: Number of last lines for validation. Default: a twentieth of the text, from 10 to 1,000.
+        output_dir: Model directory of the run. Default: `runs/NAME`.
         overwrite: Whether to replace an existing TOML file and its text, if they differ from the new ones.
 
     Returns:
@@ -136,11 +115,10 @@ def init_run(
         DataError: if a file is missing, empty, not text or too short, or the numbers of lines differ.
         UsageError: if the output exists and differs, or is an input or a directory, a name is not valid
             UTF-8, or arguments contradict each other.
-        ConfigError: if `num_valid` is out of range.
     """
     path = Path(output)
-    if num_valid is not None:
-        from_dict(InitConfig, {"num_valid": num_valid}, origin="init")
+    if num_valid is not None and num_valid < 1:
+        raise UsageError(f"num_valid (--num-valid) is {num_valid}: expected at least 1")
     if valid is not None and num_valid is not None:
         raise UsageError("give either files for validation (--valid) or a number of lines (--num-valid)")
     corpus, files = _check_files(source, target, valid)
@@ -157,13 +135,13 @@ def init_run(
         num_train = max(0, survey.pairs - held_out)
         shared = survey.count_shared(num_train)
     _check_size(survey, num_train, held_out, corpus)
-    plan, findings = plan_run(survey, num_train), _describe(survey, num_train, held_out)
+    plan, findings = plan_run(survey, num_train), survey.describe(num_train, held_out)
     directories = model_dir, f"prepared/{path.stem}"
     content = render_run(plan, _names(text["train"]), _names(text["valid"]), directories, findings)
     from_dict(RunConfig, tomllib.loads(content), origin=str(path))
     write_text = partial(_write_split, corpus, text, num_train) if validation is None else None
     _write_run(path, content, write_text, overwrite)
-    warnings = _warnings(survey, num_train, held_out, shared, corpus)
+    warnings = survey.warnings(num_train, held_out, shared, str(corpus.source))
     return InitializedRun(path, model_dir, num_train, held_out, survey, plan, findings, warnings)
 
 
@@ -301,73 +279,3 @@ def _check_old_text(old: Path, new: Path, continues: bool, overwrite: bool) -> N
             raise UsageError(f"{path}: this file would be lost; move it, or choose another output file")
         if not overwrite and not (continues and filecmp.cmp(path, new / path.name, shallow=False)):
             raise _exists_error(path)
-
-
-def _describe(survey: TextSurvey, num_train: int, num_valid: int) -> tuple[str, ...]:
-    """Return sentences about the text."""
-    return (
-        f"Text: {num_train:,} training pairs and {num_valid:,} validation pairs.",
-        f"Source: {_describe_side(survey.source)}.",
-        f"Target: {_describe_side(survey.target)}.",
-        f"Pairs: {survey.duplicates:,} repeated, {survey.empty:,} with an empty side, "
-        f"{survey.untranslated:,} equal on both sides, {survey.suspicious:,} of suspicious lengths.",
-    )
-
-
-def _describe_side(side: SideSurvey) -> str:
-    scripts = ", ".join(
-        f"{name.capitalize() if name != 'CJK' else name} {share:.0%}"
-        for name, share in side.scripts.items()
-        if share >= 0.01
-    )
-    return (
-        f"{side.words:,} words, {side.median_words} in a typical line and {side.max_words} in the longest; "
-        f"letters: {scripts or 'none'}"
-    )
-
-
-def _warnings(
-    survey: TextSurvey, num_train: int, num_valid: int, shared: int, corpus: CorpusConfig
-) -> tuple[str, ...]:
-    """Return a sentence for each property of the text that may harm the translations."""
-    where = {
-        name: f" (lines {', '.join(map(str, lines))}{'...' if len(lines) == 3 else ''} of {corpus.source})"
-        for name, lines in survey.examples.items()
-    }
-    longest = max(survey.source.max_words, survey.target.max_words)
-    checks = [
-        (
-            num_train < _FEW_PAIRS,
-            f"{num_train:,} training pairs are little text: expect poor translations of other sentences",
-        ),
-        (survey.empty > 0, f"{survey.empty:,} pairs have an empty side and are dropped{where['empty']}"),
-        (
-            survey.duplicates > 0.1 * survey.pairs,
-            f"{survey.duplicates / survey.pairs:.0%} of the pairs are repetitions: remove them if they "
-            "are not intended",
-        ),
-        (
-            survey.untranslated > 0.01 * survey.pairs,
-            f"{survey.untranslated:,} pairs are equal on both sides and may be untranslated; the model "
-            f"learns to copy{where['untranslated']}",
-        ),
-        (
-            survey.suspicious > 0.005 * survey.pairs,
-            f"{survey.suspicious:,} pairs have suspicious lengths and may not be translations of each other"
-            f"{where['suspicious']}",
-        ),
-        (
-            longest > _MAX_WORDS,
-            f"the longest line has {longest:,} words: lines should be sentences; training drops long ones",
-        ),
-        (
-            shared > 0.05 * num_valid,
-            f"{shared:,} of {num_valid:,} validation pairs are also in the training text, so that validation "
-            "is too optimistic: give other text with --valid",
-        ),
-        (
-            not (survey.source.scripts or survey.target.scripts),
-            "neither side has letters: are these the right files?",
-        ),
-    ]
-    return tuple(text for applies, text in checks if applies)

@@ -1,4 +1,4 @@
-"""Word links from files or Python: `regard.evaluate_links` for agreement with gold links, and `DropLinks`."""
+"""Word links from files or Python: `regard.evaluate_links` compares them with gold links."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,14 +8,13 @@ from typing import Any, TypeVar
 
 from regard.api.arguments import TextSource, as_list, check_num_lines, read_texts, source_name
 from regard.config.results import Result
-from regard.errors import DataError
 from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
 from regard.metrics.base import bootstrap
 from regard.text.corpus import read_lines
 from regard.text.links import GoldLinks, Links, check_links, parse_gold_links, parse_links
 from regard.text.whitespace import split_whitespace
 
-__all__ = ["DropLinks", "LinkEvaluation", "LinkSource", "check_row", "evaluate_links", "read_links"]
+__all__ = ["LinkEvaluation", "LinkSource", "check_row", "evaluate_links", "read_drop_links", "read_links"]
 
 LinkSource = Path | str | Iterable[Any]
 """Word links: a file in the Pharaoh format, `Alignments`, or the links of each sentence pair.
@@ -23,60 +22,6 @@ LinkSource = Path | str | Iterable[Any]
 The links of a pair are pairs of positions, or an array as in `Translation.alignment`.
 """
 _Parsed = TypeVar("_Parsed", Links, GoldLinks)
-
-
-@dataclass(frozen=True)
-class DropLinks:
-    """Word links for DROP: those of each source sentence with each text, computed by the same aligner.
-
-    Attributes:
-        reference: Links with the reference.
-        hypothesis: Links with the translation.
-        baseline: Links with the other system's translation, if there is one.
-    """
-
-    reference: LinkSource
-    hypothesis: LinkSource
-    baseline: LinkSource | None = None
-
-    def files(self) -> dict[str, list[str]]:
-        """Return the files among the links, by the name of the links."""
-        parts = {f"{field.name}_links": getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: [str(links)] for name, links in parts.items() if isinstance(links, Path | str)}
-
-    def read(
-        self, sources: Sequence[str] | None, texts: Sequence[Sequence[str] | None], num_sentences: int
-    ) -> tuple[list[Links], list[Links]]:
-        """Return the links of the references, repeated for each system, and the links of all systems.
-
-        Args:
-            sources: The source text, whose words the links must not exceed. None skips this check.
-            texts: The references and the translations of each system, which are checked in the same way. None
-                for a text whose words are not known.
-            num_sentences: Number of sentences.
-
-        Raises:
-            DataError: if a file cannot be read, the numbers of sentences differ, or a link points beyond its
-                sentence.
-        """
-        names = ("reference", "hypothesis", "baseline")
-        link_sources = [
-            (name, link_source) for name in names if (link_source := getattr(self, name)) is not None
-        ]
-        parts: list[list[Links]] = []
-        for (side, link_source), text in zip(link_sources, texts, strict=True):
-            links, name = read_links(link_source, f"links.{side}", parse_links)
-            if len(links) != num_sentences:
-                raise DataError(
-                    f"{name} has {len(links)} lines but there are {num_sentences} sentences: one line each"
-                )
-            lengths = {"source": _count_words(sources), "target": _count_words(text)}
-            for row, link_set in enumerate(links):
-                check_row(link_set, lengths, row, name)
-            parts.append(links)
-        reference, *systems = parts
-        # DROP of each system is computed against the same links of the reference.
-        return reference * len(systems), [link_set for part in systems for link_set in part]
 
 
 @dataclass(frozen=True)
@@ -156,6 +101,39 @@ def evaluate_links(
     return LinkEvaluation(
         len(truth), score.precision, score.recall, score.aer, float(error.low), float(error.high)
     )
+
+
+def read_drop_links(
+    links: Mapping[str, LinkSource],
+    sources: Sequence[str] | None,
+    texts: Sequence[Sequence[str] | None],
+    lines: tuple[str, int],
+) -> tuple[list[Links], list[Links]]:
+    """Return the links of the references, repeated for each system, and the links of all systems, for DROP.
+
+    Args:
+        links: The links of the source with the references and with the translations of each system, by
+            name; all by the same aligner.
+        sources: The source text, whose words the links must not exceed. None skips this check.
+        texts: The references and the translations of each system, which are checked in the same way. None
+            for a text whose words are not known.
+        lines: The name and the number of lines of the translations.
+
+    Raises:
+        DataError: if a file cannot be read, the numbers of sentences differ, or a link points beyond its
+            sentence.
+    """
+    parts: list[list[Links]] = []
+    for (name, link_source), text in zip(links.items(), texts, strict=True):
+        link_sets, name = read_links(link_source, name, parse_links)
+        check_num_lines(name, len(link_sets), *lines)
+        lengths = {"source": _count_words(sources), "target": _count_words(text)}
+        for row, link_set in enumerate(link_sets):
+            check_row(link_set, lengths, row, name)
+        parts.append(link_sets)
+    reference, *systems = parts
+    # DROP of each system is computed against the same links of the reference.
+    return reference * len(systems), [link_set for part in systems for link_set in part]
 
 
 def read_links(given: Any, name: str, parse: Callable[[str, str], _Parsed]) -> tuple[list[_Parsed], str]:

@@ -17,7 +17,7 @@ from regard.api.companions import Companions
 from regard.api.model import Model
 from regard.api.report_notes import few_pairs_notes, page_notes
 from regard.api.systems import load_systems, lock_models, name_models
-from regard.config.extensions import hook
+from regard.config.extensions import hook, require_hook
 from regard.data.hf import is_hf_directory
 from regard.data.training_text import read_training_text
 from regard.errors import UsageError
@@ -31,7 +31,7 @@ from regard.text.files import open_atomic
 from regard.text.links import GoldLinks, check_links
 from regard.text.paths import check_outputs
 
-__all__ = ["ReportOptions", "report"]
+__all__ = ["ReportOptions", "report", "report_check"]
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +52,8 @@ class ReportOptions:
         lowercase: Whether to ignore case in BLEU, chrF, REP and word links.
         check: The check whose errors are marked, such as `regard.ReportCheck`. Default: that of an extension,
             with the model of `train_missing`.
-        train_missing: Whether to train an aligner and a checker that are not given on the training
-            text in the directory of the first model, and to keep them there.
+        train_missing: Whether to train an aligner and a checker, if they are not given, on the training text
+            in the directory of the first model. They are kept there.
     """
 
     names: Sequence[str] | None = None
@@ -80,7 +80,7 @@ class ReportOptions:
 
 
 def report(
-    models: Any,
+    models: Model | Path | str | Sequence[Model | Path | str],
     *,
     test: tuple[TextSource, TextSource] | Literal["config"] | None = None,
     output: Path | str = "report.html",
@@ -152,6 +152,36 @@ def report(
             page = replace(page, check=find_errors(results, [source for source, _ in pairs]))
         file.write(render(page).encode())
     return path
+
+
+def report_check(
+    detector: str = "combined",
+    checker: Path | str | None = None,
+    train_source: Path | str | None = None,
+    train_target: Path | str | None = None,
+    translator: Path | str | None = None,
+    reverse_translator: Path | str | None = None,
+) -> SystemsCheck:
+    """Return the check of translations for `ReportOptions.check`.
+
+    Args:
+        detector: The detector.
+        checker: Directory of a trained checker.
+        train_source: Source text of good translations, on which a checker is trained instead.
+        train_target: Their translations.
+        translator: Model directory of a translator from source to target, for the detector `contrastive`.
+        reverse_translator: Model directory of a translator in the other direction.
+
+    Raises:
+        UsageError: if arguments contradict each other, or no extension provides detectors.
+    """
+    if (train_source is None) != (train_target is None):
+        raise UsageError("--train-source and --train-target need each other: give both files")
+    training = None if train_source is None or train_target is None else (train_source, train_target)
+    if training is not None and checker is not None:
+        raise UsageError("give either --checker or --train-source and --train-target, not both")
+    check = require_hook("report_check", "check")
+    return check(detector, checker, training, translator, reverse_translator)
 
 
 def _default_check() -> SystemsCheck | None:

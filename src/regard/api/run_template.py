@@ -7,10 +7,10 @@ needs the Transformer in the sizes of Vaswani et al. (2017). The recurrent model
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from regard.text.text_survey import SideSurvey, TextSurvey
+from regard.text.text_survey import TextSurvey
 
 __all__ = ["RunPlan", "plan_run", "render_run"]
 
@@ -24,62 +24,42 @@ LONG_EPOCH = 4_000
 
 
 @dataclass(frozen=True)
-class _Size:
-    """The sizes of a run for texts of up to `max_pairs` pairs.
-
-    Attributes:
-        width: The embedding and hidden size, or d_model.
-        steps: The approximate number of training steps.
-        max_epochs: The maximum number of epochs, even if `steps` would need more.
-    """
-
-    max_pairs: float
-    kind: Literal["rnn", "transformer"]
-    vocab_size: int
-    width: int
-    num_layers: int
-    dropout: float
-    batch_size: int
-    steps: int
-    max_epochs: int
-
-
-MODEL_CLASSES = (
-    _Size(5_000, "rnn", 2_000, 256, 1, 0.4, 32, 6_000, 100),
-    _Size(20_000, "rnn", 4_000, 384, 1, 0.4, 64, 8_000, 60),
-    _Size(100_000, "rnn", 8_000, 512, 2, 0.4, 64, 25_000, 40),
-    _Size(1_000_000, "transformer", 16_000, 512, 4, 0.2, 8_192, 50_000, 30),
-    _Size(math.inf, "transformer", 32_000, 512, 6, 0.1, 16_384, 100_000, 10),
-)
-
-
-@dataclass(frozen=True)
 class RunPlan:
     """The chosen settings.
 
     Attributes:
         kind: The architecture.
         vocab_size: The size of the subword vocabulary.
-        joint: Whether source and target share subwords and embeddings, since they have the same script.
         width: The embedding and hidden size, or d_model.
         num_layers: The number of layers of encoder and decoder.
         dropout: The dropout probability.
         batch_size: The batch size, in sentences for `rnn` and in tokens for `transformer`.
+        max_epochs: The maximum number of epochs.
+        joint: Whether source and target share subwords and embeddings, since they have the same script.
         max_length: The maximum number of tokens of a training sentence.
         steps_per_epoch: The approximate number of steps of an epoch.
-        max_epochs: The maximum number of epochs.
     """
 
     kind: Literal["rnn", "transformer"]
     vocab_size: int
-    joint: bool
     width: int
     num_layers: int
     dropout: float
     batch_size: int
-    max_length: int
-    steps_per_epoch: int
     max_epochs: int
+    joint: bool = False
+    max_length: int = 100
+    steps_per_epoch: int = 1
+
+
+MODEL_CLASSES = (
+    (5_000, 6_000, RunPlan("rnn", 2_000, 256, 1, 0.4, 32, 100)),
+    (20_000, 8_000, RunPlan("rnn", 4_000, 384, 1, 0.4, 64, 60)),
+    (100_000, 25_000, RunPlan("rnn", 8_000, 512, 2, 0.4, 64, 40)),
+    (1_000_000, 50_000, RunPlan("transformer", 16_000, 512, 4, 0.2, 8_192, 30)),
+    (math.inf, 100_000, RunPlan("transformer", 32_000, 512, 6, 0.1, 16_384, 10)),
+)
+"""The maximum number of pairs, the approximate number of training steps, and the settings."""
 
 
 def plan_run(survey: TextSurvey, num_train: int) -> RunPlan:
@@ -89,40 +69,32 @@ def plan_run(survey: TextSurvey, num_train: int) -> RunPlan:
         survey: The survey of the text.
         num_train: The number of training pairs.
     """
-    size = next(size for size in MODEL_CLASSES if num_train <= size.max_pairs)
+    steps, plan = next((steps, plan) for pairs, steps, plan in MODEL_CLASSES if num_train <= pairs)
     sides = survey.source, survey.target
+    rates = [CHARACTERS_PER_TOKEN.get(side.script, OTHER_CHARACTERS_PER_TOKEN) for side in sides]
     joint = survey.source.script == survey.target.script
     distinct = (sum if joint else max)(side.distinct_characters for side in sides)
     # SentencePiece needs a token for each character, and the bytes.
     needed = 500 * math.ceil((1.2 * distinct + NUM_BYTE_TOKENS) / 500)
-    if size.kind == "rnn":
-        batches = num_train / size.batch_size
-    else:
-        tokens = max(side.characters / _characters_per_token(side) for side in sides)
-        batches = tokens * num_train / max(1, survey.pairs) / size.batch_size
-    steps_per_epoch = max(1, math.ceil(batches))
-    longest = max(side.long_characters / _characters_per_token(side) for side in sides)
-    return RunPlan(
-        size.kind,
-        max(size.vocab_size, needed),
-        joint,
-        size.width,
-        size.num_layers,
-        size.dropout,
-        size.batch_size,
-        min(400, max(100, 50 * math.ceil(longest / 50))),
-        steps_per_epoch,
-        min(size.max_epochs, max(MIN_EPOCHS, math.ceil(size.steps / steps_per_epoch))),
+    examples = float(num_train)
+    if plan.kind == "transformer":
+        tokens = max(side.characters / rate for side, rate in zip(sides, rates, strict=True))
+        examples = tokens * num_train / max(1, survey.pairs)
+    steps_per_epoch = max(1, math.ceil(examples / plan.batch_size))
+    longest = max(side.long_characters / rate for side, rate in zip(sides, rates, strict=True))
+    return replace(
+        plan,
+        vocab_size=max(plan.vocab_size, needed),
+        joint=joint,
+        max_length=min(400, max(100, 50 * math.ceil(longest / 50))),
+        steps_per_epoch=steps_per_epoch,
+        max_epochs=min(plan.max_epochs, max(MIN_EPOCHS, math.ceil(steps / steps_per_epoch))),
     )
 
 
-def _characters_per_token(side: SideSurvey) -> float:
-    return CHARACTERS_PER_TOKEN.get(side.script, OTHER_CHARACTERS_PER_TOKEN)
-
-
-def _string(text: str) -> str:
-    """Return a TOML string; its escapes are those of JSON."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+_ATTENTION = """\
+attention = { kind = "soft", normalizer = "softmax" }
+# attention = { kind = "constrained", normalizer = "sparsemax" }"""
 
 
 def render_run(
@@ -143,6 +115,17 @@ def render_run(
     """
     files = ["{{ source = {}, target = {} }}".format(*map(_string, pair)) for pair in (train, valid)]
     seen = "\n".join(f"# {line}" for line in lines)
+    joint = "true" if plan.joint else "false"
+    kind = 'kind = "sentencepiece", model_type = "unigram"'
+    tokenizer = f"{{ {kind}, vocab_size = {plan.vocab_size}, joint = {joint} }}"
+    reason = (
+        "Both sides have the same script, so they share their subwords."
+        if plan.joint
+        else "The sides have different scripts, so each has its own subwords."
+    )
+    interval = f"every_steps = {LONG_EPOCH // 2}, " if plan.steps_per_epoch > LONG_EPOCH else ""
+    model, unit, optimizer, schedule = _RNN if plan.kind == "rnn" else _TRANSFORMER
+    sizes = {"width": plan.width, "layers": plan.num_layers, "ffn": 4 * plan.width}
     return f"""\
 # A first run, written by `regard init`. Relative paths start at the directory in which you type the command.
 {seen}
@@ -157,17 +140,32 @@ cache_dir = {_string(directories[1])}  # the preprocessed text
 train = [{files[0]}]
 # The best model is the one with the lowest perplexity on this text, which is not trained on.
 valid = {files[1]}
-{_tokenizers(plan)}
+# Words are split into subword tokens, so that every word can be translated.
+# {reason}
+source_tokenizer = {tokenizer}
+target_tokenizer = {tokenizer}
+shared_vocab = {joint}
 # Longer training sentences are dropped; the length is in subword tokens.
 max_length = {plan.max_length}
 # To bound the attention of each word, so that fewer words are repeated or dropped, use this line and the
 # other `attention` below. The bounds come from word alignments of the training text.
 # fertility = {{ kind = "guided" }}
 
-{_MODELS[plan.kind](plan)}
+[model]
+{model % sizes}
+{_ATTENTION}
+dropout = {plan.dropout}
+tie_embeddings = "{"all" if plan.joint else "decoder"}"
 
 [training]
-{_training(plan)}
+batch_size = {plan.batch_size}
+batch_unit = "{unit}"  # about {plan.steps_per_epoch:,} steps per epoch
+optimizer = {optimizer}
+lr_scheduler = {schedule}
+label_smoothing = 0.1
+precision = "float32"  # "bfloat16" is faster on recent GPUs and CPUs
+validation = {{ {interval}metric = "perplexity", early_stopping_patience = 6 }}
+max_epochs = {plan.max_epochs}  # training usually stops earlier, when validation no longer improves
 
 [generation]
 beam_size = 5
@@ -175,77 +173,33 @@ length_penalty = 1.0  # above 0, longer translations are preferred; `regard tune
 """
 
 
-def _tokenizers(plan: RunPlan) -> str:
-    joint = "true" if plan.joint else "false"
-    settings = f'kind = "sentencepiece", model_type = "unigram", vocab_size = {plan.vocab_size}'
-    reason = (
-        "Both sides have the same script, so they share their subwords."
-        if plan.joint
-        else "The sides have different scripts, so each has its own subwords."
-    )
-    return f"""\
-# Words are split into subword tokens, so that every word can be translated.
-# {reason}
-source_tokenizer = {{ {settings}, joint = {joint} }}
-target_tokenizer = {{ {settings}, joint = {joint} }}
-shared_vocab = {joint}"""
-
-
-_ATTENTION = """\
-attention = { kind = "soft", normalizer = "softmax" }
-# attention = { kind = "constrained", normalizer = "sparsemax" }"""
-
-
-def _rnn(plan: RunPlan) -> str:
-    return f"""\
-[model]
+_RNN = (
+    """\
 kind = "rnn"  # an LSTM with attention, which needs less text than a Transformer
-embedding_size = {plan.width}
-encoder = {{ num_layers = {plan.num_layers}, hidden_size = {plan.width}, direction = "bidirectional" }}
-decoder = {{ num_layers = {plan.num_layers}, hidden_size = {plan.width} }}
-{_ATTENTION}
-dropout = {plan.dropout}
-tie_embeddings = "{"all" if plan.joint else "decoder"}\""""
-
-
-def _transformer(plan: RunPlan) -> str:
-    return f"""\
-[model]
+embedding_size = %(width)d
+encoder = { num_layers = %(layers)d, hidden_size = %(width)d, direction = "bidirectional" }
+decoder = { num_layers = %(layers)d, hidden_size = %(width)d }""",
+    "sentences",
+    '{ kind = "adam", learning_rate = 1e-3, max_grad_norm = 1.0 }',
+    '{ kind = "plateau", factor = 0.5, patience = 1 }',
+)
+"""The model, the unit of a batch, the optimizer and the schedule of a recurrent model."""
+_TRANSFORMER = (
+    """\
 kind = "transformer"
-d_model = {plan.width}
+d_model = %(width)d
 num_heads = 8
-feed_forward = {{ ffn_size = {4 * plan.width} }}
-encoder = {{ num_layers = {plan.num_layers} }}
-decoder = {{ num_layers = {plan.num_layers} }}
-norm_position = "pre"
-{_ATTENTION}
-dropout = {plan.dropout}
-tie_embeddings = "{"all" if plan.joint else "decoder"}\""""
+feed_forward = { ffn_size = %(ffn)d }
+encoder = { num_layers = %(layers)d }
+decoder = { num_layers = %(layers)d }
+norm_position = \"pre\"""",
+    "tokens",
+    '{ kind = "adam", learning_rate = 7e-4, beta2 = 0.98, epsilon = 1e-9, max_grad_norm = 1.0 }',
+    '{ kind = "inverse_sqrt", warmup_steps = 4000 }',
+)
+"""The same of a Transformer."""
 
 
-_MODELS = {"rnn": _rnn, "transformer": _transformer}
-
-
-def _training(plan: RunPlan) -> str:
-    steps = plan.steps_per_epoch
-    if plan.kind == "rnn":
-        unit = "sentences"
-        optimizer = 'optimizer = { kind = "adam", learning_rate = 1e-3, max_grad_norm = 1.0 }'
-        schedule = 'lr_scheduler = { kind = "plateau", factor = 0.5, patience = 1 }'
-    else:
-        unit = "tokens"
-        optimizer = (
-            'optimizer = { kind = "adam", learning_rate = 7e-4, beta2 = 0.98, epsilon = 1e-9, '
-            "max_grad_norm = 1.0 }"
-        )
-        schedule = 'lr_scheduler = { kind = "inverse_sqrt", warmup_steps = 4000 }'
-    interval = f"every_steps = {LONG_EPOCH // 2}, " if steps > LONG_EPOCH else ""
-    return f"""\
-batch_size = {plan.batch_size}
-batch_unit = "{unit}"  # about {steps:,} steps per epoch
-{optimizer}
-{schedule}
-label_smoothing = 0.1
-precision = "float32"  # "bfloat16" is faster on recent GPUs and CPUs
-validation = {{ {interval}metric = "perplexity", early_stopping_patience = 6 }}
-max_epochs = {plan.max_epochs}  # training usually stops earlier, when validation no longer improves"""
+def _string(text: str) -> str:
+    """Return a TOML string; its escapes are those of JSON."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,19 +1,26 @@
 """Training and tuning from Python: `regard.train` trains a model, `regard.tune` chooses its penalties."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.loading import as_paths
 from regard.api.model import Model
 from regard.api.systems import load_systems, lock_models
-from regard.config import from_dict, to_dict
+from regard.config import dump_toml, from_dict, to_dict
 from regard.config.plugins import load_plugins
-from regard.errors import DataError, UsageError
+from regard.config.reference import reference, select_tables
+from regard.config.rendering import render_text, render_toml
+from regard.data.dataset import PreparedData, prepare_data
+from regard.data.manifest import input_files
+from regard.data.swapped_sides import warn_if_swapped
+from regard.errors import ConfigError, DataError, UsageError
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
+from regard.runs.averaging import average_models
 from regard.runs.config import END_MARKER, RunConfig, listed_plugins, read_run_config
 from regard.runs.experiment import run_training
 from regard.text.files import write_atomic
@@ -23,7 +30,15 @@ from regard.training.resume import CONFIG_FILE
 from regard.training.run_context import Callback
 from regard.training.trainer import TrainingResult
 
-__all__ = ["train", "tune"]
+__all__ = [
+    "average_models",
+    "check_training_output",
+    "describe_options",
+    "prepare",
+    "pretrain_model",
+    "train",
+    "tune",
+]
 
 Pairs = Iterable[tuple[str, str]]
 
@@ -32,6 +47,7 @@ def train(
     config: RunConfig | Mapping[str, Any] | Path | str,
     output_dir: Path | str | None = None,
     *,
+    init_from: Path | str | None = None,
     pairs: Mapping[str, Pairs] | None = None,
     overrides: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
@@ -42,11 +58,12 @@ def train(
 
     Args:
         config: A TOML file, a dictionary with the same tables, or a `RunConfig`.
-        output_dir: The model directory. It is created if it does not exist. Default: that of the
-            configuration, or else `runs/NAME` in the current directory for a file `NAME.toml`.
+        output_dir: Model directory. It is created if it does not exist. Default: that of the configuration,
+            or `runs/NAME` in the current directory for a file `NAME.toml`.
+        init_from: Model directory whose weights initialize the model (`training.init_from`), for a file.
         pairs: Sentence pairs instead of files: an iterable of (source, target) for `train` and for `valid`.
             They are written to files in the directory `CACHE_DIR-text`.
-        overrides: Overrides of a TOML file, as `training.max_steps=100`.
+        overrides: Settings that override those of a TOML file, as `training.max_steps=100`.
         callbacks: Callbacks that are called during training; see `regard.Callback`.
         plugins: Plugins to import: Python packages or files (.py).
         progress: Whether to write the progress to stderr: a description of the run, bars on a terminal or in
@@ -70,14 +87,18 @@ def train(
     if isinstance(config, str | Path):
         if pairs is not None:
             raise UsageError("pairs: a TOML file names its own texts; give a dictionary instead")
-        settings = read_run_config(config, overrides)
+        changes = list(overrides)
+        if init_from is not None:
+            # The value is parsed as TOML, whose basic strings have the escapes of JSON.
+            changes.append(f"training.init_from={json.dumps(str(init_from), ensure_ascii=False)}")
+        settings = read_run_config(config, changes)
         directory = _directory(settings, output_dir)
         # A run is resumed from the configuration in its directory, which has the end marker.
         if not Path(config).read_bytes().endswith(END_MARKER.encode()):
             check_outputs([config], [directory / CONFIG_FILE])
         return run_training(settings, directory, display, callbacks)
-    if overrides:
-        raise UsageError("overrides: only for a TOML file; set the values in the dictionary")
+    if overrides or init_from is not None:
+        raise UsageError("overrides, init_from: only for a TOML file; set the values in the dictionary")
     data = dict(to_dict(config) if isinstance(config, RunConfig) else config)
     directory = _directory(config, output_dir)
     # The prepared text of a run without a file lies next to its model.
@@ -90,8 +111,94 @@ def train(
     return run_training(settings, directory, display, callbacks)
 
 
+def prepare(config: RunConfig | Path | str, *, overrides: Sequence[str] = ()) -> PreparedData:
+    """Tokenize the text of a run and store it as binary arrays, or open those of the same text and settings.
+
+    Args:
+        config: TOML file with the configuration of the run, or a `RunConfig`.
+        overrides: Settings that override those of the file, as key=value.
+
+    Raises:
+        ConfigError: if a key or value is wrong.
+        DataError: if the data is missing or malformed; names the file.
+    """
+    settings = config if isinstance(config, RunConfig) else read_run_config(config, overrides)
+    with preparation_progress() as progress:
+        prepared = prepare_data(settings.data, progress=progress)
+    warn_if_swapped(prepared)
+    return prepared
+
+
+def check_training_output(config: Path | str, overrides: Sequence[str], output: Path) -> None:
+    """Check that an output file does not overwrite the text of a run.
+
+    Raises:
+        UsageError: if it does.
+    """
+    data = read_run_config(config, overrides).data
+    check_outputs([path for _, path in input_files(data)], [output])
+
+
+def pretrain_model(
+    config: Path | str, output_dir: Path | str | None = None, *, overrides: Sequence[str] = ()
+) -> TrainingResult:
+    """Pretrain an encoder or a decoder on monolingual text, or resume an interrupted run.
+
+    Args:
+        config: TOML file with the configuration of the run.
+        output_dir: Output directory in the format of Hugging Face. Default: that of the configuration, or
+            `runs/NAME` for a file `NAME.toml`.
+        overrides: Settings that override those of the file, as key=value.
+
+    Raises:
+        ConfigError: if a key or value is wrong, or the directory holds a run with another config.
+        DataError: if the text is missing or malformed.
+        UsageError: if transformers is not installed, or the directory holds another model.
+    """
+    from regard.runs.pretraining import pretrain as run
+    from regard.runs.pretraining import read_pretrain_config
+
+    settings = read_pretrain_config(config, list(overrides))
+    directory = Path(output_dir or settings.output_dir or "")
+    return replace(run(settings, directory), output_dir=directory)
+
+
+def describe_options(
+    what: Path | str | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    find: str = "",
+    format: Literal["text", "toml"] = "text",
+    width: int | None = None,
+) -> str:
+    """Return the options with their defaults, or all settings of a run's file.
+
+    Args:
+        what: A TOML file, whose settings are checked and printed in full, or the path of a table or option,
+            such as model.attention. Default: all options.
+        overrides: Settings that override those of the file, as key=value.
+        find: Print only the options whose path or description contains this text.
+        format: Text with one line per option, or a commented TOML template for a run.
+        width: Width of a line; longer lines are wrapped. Default: no limit.
+
+    Raises:
+        ConfigError: if there is no such option, or the file is wrong.
+    """
+    # Overrides apply only to a file. With them, a missing file must not pass as the name of a table.
+    if what is not None and (str(what).endswith(".toml") or overrides or Path(what).is_file()):
+        return dump_toml(read_run_config(Path(what), overrides))
+    tables = reference(RunConfig)
+    if what is not None:
+        tables = select_tables(tables, str(what))
+    if find:
+        tables = [table for table in (table.matching(find) for table in tables) if table.options]
+        if not tables:
+            raise ConfigError(f"no option contains {find!r} in its path or its description")
+    return render_toml(tables) if format == "toml" else "".join(f"{x}\n" for x in render_text(tables, width))
+
+
 def tune(
-    model: Any,
+    model: Model | Path | str | Sequence[Path | str],
     sources: TextSource,
     references: TextSource,
     *,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, overload
 
-from regard.api.score_totals import ScoreTotals
+from regard.api.scoring import ScoreTotals
 from regard.config.results import Result
 from regard.generation.translation import Translation
 

@@ -1,34 +1,20 @@
 """`regard analyze`: translation errors, attention, faithfulness of maps and scores by length."""
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
-
 import typer
 
-from regard.cli.command import Command, expand_groups, given
+import regard
+from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.command import Command
 from regard.cli.options import (
-    AlignerOption,
     FiguresDirOption,
-    GoldLinksOption,
     JsonOption,
     LinkOptions,
-    LowercaseOption,
-    ModelDirsArgument,
-    NamesOption,
-    NoAlignerOption,
     NumSentencesOption,
     OutputOption,
-    PriorOption,
-    ReferenceLinksOption,
-    ReferenceOption,
     RuntimeOptions,
     SearchOptions,
-    SourceOption,
-    SystemsArgument,
-    TokenizeOption,
-    split_names,
 )
-from regard.cli.output import open_output, print_message, render_figures, track, write_images, write_json
+from regard.cli.output import open_output, print_message, write_figures, write_json, write_lines, write_tables
 
 __all__ = ["analyze"]
 
@@ -39,38 +25,16 @@ analyze = typer.Typer(
 )
 
 
-@dataclass(frozen=True)
-class AnalysisFiles:
-    """The text and the output files of an analysis."""
-
-    panel: ClassVar[str] = "Files"
-
-    source: SourceOption
-    reference: ReferenceOption
-    output: OutputOption = None
-    json_file: JsonOption = None
-
-
-@dataclass(frozen=True)
-class ErrorOptions:
-    """The word links, and the sentences that are shown."""
-
-    aligner: AlignerOption = None
-    no_aligner: NoAlignerOption = False
-    reference_links: ReferenceLinksOption = None
-    num_sentences: NumSentencesOption = 10
-    lowercase: LowercaseOption = False
-
-
 @analyze.command("errors", cls=Command)
-@expand_groups
+@from_api("regard.analyze:errors", arguments=["model"])
 def errors_command(
-    models: ModelDirsArgument,
-    files: AnalysisFiles,
-    options: ErrorOptions,
+    call: ApiCall,
     search: SearchOptions,
     links: LinkOptions,
     runtime: RuntimeOptions,
+    num_sentences: NumSentencesOption = 10,
+    output: OutputOption = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Show the sentences with the highest number of dropped and repeated words.
 
@@ -78,69 +42,31 @@ def errors_command(
     reference but not by the translation, the repeated words, and the attention that each source word received
     next to its fertility (Malaviya et al. 2018). The last line has REP and DROP of the text. Words are those
     of the model's tokenizers, with subword tokens joined. The score of a sentence is its contribution to REP
-    plus 1 for each dropped word. The links of --reference-links replace those of the aligner. A word with
-    little attention may still be translated: regard check finds omissions without a reference.
+    plus 1 for each dropped word. A word with little attention may still be translated: regard check finds
+    omissions without a reference.
 
     Example: regard analyze errors runs/first --source test.de --reference test.en
 
     Example: regard analyze errors runs/first --source test.de --reference test.en --aligner aligner
     """
-    from regard import analyze as analyses
-    from regard.cli.analysis_output import show_errors
-    from regard.training.device import set_num_threads
-
-    set_num_threads(runtime.num_threads)
     # The output is opened before the analysis, so that an unwritable file is reported at once.
-    with open_output(files.output) as file:
-        result = analyses.errors(
-            models,
-            files.source,
-            files.reference,
-            aligner=options.aligner,
-            train_missing=not options.no_aligner,
-            reference_links=options.reference_links,
-            lowercase=options.lowercase,
-            progress=track,
-            **given(search),
-            **given(links),
-            **given(runtime),
-        )
-        show_errors(file, result, options.num_sentences)
-        write_json(files.json_file, result.to_dict())
+    with open_output(output) as file:
+        result = call(search, links, runtime)
+        write_lines(file, lambda width: regard.analyze.error_lines(result, num_sentences, width))
+        write_json(json_file, result)
     for note in result.notes:
         print_message(note)
 
 
-@dataclass(frozen=True)
-class AttentionFlags:
-    """The gold links, the figures, and the statistics."""
-
-    gold_links: GoldLinksOption = None
-    figures_dir: FiguresDirOption = None
-    line: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="With --figures-dir: number of the line whose attention maps are plotted, from 1. The "
-            "option may be repeated. Default: the line in which the models differ most.",
-            min=1,
-            show_default=False,
-        ),
-    ] = None
-    names: NamesOption = None
-    prior: PriorOption = False
-    bin_width: Annotated[
-        float, typer.Option(help="Width of the entropy bins in nats.", min=0.001, max=1_000)
-    ] = 0.2
-
-
 @analyze.command("attention", cls=Command)
-@expand_groups
+@from_api("regard.analyze:attention", arguments=["models"])
 def attention_command(
-    models: SystemsArgument,
-    files: AnalysisFiles,
-    options: AttentionFlags,
+    call: ApiCall,
     links: LinkOptions,
     runtime: RuntimeOptions,
+    figures_dir: FiguresDirOption = None,
+    output: OutputOption = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Show entropy, accuracy, coverage and alignment error of attention under teacher forcing.
 
@@ -148,57 +74,33 @@ def attention_command(
     next token and how it depends on the entropy, and the coverage of the source sentences. With --gold-links,
     they also show the alignment error of the words with the highest attention (Shankar & Sarawagi 2019,
     Figures 2 to 5, Table 3). Hard attention selects words: the set of all selected words of each target word
-    is also scored as links, in the columns marked "(set)".
+    is also scored as links, in the columns marked "(set)". The figures show the lines of --lines, by default
+    the one in which the models differ most.
 
     Example: regard analyze attention runs/soft runs/posterior --source test.de --reference test.en
     """
-    from regard import analyze as analyses
-    from regard.analysis.attention import AttentionOptions
-    from regard.cli.analysis_output import show_attention
-    from regard.plot.style import require_matplotlib
-    from regard.training.device import set_num_threads
-
-    set_num_threads(runtime.num_threads)
-    # A missing package is reported before the analysis, which may take long.
-    if options.figures_dir is not None:
-        require_matplotlib()
-    lines = options.line or (() if options.figures_dir is None else "auto")
-    with open_output(files.output) as file:
-        result = analyses.attention(
-            models,
-            files.source,
-            files.reference,
-            options=AttentionOptions(options.gold_links, lines, options.prior, options.bin_width),
-            names=split_names(options.names),
-            progress=track,
-            **given(links),
-            **given(runtime),
-        )
-        show_attention(file, result)
-        write_json(files.json_file, result.to_dict())
-    if options.figures_dir is not None:
+    if figures_dir is not None:
+        call.options.setdefault("options", {}).setdefault("lines", "auto")
+    with open_output(output) as file:
+        result = call(links, runtime)
+        write_tables(file, regard.analyze.attention_tables(result))
+        write_json(json_file, result)
+    if figures_dir is not None:
         for line_map in result.maps:
             if line_map.error is not None:
                 print_message(f"line {line_map.line} is not plotted: {line_map.error}")
-        write_images(options.figures_dir, render_figures(result.figures()))
-
-
-@dataclass(frozen=True)
-class FaithfulnessFlags:
-    """The names of the models, and the figure."""
-
-    figures_dir: FiguresDirOption = None
-    names: NamesOption = None
+        write_figures(figures_dir, result.figures())
 
 
 @analyze.command("faithfulness", cls=Command)
-@expand_groups
+@from_api("regard.analyze:faithfulness", arguments=["models"], skip=["map"])
 def faithfulness_command(
-    models: SystemsArgument,
-    files: AnalysisFiles,
-    options: FaithfulnessFlags,
+    call: ApiCall,
     links: LinkOptions,
     runtime: RuntimeOptions,
+    figures_dir: FiguresDirOption = None,
+    output: OutputOption = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Show how faithful attention and attribution maps are to the predictions.
 
@@ -209,58 +111,22 @@ def faithfulness_command(
 
     Example: regard analyze faithfulness runs/first --source test.de --reference test.en
     """
-    from regard import analyze as analyses
-    from regard.analysis.faithfulness import MAP_METHODS
-    from regard.cli.analysis_output import show_faithfulness
-    from regard.plot.style import require_matplotlib
-    from regard.training.device import set_num_threads
-
-    set_num_threads(runtime.num_threads)
-    if options.figures_dir is not None:
-        require_matplotlib()
-    with open_output(files.output) as file:
-        result = analyses.faithfulness(
-            models,
-            files.source,
-            files.reference,
-            names=split_names(options.names),
-            progress=track,
-            **{"map": MAP_METHODS, **given(links)},
-            **given(runtime),
-        )
-        show_faithfulness(file, result)
-        write_json(files.json_file, result.to_dict())
-    if options.figures_dir is not None:
-        write_images(options.figures_dir, render_figures({"faithfulness": result.plot()}))
-
-
-@dataclass(frozen=True)
-class LengthFlags:
-    """The buckets, the scores and the figure."""
-
-    aligner: AlignerOption = None
-    lowercase: LowercaseOption = False
-    figures_dir: FiguresDirOption = None
-    names: NamesOption = None
-    bucket_width: Annotated[
-        int,
-        typer.Option(
-            help="Width of a length bucket in words. There are six buckets and one for longer sentences.",
-            min=1,
-            max=1_000_000,
-        ),
-    ] = 10
-    tokenize: TokenizeOption = "13a"
+    with open_output(output) as file:
+        result = call(links, runtime)
+        write_tables(file, regard.analyze.faithfulness_tables(result))
+        write_json(json_file, result)
+    write_figures(figures_dir, {"faithfulness": result.plot()})
 
 
 @analyze.command("length", cls=Command)
-@expand_groups
+@from_api("regard.analyze:length", arguments=["systems"])
 def length_command(
-    systems: SystemsArgument,
-    files: AnalysisFiles,
-    options: LengthFlags,
+    call: ApiCall,
     search: SearchOptions,
     runtime: RuntimeOptions,
+    figures_dir: FiguresDirOption = None,
+    output: OutputOption = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Show BLEU, REP and DROP by source length.
 
@@ -270,29 +136,10 @@ def length_command(
 
     Example: regard analyze length runs/soft runs/hard --source test.de --reference test.en --figures-dir .
     """
-    from regard import analyze as analyses
-    from regard.analysis.length import LengthOptions
-    from regard.cli.analysis_output import show_length
-    from regard.plot.style import require_matplotlib
-    from regard.training.device import set_num_threads
-
-    set_num_threads(runtime.num_threads)
-    if options.figures_dir is not None:
-        require_matplotlib()
-    with open_output(files.output) as file:
-        result = analyses.length(
-            systems,
-            files.source,
-            files.reference,
-            options=LengthOptions(options.aligner, options.bucket_width, options.tokenize, options.lowercase),
-            names=split_names(options.names),
-            progress=track,
-            **given(search),
-            **given(runtime),
-        )
-        show_length(file, result)
-        write_json(files.json_file, result.to_dict())
-    if options.figures_dir is not None:
-        write_images(options.figures_dir, render_figures({"length": result.plot()}))
+    with open_output(output) as file:
+        result = call(search, runtime)
+        write_tables(file, regard.analyze.length_tables(result))
+        write_json(json_file, result)
+    write_figures(figures_dir, {"length": result.plot()})
     for note in result.notes:
         print_message(note)

@@ -10,8 +10,8 @@ groups, from which typer makes the flags, and passes the groups to the command:
 A path is an input, unless its declaration contains a `Writes`. `@expand_groups`, or `@check_paths` for a
 command without groups, refuses an output that would overwrite an input or another output.
 
-The flag of a field of a configuration class is declared by `setting`, without a description: the description,
-the range and the default in `--help` are those of the class.
+`setting` declares the flag of a field of a configuration class, with its description, range and default.
+`regard.cli.api_flags` gives a command the flags of an API function.
 """
 
 import dataclasses
@@ -28,6 +28,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
+from regard.api import check_outputs
+from regard.cli.declarations import read_field
 from regard.errors import UsageError
 
 __all__ = [
@@ -98,8 +100,6 @@ def check_paths(command: Callable[..., R]) -> Callable[..., R]:
 
     @functools.wraps(command)
     def call(**values: Any) -> R:
-        from regard.text.paths import check_outputs
-
         paths: dict[Writes | None, list[Path]] = {None: [], **{mark: [] for mark in Writes}}
         for name, value in values.items():
             items = value if isinstance(value, list | tuple) else [value]
@@ -173,38 +173,31 @@ def fill_in_settings(parameters: Iterable[Any]) -> None:
         text = getattr(parameter, "help", None) or ""
         if text.startswith(_SETTING):
             path, _, note = text.removeprefix(_SETTING).partition(" ")
-            parameter.help = _describe(path, note, parameter.default)
-
-
-def _describe(path: str, note: str, default: object) -> str:
-    """Return the description of a field, the note, the range and the default."""
-    from importlib import import_module
-
-    from regard.config import reference as options
-
-    home, _, key = path.partition(":")
-    module, _, name = home.rpartition(".")
-    tables = options.reference(getattr(import_module(module), name), "settings")
-    (table,) = options.select_tables(tables, f"settings.{key}")
-    (option,) = table.options
-    bounds = option.types[""].partition(", ")[2]
-    if default is None:
-        # A model has its own settings of the search.
-        default = (
-            "that of the model" if name == "GenerationConfig" else (option.defaults[""] or "").strip('"')
-        )
-    parts = [
-        # The default stands after the note, so it is removed from the description.
-        option.help[""].partition(" Default:")[0],
-        note,
-        bounds and f"Range: {bounds}.",
-        "" if default in ("", "[]") else f"Default: {default}.",
-    ]
-    return " ".join(part for part in parts if part)
+            field = read_field(path)
+            if parameter.default is not None:
+                field = dataclasses.replace(field, default=parameter.default)
+            elif "GenerationConfig" in path:
+                text = field.help.partition(" Default:")[0]
+                field = dataclasses.replace(field, help=f"{text} Default: that of the model.")
+            parameter.help = field.describe(note)
 
 
 class Command(TyperCommand):
-    """A command that describes its settings in its help."""
+    """A command that takes its flags from the API when it runs, and describes its settings in its help."""
+
+    def complete(self) -> None:
+        """Add the flags of the API function to a command that was declared by `from_api`."""
+        build = getattr(self.callback, "complete", None)
+        if build is not None:
+            program = typer.Typer(add_completion=False)
+            program.command()(build())
+            command: Any = typer.main.get_command(program)
+            self.params, self.callback = command.params, command.callback
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the arguments, after the command has all its flags."""
+        self.complete()
+        return super().make_context(info_name, args, parent, **extra)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help of the command, with the descriptions of its settings."""

@@ -68,4 +68,4 @@ def generate_command(
             "\n---\n".join(f"{result.prompt}{continuation.text}" for continuation in result.continuations)
             + "\n"
         )
-    write_json(json_file, result.to_dict())
+    write_json(json_file, result)

@@ -12,25 +12,20 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.actions import actions
-from regard.cli.align import align_command
+import regard
+from regard.api import installed_extensions, named_object, readable
+from regard.cli.align import actions, align_command
 from regard.cli.analyze import analyze
 from regard.cli.command import Command, CommandGroup
 from regard.cli.evaluate import evaluate_command
 from regard.cli.fertility import fertility
 from regard.cli.generate import generate_command
-from regard.cli.init import init_command
 from regard.cli.report import report_command
 from regard.cli.score import score
-from regard.cli.train import average, config, prepare, pretrain_command, train_command
+from regard.cli.train import average, config, init_command, prepare_command, pretrain_command, train_command
 from regard.cli.translate import translate
 from regard.cli.tune import tune_command
-from regard.config.extensions import installed_extensions, named_object
-from regard.config.plugins import load_plugins
-from regard.cpu_threads import configure_threads
 from regard.errors import RegardError
-from regard.text.paths import readable
-from regard.version import __version__
 
 __all__ = ["app", "main"]
 
@@ -48,7 +43,7 @@ app = typer.Typer(
 def print_version(requested: bool) -> None:
     """Print the version and exit, if requested."""
     if requested:
-        typer.echo(f"regard {__version__}")
+        typer.echo(f"regard {regard.__version__}")
         raise typer.Exit
 
 
@@ -67,12 +62,12 @@ def load_given_plugins(
     ] = False,
 ) -> None:
     """Import the plugins before a command runs."""
-    load_plugins(plugin or ())
+    regard.load_plugins(plugin or ())
 
 
 COMMANDS: dict[str, list[Any]] = {
     "Start": [],
-    "Train": [init_command, prepare, train_command, pretrain_command, average, config],
+    "Train": [init_command, prepare_command, train_command, pretrain_command, average, config],
     "Translate": [translate, generate_command, score, tune_command],
     "Evaluate and inspect": [evaluate_command, analyze, report_command],
     "Alignment and statistical models": [align_command, fertility, actions],
@@ -97,7 +92,7 @@ def main() -> None:
     _open_missing_streams()
     # The encoding of the terminal may lack letters of the text.
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    configure_threads()  # torch reads the environment variables for threads only when it is imported
+    regard.configure_threads()  # torch reads the environment variables for threads only when it is imported
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     try:
         app()

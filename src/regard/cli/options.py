@@ -10,27 +10,20 @@ from regard.cli.command import Writes, setting
 from regard.errors import UsageError
 
 __all__ = [
-    "AlignerOption",
     "BatchSizeOption",
     "CheckerOption",
     "ColumnsOption",
-    "ConfigArgument",
     "DetectorOption",
     "DeviceOption",
     "DirectoryArgument",
     "FiguresDirOption",
-    "GoldLinksOption",
     "JsonOption",
     "LinkOptions",
     "LinksOutputOption",
-    "LowercaseOption",
     "ModelDirArgument",
     "ModelDirsArgument",
     "ModelSettingsOption",
-    "NamesOption",
-    "NewDirectoryArgument",
     "NewOutputDirOption",
-    "NoAlignerOption",
     "NumBootstrapSamplesOption",
     "NumSentencesOption",
     "NumThreadsOption",
@@ -38,15 +31,10 @@ __all__ = [
     "OptionalDetectorOption",
     "OutputDirOption",
     "OutputOption",
-    "OverridesArgument",
     "OverwriteOption",
     "ParallelSourceArgument",
     "ParallelTargetArgument",
     "PrecisionOption",
-    "PriorOption",
-    "ReferenceFileOption",
-    "ReferenceLinksOption",
-    "ReferenceOption",
     "ReverseTranslatorOption",
     "RunDirOption",
     "RuntimeOptions",
@@ -54,16 +42,11 @@ __all__ = [
     "SeedOption",
     "SentenceScoresOption",
     "SettingsOption",
-    "SourceFileOption",
-    "SourceOption",
-    "SystemsArgument",
-    "TokenizeOption",
     "TokenizedOption",
     "TrainSourceOption",
     "TrainTargetOption",
     "TranslatorOption",
     "column_numbers",
-    "split_names",
 ]
 
 GENERATION = "regard.generation.config.GenerationConfig"
@@ -75,19 +58,6 @@ ModelDirsArgument = Annotated[
     list[Path],
     typer.Argument(help="Model directory. Several directories form an ensemble.", show_default=False),
 ]
-SystemsArgument = Annotated[
-    list[Path],
-    typer.Argument(
-        help="Model directories or files with translations, which are compared.", show_default=False
-    ),
-]
-ConfigArgument = Annotated[
-    Path, typer.Argument(help="TOML file with the configuration of the run.", show_default=False)
-]
-OverridesArgument = Annotated[
-    list[str] | None,
-    typer.Argument(help="Settings that override those of the file, as key=value.", show_default=False),
-]
 ParallelSourceArgument = Annotated[
     Path, typer.Argument(metavar="SOURCE", help="Source text, plain or compressed.", show_default=False)
 ]
@@ -97,16 +67,9 @@ ParallelTargetArgument = Annotated[
 ]
 _DIRECTORY = typer.Argument(help="Output directory. It is created if it does not exist.", show_default=False)
 DirectoryArgument = Annotated[Path, _DIRECTORY, Writes.INTO]
-NewDirectoryArgument = Annotated[Path, _DIRECTORY, Writes.DIRECTORY]
 
 # Files
 
-_SOURCE = typer.Option(help="Source text, plain or compressed.", show_default=False)
-_REFERENCE = typer.Option(help="Reference translations, one line per source line.", show_default=False)
-SourceOption = Annotated[Path, _SOURCE]
-SourceFileOption = Annotated[Path | None, _SOURCE]
-ReferenceOption = Annotated[Path, _REFERENCE]
-ReferenceFileOption = Annotated[Path | None, _REFERENCE]
 OutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -138,21 +101,6 @@ RunDirOption = Annotated[
     ),
     Writes.INTO,
 ]
-AlignerOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Directory of a trained word aligner (`regard align --save-aligner`).",
-        show_default=False,
-    ),
-]
-NoAlignerOption = Annotated[
-    bool,
-    typer.Option(
-        "--no-aligner",
-        help="Without --aligner: do not train one. By default, an aligner is trained on the training text of "
-        "the model and kept in the model directory.",
-    ),
-]
 FiguresDirOption = Annotated[
     Path | None,
     typer.Option(
@@ -160,17 +108,6 @@ FiguresDirOption = Annotated[
         show_default=False,
     ),
     Writes.INTO,
-]
-GoldLinksOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Gold word links of the text (.talp: i-j sure, ipj possible), for the alignment error rate.",
-        show_default=False,
-    ),
-]
-ReferenceLinksOption = Annotated[
-    Path | None,
-    typer.Option(help="File with word links (i-j) of source and reference, to find dropped words."),
 ]
 
 LinksOutputOption = Annotated[
@@ -193,28 +130,11 @@ TokenizedOption = Annotated[
         "separated from words if the training text is tokenized.",
     ),
 ]
-TokenizeOption = Annotated[
-    str,
-    typer.Option(
-        help="Tokenizer for BLEU, REP and lengths: 13a, none (the text is already tokenized), intl, char, "
-        "zh, ja-mecab or ko-mecab. TER separates punctuation and Chinese characters with the last three, "
-        "splits at white space with the others, and rejects char. Other metrics do not depend on it."
-    ),
-]
-LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Ignore case.")]
 ColumnsOption = Annotated[
     str,
     typer.Option(
         help="For inflection tables: column numbers (from 1) of the lemma, the features (any number of "
         "columns) and the form. Tables of SIGMORPHON need 1,3,2."
-    ),
-]
-NamesOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Display names of the systems, separated by commas. Default: the names of the directories and "
-        "files.",
-        show_default=False,
     ),
 ]
 
@@ -340,14 +260,6 @@ class SearchOptions:
 
 
 CoverageEpsilonOption = Annotated[float | None, setting(f"{GENERATION}:coverage_penalty.epsilon")]
-PriorOption = Annotated[
-    bool,
-    typer.Option(
-        "--prior",
-        help="Use the prior attention, before the target token is observed (for hard attention: the selected "
-        "words). Default: the posterior attention, given the target token.",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -384,8 +296,3 @@ def column_numbers(text: str) -> tuple[int, ...]:
             "separated by commas"
         )
     return numbers
-
-
-def split_names(names: str | None) -> list[str] | None:
-    """Return the display names of `--names`, which are separated by commas."""
-    return None if names is None else [name.strip() for name in names.split(",")]

@@ -7,16 +7,18 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+from regard.api import open_atomic, readable
 from regard.errors import DataError
-from regard.text.files import format_json, open_atomic, write_atomic
-from regard.text.paths import readable
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
+    from regard.config.results import Result
     from regard.plot.figure import Figure
 
 __all__ = [
@@ -24,12 +26,13 @@ __all__ = [
     "open_output",
     "open_page",
     "print_message",
-    "render_figures",
     "track",
-    "write_images",
+    "write_figures",
     "write_json",
+    "write_lines",
     "write_rows",
     "write_table",
+    "write_tables",
 ]
 
 _T = TypeVar("_T")
@@ -112,19 +115,10 @@ def _error(name: str, error: OSError) -> DataError:
     return DataError(f"{name}: cannot be written: {error.strerror or error}")
 
 
-def write_json(path: Path | None, results: Any) -> None:
-    """Write the results of a command to a JSON file, completely or not at all.
-
-    Args:
-        path: The file. None writes nothing.
-        results: JSON-compatible values.
-
-    Raises:
-        DataError: If the file cannot be written, or a number is NaN or infinite.
-    """
+def write_json(path: Path | None, result: "Result") -> None:
+    """Write the result of a command to the file of --json, if there is one; see `Result.save`."""
     if path is not None:
-        with open_output(path) as file:
-            file.write(format_json(results, indent=2) + "\n")
+        result.save(path)
 
 
 def write_rows(file: Output, rows: Iterable[Iterable[Any]]) -> None:
@@ -170,37 +164,51 @@ def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
     Console(highlight=False, markup=False).print(table)
 
 
-def render_figures(figures: "Mapping[str, Figure]", formats: Sequence[str] = ("svg",)) -> dict[str, bytes]:
-    """Return the content of the files of figures by file name.
-
-    Args:
-        figures: Figures by file name, without its ending.
-        formats: File formats: `svg`, `pdf` and `png`.
-
-    Raises:
-        UsageError: If matplotlib is needed and not installed.
-    """
-    return {f"{name}.{each}": figure.render(each) for name, figure in figures.items() for each in formats}
+def write_tables(file: Output, tables: Iterable[Sequence[Sequence[str]]]) -> None:
+    """Write tables with an empty line between two; see `write_table`."""
+    for number, rows in enumerate(tables):
+        if number:
+            file.write("\n")
+        write_table(file, rows)
 
 
-def write_images(directory: Path, images: Mapping[str, bytes]) -> None:
-    """Write images to a directory and print the name of each file.
+def write_lines(file: Output, lines: "Callable[[int | None], Iterable[Text]]") -> None:
+    """Write formatted lines; with colors on a terminal, to whose width `lines` formats them."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    for line in lines(console.width if file.is_terminal else None):
+        if file.is_terminal:
+            console.print(line)
+        else:
+            # Colors are escape sequences, which a file must not contain.
+            file.write(line.plain + "\n")
+
+
+def write_figures(directory: Path | None, figures: "Mapping[str, Figure]") -> None:
+    """Write figures as SVG files to the directory of --figures-dir, if there is one, and print their names.
 
     Args:
         directory: The directory, which is created if it does not exist.
-        images: Content by file name.
+        figures: Figures by file name, without its ending.
 
     Raises:
         DataError: If a file cannot be written.
+        UsageError: If matplotlib is needed and not installed.
     """
+    if directory is None:
+        return
+    # Render everything before writing, so that an error leaves no files behind.
+    images = {name: figure.svg.encode() for name, figure in figures.items()}
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{directory}: the directory cannot be created: {error.strerror or error}") from None
     for name, content in images.items():
         # A name such as "a/b" must not create a subdirectory.
-        path = directory / name.replace("/", "-")
-        write_atomic(path, content)
+        path = directory / f"{name.replace('/', '-')}.svg"
+        with open_atomic(path) as file:
+            file.write(content)
         print_message(f"wrote {path}")
 
 

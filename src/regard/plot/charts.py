@@ -4,7 +4,6 @@ A system has the same style in all panels (`regard.plot.style.series_style`). Va
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 __all__ = [
-    "CURVES",
-    "MetricCurve",
     "chart",
     "label_axes",
     "plot_curve",
@@ -27,7 +24,6 @@ __all__ = [
     "plot_histogram",
     "set_numeric_axis",
     "set_value_axis",
-    "training_chart",
 ]
 
 _PANEL = (4.1, 3.1)  # width and height of a panel in inches
@@ -190,43 +186,3 @@ def chart(
         return figure
 
     return Figure(title, description, plot, panels=panels)
-
-
-CURVES = {
-    "training": "Training: log perplexity (nats per token)",
-    "validation": "Validation: log perplexity (nats per token)",
-    "bleu": "Validation: BLEU",
-    "accuracy": "Validation: accuracy (%)",
-}
-"""Title of each kind of curve."""
-
-MetricCurve = Sequence[tuple[float, float]]
-"""A curve, as pairs of optimizer step and value."""
-
-
-def training_chart(runs: Mapping[str, Mapping[str, MetricCurve]]) -> Figure:
-    """Return the figure of training curves, with one panel for each kind of curve that any run has.
-
-    Args:
-        runs: Curves of each run by run name and kind; at least one run must have a curve.
-    """
-    kinds = [kind for kind in CURVES if any(kind in curves for curves in runs.values())]
-    by_kind = {kind: {run: curves.get(kind, ()) for run, curves in runs.items()} for kind in kinds}
-    summary = [
-        f"{run}: {CURVES[kind]} {points[-1][1]:.3g} at step {points[-1][0]:g}"
-        for kind, curves in by_kind.items()
-        for run, points in curves.items()
-        if points
-    ]
-    panels = [partial(_plot_training, runs=curves, kind=kind) for kind, curves in by_kind.items()]
-    return chart("Training curves", "; ".join(summary) + ".", list(runs), panels)
-
-
-def _plot_training(ax: "matplotlib.axes.Axes", runs: Mapping[str, MetricCurve], kind: str) -> None:
-    """Plot one kind of training curve of several runs. A run without such a curve has no points."""
-    curves = [np.array(points, dtype=np.float64).reshape(-1, 2) for points in runs.values()]
-    for i, (name, points) in enumerate(zip(runs, curves, strict=True)):
-        plot_curve(ax, i, points[:, 0], points[:, 1], name=name)
-    set_value_axis(ax, [points[:, 1] for points in curves])
-    set_numeric_axis(ax, 0, max(float(points[:, 0].max(initial=0)) for points in curves) or 1.0)
-    label_axes(ax, CURVES[kind], "optimizer steps")

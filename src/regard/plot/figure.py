@@ -4,13 +4,12 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from regard.config.results import Result
 from regard.errors import UsageError
 from regard.plot.shapes import Shape, plot_shapes, svg_document
 from regard.plot.style import Point, add_fallback_fonts, matplotlib_style, new_figure, printable
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-__all__ = ["DPI", "FORMATS", "Figure", "PlottedFigure", "shapes_figure"]
+__all__ = ["DPI", "FORMATS", "Figure", "shapes_figure"]
 
 DPI = 300
 """Default resolution of PNG files in dots per inch, suitable for print."""
@@ -137,30 +136,6 @@ class Figure:
 
     def _repr_svg_(self) -> str:
         return self.svg
-
-
-@dataclass(frozen=True)
-class PlottedFigure(Result):
-    """Figures of a kind, with the values that they show.
-
-    Attributes:
-        images: Figures by file name, without its ending.
-        table: Table of the plotted values. The first row is the header.
-        values: Plotted values as JSON-compatible values.
-    """
-
-    schema = "figure"
-    images: dict[str, Figure]
-    table: list[list[str]]
-    values: dict[str, Any] = field(default_factory=dict)
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the plotted values."""
-        return self.values
-
-    def rows(self) -> list[dict[str, str]]:
-        """Return the rows of the table, by the names in its header."""
-        return [dict(zip(self.table[0], row, strict=True)) for row in self.table[1:]]
 
 
 def shapes_figure(

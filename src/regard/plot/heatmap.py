@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = [
     "HeatMap",
     "attention_heatmap",
-    "combined_figure",
     "difference_heatmap",
     "maps_and_differences",
 ]
@@ -64,8 +63,6 @@ _GAP = 8
 _LINE = 20.0
 _SLOPE = 0.7072  # sine and cosine of 45 degrees
 _WIDTH = 1200
-_NAME_HEIGHT = 26.0
-_COMBINED_WIDTH = 1400
 
 
 @dataclass(frozen=True)
@@ -280,28 +277,6 @@ def _cell_color(difference: float) -> str:
     if difference == 0:
         return "#ffffff"
     return (_POSITIVE if difference > 0 else _NEGATIVE).color(abs(difference))
-
-
-def combined_figure(maps: Mapping[str, HeatMap], title: str, description: str) -> Figure:
-    """Return the figure of several heat maps, each with its name above it, in rows of limited width.
-
-    Args:
-        maps: The heat maps by name.
-        title: Accessible title.
-        description: Accessible description.
-    """
-    shapes: list[Shape] = []
-    x = y = tallest = across = 0.0
-    for name, heat in maps.items():
-        picture, (width, height) = heat.picture()
-        width = max(width, 2 * _MARGIN + _width(name))
-        if x and x + width > _COMBINED_WIDTH:
-            x, y, tallest = 0.0, y + tallest + _GAP, 0.0
-        shapes.append(Label((x + _MARGIN, y + _NAME_HEIGHT - 6), name, bold=True))
-        shapes.append(ShapeGroup((x, y + _NAME_HEIGHT), picture))
-        x, tallest = x + width + _GAP, max(tallest, _NAME_HEIGHT + height)
-        across = max(across, x - _GAP)
-    return shapes_figure(title, description, shapes, (across, y + tallest))
 
 
 def maps_and_differences(

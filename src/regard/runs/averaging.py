@@ -27,8 +27,8 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
 
     Args:
         output_dir: The directory of the new model. It must be empty or not exist yet.
-        paths: Model directories, or weight files inside model directories. The config, tokenizers and
-            vocabularies are copied from the first one.
+        paths: Model directories, or checkpoint files in their `training/` directories. The config, tokenizers
+            and vocabularies are copied from the first one.
         last_epochs: Number of epochs to average per directory, counted from the last one, instead of the best
             weights. `training.checkpoint.keep_last_epochs` sets how long the weights of an epoch are kept. 0
             averages the best weights.

@@ -23,6 +23,10 @@ MIN_RATIO_CHARACTERS = 20
 """Number of characters of the longer side from which the ratio of a pair is examined."""
 ALL_CHARACTER_LINES, CHARACTER_STEP = 100_000, 16
 """Characters are counted in the first lines, and then in every 16th line."""
+_FEW_PAIRS = 5_000
+"""Number of training pairs below which a warning predicts poor translations."""
+_MAX_WORDS = 200
+"""Number of words from which a line is probably not a sentence."""
 CJK = frozenset({"CJK", "HIRAGANA", "KATAKANA"})
 """Scripts of Chinese and Japanese, which have no spaces between words."""
 
@@ -55,6 +59,18 @@ class SideSurvey:
         top_script = next(iter(self.scripts), "")
         return "CJK" if top_script in CJK else top_script
 
+    def describe(self) -> str:
+        """Return a description of the lengths and the scripts."""
+        scripts = ", ".join(
+            f"{name.capitalize() if name != 'CJK' else name} {share:.0%}"
+            for name, share in self.scripts.items()
+            if share >= 0.01
+        )
+        return (
+            f"{self.words:,} words, {self.median_words} in a typical line and {self.max_words} in the "
+            f"longest; letters: {scripts or 'none'}"
+        )
+
 
 @dataclass(frozen=True)
 class TextSurvey:
@@ -85,6 +101,68 @@ class TextSurvey:
     def count_shared(self, start: int) -> int:
         """Return the number of pairs from index `start` on that also occur before it."""
         return int(np.isin(self.hashes[start:], self.hashes[:start]).sum())
+
+    def describe(self, num_train: int, num_valid: int) -> tuple[str, ...]:
+        """Return sentences about the text, which has these numbers of training and validation pairs."""
+        return (
+            f"Text: {num_train:,} training pairs and {num_valid:,} validation pairs.",
+            f"Source: {self.source.describe()}.",
+            f"Target: {self.target.describe()}.",
+            f"Pairs: {self.duplicates:,} repeated, {self.empty:,} with an empty side, "
+            f"{self.untranslated:,} equal on both sides, {self.suspicious:,} of suspicious lengths.",
+        )
+
+    def warnings(self, num_train: int, num_valid: int, shared: int, name: str) -> tuple[str, ...]:
+        """Return a sentence for each property of the text that may harm the translations.
+
+        Args:
+            num_train: The number of training pairs.
+            num_valid: The number of validation pairs.
+            shared: The number of validation pairs that are also training pairs.
+            name: The name of the source text.
+        """
+        where = {
+            name: f" (lines {', '.join(map(str, lines))}{'...' if len(lines) == 3 else ''} of {name})"
+            for name, lines in self.examples.items()
+        }
+        longest = max(self.source.max_words, self.target.max_words)
+        checks = [
+            (
+                num_train < _FEW_PAIRS,
+                f"{num_train:,} training pairs are little text: expect poor translations of other sentences",
+            ),
+            (self.empty > 0, f"{self.empty:,} pairs have an empty side and are dropped{where['empty']}"),
+            (
+                self.duplicates > 0.1 * self.pairs,
+                f"{self.duplicates / self.pairs:.0%} of the pairs are repetitions: remove them if they "
+                "are not intended",
+            ),
+            (
+                self.untranslated > 0.01 * self.pairs,
+                f"{self.untranslated:,} pairs are equal on both sides and may be untranslated; the model "
+                f"learns to copy{where['untranslated']}",
+            ),
+            (
+                self.suspicious > 0.005 * self.pairs,
+                f"{self.suspicious:,} pairs have suspicious lengths and may not be translations of each other"
+                f"{where['suspicious']}",
+            ),
+            (
+                longest > _MAX_WORDS,
+                f"the longest line has {longest:,} words: lines should be sentences; training drops long "
+                "ones",
+            ),
+            (
+                shared > 0.05 * num_valid,
+                f"{shared:,} of {num_valid:,} validation pairs are also in the training text, so that "
+                "validation is too optimistic: give other text with --valid",
+            ),
+            (
+                not (self.source.scripts or self.target.scripts),
+                "neither side has letters: are these the right files?",
+            ),
+        ]
+        return tuple(text for applies, text in checks if applies)
 
 
 class _Side:

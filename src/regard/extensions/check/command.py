@@ -211,7 +211,7 @@ def check_command(
             write_rows(table, [list(rows[0]) if rows else ["line"], *cells])
     # The files come before the text, whose reader may end early (`| head`).
     if output.json_file is not None:
-        write_json(output.json_file, result.to_dict())
+        write_json(output.json_file, result)
     if output.report is not None:
         from regard.extensions.check.report import check_report  # needs PyTorch
 

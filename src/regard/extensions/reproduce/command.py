@@ -157,7 +157,7 @@ def reproduce(
             _show(chosen, results.results)
         else:
             file.write(results.to_markdown())
-    write_json(json_file, results.to_dict())
+    write_json(json_file, results)
 
 
 def _plan_options(

@@ -78,4 +78,4 @@ def lm(
                 f"perplexity {stats.with_unknown:.4f}; without {stats.num_unknown} unknown words "
                 f"{stats.without_unknown:.4f}; {stats.num_words} words, {stats.num_sentences} sentences\n"
             )
-    write_json(json_file, result.to_dict())
+    write_json(json_file, result)

@@ -47,7 +47,7 @@ def quickstart(
         console.print("The state is saved. Run the same command again to resume.")
         raise typer.Exit(128 + stopped.signal) from None
     _show_quickstart(result)
-    write_json(json_file, result.to_dict())
+    write_json(json_file, result)
     _print_next_steps(console, output_dir, result.report)
     if open_report:
         open_page(result.report)
@@ -184,7 +184,7 @@ def tour(
     console.rule("Comparison", align="left")
     results = write_report(runner, costs, track)
     _show_tour(results)
-    write_json(json_file, results.to_dict())
+    write_json(json_file, results)
     model = output_dir / "models" / chosen[-1].name
     console.print(f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.")
     console.print(f"To try a system: echo 'Der Hund schläft .' | regard translate {model} --show-attention")

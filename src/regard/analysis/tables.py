@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
@@ -16,13 +15,12 @@ from regard.analysis.attention import AttentionAnalysis
 from regard.analysis.errors import ErrorAnalysis, SentenceErrors
 from regard.analysis.faithfulness import FaithfulnessAnalysis
 from regard.analysis.length import LengthAnalysis
-from regard.cli.output import Output, write_table
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores, SystemScore
 from regard.metrics.coverage import ReceivedAttention
 from regard.plot.style import clip_label, printable
 
-__all__ = ["format_errors", "show_attention", "show_errors", "show_faithfulness", "show_length"]
+__all__ = ["attention_tables", "error_lines", "faithfulness_tables", "format_errors", "length_tables"]
 
 _LEGEND = "[word]: dropped or repeated; attention/fertility, +: more than its fertility or twice the mean"
 
@@ -33,32 +31,29 @@ _DROPPED, _REPEATED = Style(color="red", bold=True), Style(color="magenta", bold
 _EXCESSIVE = Style(color="yellow")
 
 Column = tuple[Text, ...]
+Cells = list[list[str]]
+"""A table of cells, whose first row is the header."""
 
 
-def show_errors(file: Output, analysis: ErrorAnalysis, num_sentences: int = 0) -> None:
-    """Write sentences with their errors, and the scores; with colors on a terminal.
+def error_lines(analysis: ErrorAnalysis, num_sentences: int = 0, width: int | None = None) -> Iterator[Text]:
+    """Yield lines that show sentences with their errors, and the scores.
 
     Args:
-        file: The output.
         analysis: The analysis.
         num_sentences: Number of sentences, from those with the highest number of errors. 0 shows all.
+        width: Maximum width of a line in terminal cells. Default: 100.
+
+    Yields:
+        The lines; their `.plain` is the text without color.
     """
-    console = Console(highlight=False, markup=False) if file.is_terminal else None
     sentences = analysis.sentences[: num_sentences or None]
+    for sentence in sentences:
+        yield from format_errors(sentence, width or _LINE_WIDTH)
+        yield Text()
     scores = {"REP": analysis.rep, "DROP": analysis.drop}
     summary = ", ".join(f"{name} {score:.2f}" for name, score in scores.items() if score is not None)
-    total = f"{summary}; {len(sentences)} of {len(analysis.sentences)} sentences shown"
-    last = [Text(_LEGEND, "dim"), Text(total)]
-    width = console.width if console else _LINE_WIDTH
-    for block in (*(format_errors(sentence, width) for sentence in sentences), last):
-        for line in block:
-            if console is not None:
-                console.print(line)
-            else:
-                # Colors are escape sequences, which a file must not contain.
-                file.write(line.plain + "\n")
-        if block is not last:
-            file.write("\n")
+    yield Text(_LEGEND, "dim")
+    yield Text(f"{summary}; {len(sentences)} of {len(analysis.sentences)} sentences shown")
 
 
 def format_errors(sentence: SentenceErrors, width: int | None = None) -> Iterator[Text]:
@@ -159,16 +154,12 @@ def _cells(column: Column) -> int:
 # Attention
 
 
-def show_attention(file: Output, analysis: AttentionAnalysis) -> None:
-    """Write three tables: all statistics, time steps by entropy, and sentences by coverage."""
-    tables = _summary(analysis), _entropy_bins(analysis.statistics), _coverage_bins(analysis.statistics)
-    for i, rows in enumerate(tables):
-        if i:
-            file.write("\n")
-        write_table(file, rows)
+def attention_tables(analysis: AttentionAnalysis) -> list[Cells]:
+    """Return three tables: all statistics, time steps by entropy, and sentences by coverage."""
+    return [_summary(analysis), _entropy_bins(analysis.statistics), _coverage_bins(analysis.statistics)]
 
 
-def _summary(analysis: AttentionAnalysis) -> list[list[str]]:
+def _summary(analysis: AttentionAnalysis) -> Cells:
     """Return the table of all statistics; its first row is the header."""
     statistics = analysis.statistics.values()
     scored = any(stats.alignment is not None for stats in statistics)
@@ -193,7 +184,7 @@ def _summary(analysis: AttentionAnalysis) -> list[list[str]]:
     return rows
 
 
-def _entropy_bins(models: Mapping[str, AttentionStatistics]) -> list[list[str]]:
+def _entropy_bins(models: Mapping[str, AttentionStatistics]) -> Cells:
     """Return the table of time steps by entropy; its first row is the header."""
     rows = [["entropy", *(f"{name} {what}" for name in models for what in ("steps %", "accuracy %"))]]
     # The number of bins differs between models: it depends on the largest entropy of each.
@@ -208,7 +199,7 @@ def _entropy_bins(models: Mapping[str, AttentionStatistics]) -> list[list[str]]:
     return rows
 
 
-def _coverage_bins(models: Mapping[str, AttentionStatistics]) -> list[list[str]]:
+def _coverage_bins(models: Mapping[str, AttentionStatistics]) -> Cells:
     """Return the table of sentences by coverage; its first row is the header."""
     rows = [["coverage %", *(f"{name} sentences %" for name in models)]]
     # Coverage is in [0, 1], so all models have the same bins; empty rows are omitted.
@@ -226,8 +217,8 @@ def _coverage_bins(models: Mapping[str, AttentionStatistics]) -> list[list[str]]
 # Faithfulness
 
 
-def show_faithfulness(file: Output, analysis: FaithfulnessAnalysis) -> None:
-    """Write a table with one row per model and kind of map; falls are in percentage points."""
+def faithfulness_tables(analysis: FaithfulnessAnalysis) -> list[Cells]:
+    """Return a table with one row per model and kind of map; falls are in percentage points."""
     rows = [["model", "map", "tokens", "most attributed", "random", "difference", "95 %", "largest"]]
     for name, model in analysis.models.items():
         for kind, faithfulness in model.maps.items():
@@ -238,21 +229,18 @@ def show_faithfulness(file: Output, analysis: FaithfulnessAnalysis) -> None:
             ]
             cells += [f"{difference.low:.2f} to {difference.high:.2f}", f"{model.largest.value:.2f}"]
             rows.append([name, kind, str(model.num_tokens), *cells])
-    write_table(file, rows)
+    return [rows]
 
 
 # Scores by length
 
 
-def show_length(file: Output, analysis: LengthAnalysis) -> None:
-    """Write one table per metric: one row per length bucket, and a last row for all sentences."""
-    for i, metric in enumerate(analysis.metrics):
-        if i:
-            file.write("\n")
-        write_table(file, _length_rows(analysis, analysis.scores(metric)))
+def length_tables(analysis: LengthAnalysis) -> list[Cells]:
+    """Return one table per metric: one row per length bucket, and a last row for all sentences."""
+    return [_length_rows(analysis, analysis.scores(metric)) for metric in analysis.metrics]
 
 
-def _length_rows(analysis: LengthAnalysis, systems: Mapping[str, LengthScores]) -> list[list[str]]:
+def _length_rows(analysis: LengthAnalysis, systems: Mapping[str, LengthScores]) -> Cells:
     """Return the table of one metric; its first row is the header."""
     first = next(iter(systems))
     head = ["words", "sentences"]
@@ -267,14 +255,14 @@ def _length_rows(analysis: LengthAnalysis, systems: Mapping[str, LengthScores]) 
     return rows
 
 
-def _score_cells(found: SystemScore | None, is_baseline: bool) -> list[str]:
+def _score_cells(score: SystemScore | None, is_baseline: bool) -> list[str]:
     """Return score and interval and, for systems after the first, difference and p-value."""
     cells = [""] * (2 if is_baseline else 4)
-    if found is None:
+    if score is None:
         return cells
-    cells[0] = f"{found.value:.2f}"
-    if found.interval is not None:
-        cells[1] = "{:.2f} to {:.2f}".format(*found.interval)
-    if found.difference is not None and found.p_value is not None:
-        cells[2:] = [f"{found.difference.value:+.2f}", f"{found.p_value:.3f}"]
+    cells[0] = f"{score.value:.2f}"
+    if score.interval is not None:
+        cells[1] = "{:.2f} to {:.2f}".format(*score.interval)
+    if score.difference is not None and score.p_value is not None:
+        cells[2:] = [f"{score.difference.value:+.2f}", f"{score.p_value:.3f}"]
     return cells

@@ -1,0 +1,198 @@
+"""Word alignment of files: `regard align`, and the edit actions of inflection tables, `regard actions`."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from regard.alignment import Corpus, IterationStats, TrainingSetup, WordAligner
+from regard.alignment.base import DEFAULT_ALIGNER
+from regard.alignment.pointer_actions import write_action_tables
+from regard.alignment.symmetrize import METHODS, Method
+from regard.alignment.word_aligner import DIRECTIONS
+from regard.api.alignment import Aligner, AlignmentStatistics, aligner_config
+from regard.config import from_dict
+from regard.errors import UsageError
+from regard.text.compression import remove_suffix
+from regard.text.corpus import CorpusConfig, decode_lines
+from regard.text.paths import check_outputs
+from regard.text.reading import InvalidJsonError, parse_json
+
+__all__ = ["AlignedFiles", "align_files", "convert_tables"]
+
+
+@dataclass(frozen=True)
+class AlignedFiles:
+    """The alignment of files.
+
+    Attributes:
+        lines: The links of each pair, which are computed when they are read.
+        statistics: The number of pairs, and the passes of training.
+    """
+
+    lines: Iterator[str]
+    statistics: AlignmentStatistics
+
+
+def align_files(
+    source: Path | str | None = None,
+    target: Path | str | None = None,
+    *,
+    prepared_dir: Path | str | None = None,
+    lowercase: bool = False,
+    allow_empty: bool = False,
+    model: str | None = None,
+    settings: Sequence[str] = (),
+    aligner: Path | str | None = None,
+    save_aligner: Path | str | None = None,
+    symmetrize: str = "grow-diag-final-and",
+    posteriors: bool = False,
+    min_posterior: float = 0.01,
+    seed: int = 0,
+    num_threads: int = 0,
+    on_pass: Callable[[str, IterationStats], None] = lambda direction, iteration: None,
+) -> AlignedFiles:
+    """Align the words of files, which may be larger than memory, with a new or a trained aligner.
+
+    Args:
+        source: Source text, or one file with lines of the form `source ||| target`. Default: lines of this
+            form from standard input.
+        target: Translations, one line per source line.
+        prepared_dir: Directory written by `regard prepare` (instead of files): align the tokens of its
+            training text. The output has one line for each sentence pair that was kept.
+        lowercase: Whether to ignore case.
+        allow_empty: Whether to accept pairs with an empty side, with a trained aligner and two files. They
+            get no links.
+        model: Alignment model: ibm1, ibm2, hmm, bayes, ibm3 or ibm4 (extension `smt`), or one of a plugin.
+            Default: bayes.
+        settings: Settings of the alignment model, as key=value.
+        aligner: Directory of a trained word aligner (`regard align --save-aligner`).
+        save_aligner: Directory in which to save the trained aligner.
+        symmetrize: Symmetrization of the two directions: intersection, union, grow-diag, grow-diag-final or
+            grow-diag-final-and. With forward or backward, only one direction is used.
+        posteriors: Whether to write posterior probabilities of links as i-j:p: those of one direction, or the
+            mean of both.
+        min_posterior: With posterior probabilities: the minimum; links below it are omitted.
+        seed: Random seed.
+        num_threads: Number of CPU threads. Default: all available processors.
+        on_pass: Function called with the direction and the results of each pass.
+
+    Raises:
+        UsageError: if arguments contradict each other, or there is no such aligner or method.
+        ConfigError: if a setting is wrong; names it.
+        DataError: if a file cannot be read or written, or a line is empty.
+    """
+    if symmetrize not in METHODS:
+        raise UsageError(f"--symmetrize {symmetrize!r}: expected one of {', '.join(METHODS)}")
+    method = cast(Method, symmetrize)
+    if aligner is not None and (model is not None or settings or save_aligner is not None):
+        raise UsageError(
+            "--aligner uses a trained aligner, so it cannot be combined with --model, --set or --save-aligner"
+        )
+    if prepared_dir is not None and (source is not None or aligner is not None or lowercase):
+        raise UsageError(
+            "--prepared-dir uses text that is already tokenized, so it cannot be combined with text files, "
+            "--aligner or --lowercase"
+        )
+    if allow_empty and (aligner is None or target is None):
+        raise UsageError(
+            "--allow-empty needs --aligner and two text files: an aligner cannot be trained on empty lines"
+        )
+    config = aligner_config(model or DEFAULT_ALIGNER, dict(map(_setting, settings)), "--model", "--set")
+    # Check the target directory before training, which may take hours.
+    if save_aligner is not None:
+        WordAligner.check_output_dir(Path(save_aligner))
+    trained = None if aligner is None else Aligner.load(aligner)
+    # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
+    lowercase = lowercase or (trained is not None and trained.model.lowercase)
+    words = None if trained is None else trained.model.words
+    if prepared_dir is not None:
+        from regard.data.dataset import PreparedData
+
+        corpus = Corpus.from_prepared(PreparedData.open(prepared_dir))
+    elif source is not None and target is not None:
+        corpus = Corpus.read(Path(source), Path(target), words, lowercase, allow_empty)
+    else:
+        joined = decode_lines(sys.stdin.buffer, "standard input") if source is None else Path(source)
+        corpus = Corpus.read_joined(joined, words, lowercase)
+    if trained is None:
+        # A saved aligner needs both directions, because it may later be symmetrized in another way.
+        single = method in DIRECTIONS and save_aligner is None
+        setup = TrainingSetup(num_threads=num_threads, seed=seed)
+        directions = (str(method),) if single else DIRECTIONS
+        trained = Aligner.train_corpus(corpus, config, setup, lowercase, directions, on_pass)
+    if save_aligner is not None:
+        trained.save(save_aligner)
+    lines = (
+        _posterior_lines(trained.model, corpus, method, num_threads, min_posterior)
+        if posteriors
+        else trained.model.align(corpus, method, num_threads).lines()
+    )
+    return AlignedFiles(iter(lines), AlignmentStatistics(len(corpus), trained.passes))
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set {text!r}: expected key=value")
+    try:
+        return key, parse_json(value, object)
+    except InvalidJsonError:
+        # A word without quotes is not JSON and stands for itself.
+        return key, value
+
+
+def _posterior_lines(
+    aligner: WordAligner, corpus: Corpus, method: Method, num_threads: int, min_posterior: float
+) -> Iterator[str]:
+    """Yield the links of each pair with their probabilities."""
+    # A pair that is too long is empty here, which avoids a large matrix of zeros.
+    for links in aligner.posteriors(aligner.alignable(corpus), method, num_threads):
+        # Rows of `links` are target words. The transpose sorts the output by source words.
+        sources, targets = np.nonzero(links.T >= min_posterior)
+        values = links[targets, sources]
+        fields = zip(sources.tolist(), targets.tolist(), values.tolist(), strict=True)
+        yield " ".join(f"{i}-{j}:{p:.4f}" for i, j, p in fields)
+
+
+def convert_tables(
+    tables: Sequence[Path | str],
+    output_dir: Path | str,
+    *,
+    columns: Sequence[int] = (1, 2, 3),
+    seed: int = 0,
+    num_threads: int = 0,
+) -> dict[Path, int]:
+    """Convert the forms of inflection tables to sequences of edit actions (Aharoni & Goldberg 2017).
+
+    Args:
+        tables: Tab-separated tables. One aligner is trained on all of them.
+        output_dir: Output directory. It is created if it does not exist.
+        columns: Column numbers (from 1) of the lemma, the features (any number of columns) and the form.
+            Tables of SIGMORPHON need 1,3,2.
+        seed: Random seed.
+        num_threads: Number of CPU threads. Default: all available processors.
+
+    Returns:
+        The number of forms by the file of the new table.
+
+    Raises:
+        UsageError: if the columns are wrong, or two tables have the same name.
+        DataError: if a table is malformed or cannot be read or written.
+    """
+    if len(columns) < 2 or min(columns) < 1 or len(set(columns)) < len(columns):
+        raise UsageError(f"--columns {columns}: expected at least two different numbers, counted from 1")
+    settings = from_dict(CorpusConfig, {"tsv": "table", "columns": list(columns)}, origin="--columns")
+    corpora = [replace(settings, tsv=str(table)) for table in tables]
+    # The new tables are plain text, also those of compressed tables.
+    paths = [Path(output_dir) / remove_suffix(Path(table).name) for table in tables]
+    # All names are checked before the aligner is trained.
+    for path in paths:
+        if paths.count(path) > 1:
+            raise UsageError(f"{path}: two tables have this output file. Rename one of the tables.")
+    check_outputs(tables, paths)
+    counts = write_action_tables(corpora, paths, TrainingSetup(num_threads=num_threads, seed=seed))
+    return dict(zip(paths, counts, strict=True))
