@@ -26,9 +26,9 @@ import transformers
 from transformers.utils import logging
 
 import regard
-from hf import tiny
-from models.hf.kind_checks import check_kind, prepare_generation, write_table
-from models.hf.kinds import SMALL, pickle_shards, save_kind, t5_like
+from extensions.hf import tiny
+from extensions.hf.kind_checks import check_kind, prepare_generation, write_table
+from extensions.hf.kinds import SMALL, pickle_shards, save_kind, t5_like
 
 PUBLISHED: dict[str, Callable[[Path], Any]] = {
     "OPUS-MT (Marian)": tiny.marian,

@@ -14,9 +14,9 @@ from regard.cli.main import app
 from regard.config import apply_override, dump_toml, from_dict, parse_toml, read_config
 from regard.config.reference import reference
 from regard.errors import ConfigError, DataError, RegardError
+from regard.extensions.hf.pretraining import PretrainConfig
 from regard.extensions.serve.config import ServeConfig
 from regard.runs.config import RunConfig
-from regard.runs.pretraining import PretrainConfig
 from regard.text.links import parse_gold_links, parse_links
 
 PAIR = {"source": "s", "target": "t"}

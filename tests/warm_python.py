@@ -48,8 +48,8 @@ IMPORTED = (
     "regard.extensions.ctranslate2.export", "regard.generation.ensemble",
     "regard.generation.file_translator", "regard.generation.translator", "regard.kernels._numba.attention",
     "regard.kernels._numba.dropout", "regard.kernels._numba.lstm", "regard.kernels._numba.normalizers",
-    "regard.kernels._numba.top_k", "regard.models.conv.model", "regard.models.hf.causal_building",
-    "regard.models.hf.language", "regard.models.rnn.model", "regard.models.transformer.model",
+    "regard.kernels._numba.top_k", "regard.models.conv.model", "regard.extensions.hf.systems",
+    "regard.extensions.hf.language_model", "regard.models.rnn.model", "regard.models.transformer.model",
     "regard.extensions.phrasebook", "regard.plot", "regard.extensions.reproduce.job", "regard.runs.config",
     "regard.extensions.smt.training", "regard.extensions.tour", "regard.training.trainer",
 )  # fmt: skip

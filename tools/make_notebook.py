@@ -3,7 +3,7 @@
     python tools/make_notebook.py [--run] [--steps N]
 
 The notebook is written without outputs. With `--run`, its cells are also executed in one process, as a test
-does (tests/hf/test_notebook.py); `--steps` replaces the number of training steps.
+does (tests/extensions/hf/test_notebook.py); `--steps` replaces the number of training steps.
 """
 
 import argparse

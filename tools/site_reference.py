@@ -42,7 +42,7 @@ CONTRACTS = (
 )  # fmt: skip
 """Modules that define the interfaces of plugins."""
 
-MODULES = ("regard.analyze", "regard.testing", "regard.errors")
+MODULES = ("regard.analyze", "regard.hf", "regard.testing", "regard.errors")
 """Public modules that are no packages."""
 
 
@@ -151,8 +151,8 @@ def _entries(module: str, names: "tuple[str, ...] | list[str]", seen: set[str]) 
 
 def option_pages() -> dict[str, str]:
     """Return the pages of the options: those of a run by table, and those of other commands."""
+    from regard.extensions.hf.pretraining import PretrainConfig
     from regard.extensions.serve.config import ServeConfig
-    from regard.runs.pretraining import PretrainConfig
 
     groups: dict[str, list[OptionTable]] = {}
     for table in reference(regard.RunConfig):

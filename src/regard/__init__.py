@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from regard.api.alignment import Aligner, align
     from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate
     from regard.api.fertility import fertilities, train_fertility_predictor
-    from regard.api.generation import generate_text
     from regard.api.init_run import init_run
     from regard.api.links import evaluate_links
     from regard.api.model import Model, load
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from regard.extensions.check.report import check_report as check_report
     from regard.extensions.check.result import CheckedSentence as CheckedSentence
     from regard.extensions.check.result import CoverageCheck as CoverageCheck
+    from regard.extensions.hf.generate import generate_text as generate_text
     from regard.generation.config import Sampling
     from regard.generation.mbr import MBR
     from regard.generation.repair_candidates import Repair
@@ -77,7 +77,6 @@ __all__ = [
     "evaluate",
     "evaluate_links",
     "fertilities",
-    "generate_text",
     "init_run",
     "load",
     "load_config",
@@ -117,7 +116,6 @@ _HOMES = {
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.links",
     "fertilities": "regard.api.fertility",
-    "generate_text": "regard.api.generation",
     "init_run": "regard.api.init_run",
     "load": "regard.api.model",
     "load_config": "regard.runs.config",

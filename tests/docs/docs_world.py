@@ -139,7 +139,8 @@ def _write_parts(directory: Path) -> None:
     extend = doc_blocks.blocks(doc_blocks.ROOT / "docs" / "extend.md")
     plugin = next(block.code for block in extend if block.language == "python")
     (directory / "topk.py").write_text(plugin)
-    spec = importlib.util.spec_from_file_location("tiny", Path(__file__).parents[1] / "hf" / "tiny.py")
+    path = Path(__file__).parents[1] / "extensions" / "hf" / "tiny.py"
+    spec = importlib.util.spec_from_file_location("tiny", path)
     assert spec is not None and spec.loader is not None
     tiny = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tiny)

@@ -18,8 +18,8 @@ import site_examples
 from docs_world import build_world
 
 from regard.config import from_dict
+from regard.extensions.hf.pretraining import PretrainConfig
 from regard.runs.config import RunConfig
-from regard.runs.pretraining import PretrainConfig
 from shared_files import shared_directory
 from warm_python import warm_python
 

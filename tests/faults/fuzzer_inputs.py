@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from hf import tiny
+from extensions.hf import tiny
 
 __all__ = ["MAKES", "TARGETS", "Target", "mutated", "write_more"]
 

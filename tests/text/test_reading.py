@@ -9,9 +9,9 @@ import zipfile
 
 import pytest
 
-from regard.data.hf import pack_tokenizer, read_hf_config, unpack_tokenizer
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, DataError
+from regard.extensions.hf.files import pack_tokenizer, read_hf_config, unpack_tokenizer
 from regard.runs.config import load_config
 from regard.text.reading import (
     InvalidJsonError,

@@ -15,11 +15,11 @@ from typing import Any
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.base import DEFAULT_ALIGNER, default_config
 from regard.analysis.linking import line_words
-from regard.data.hf import is_hf_directory
 from regard.data.text import TextProcessor
 from regard.data.training_text import MAX_STORED_PAIRS, read_training_pairs
 from regard.errors import RegardError
 from regard.text.reading import checked_directory
+from regard.training.resume import CONFIG_FILE
 
 __all__ = ["FEW_PAIRS", "Companions"]
 
@@ -54,7 +54,8 @@ class Companions:
         for model in models:
             directories = model if isinstance(model, list) else getattr(model, "directories", ())
             for directory in map(Path, directories):
-                if directory.is_dir() and not is_hf_directory(directory):
+                # The directory of another library has no training text.
+                if (directory / CONFIG_FILE).is_file():
                     return cls(directory, num_threads)
         return None
 

@@ -18,10 +18,10 @@ from regard.api.model import Model
 from regard.api.report_notes import few_pairs_notes, page_notes
 from regard.api.systems import load_systems, lock_models, name_models
 from regard.config.extensions import hook, require_hook
-from regard.data.hf import is_hf_directory
 from regard.data.training_text import read_training_text
 from regard.errors import UsageError
 from regard.metrics.translation import check_tokenizer
+from regard.models.formats import foreign_format
 from regard.reporting.page import Report, SystemsCheck, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import SystemResults, add_word_links, collect_system
@@ -237,9 +237,9 @@ def _config_text(model: Any) -> ParallelText:
             f"{directory}: this is not a model directory with a configuration; give test=(source, reference) "
             "(--test SOURCE REFERENCE)"
         )
-    if is_hf_directory(directory):
+    if foreign_format(directory) is not None:
         raise UsageError(
-            f"{directory}: the configuration of a Hugging Face model names no text; give "
+            f"{directory}: the configuration of the model names no text; give "
             "test=(source, reference) (--test SOURCE REFERENCE)"
         )
     data = load_config(directory).data

@@ -35,7 +35,6 @@ __all__ = [
     "check_training_output",
     "describe_options",
     "prepare",
-    "pretrain_model",
     "train",
     "tune",
 ]
@@ -137,30 +136,6 @@ def check_training_output(config: Path | str, overrides: Sequence[str], output: 
     """
     data = read_run_config(config, overrides).data
     check_outputs([path for _, path in input_files(data)], [output])
-
-
-def pretrain_model(
-    config: Path | str, output_dir: Path | str | None = None, *, overrides: Sequence[str] = ()
-) -> TrainingResult:
-    """Pretrain an encoder or a decoder on monolingual text, or resume an interrupted run.
-
-    Args:
-        config: TOML file with the configuration of the run.
-        output_dir: Output directory in the format of Hugging Face. Default: that of the configuration, or
-            `runs/NAME` for a file `NAME.toml`.
-        overrides: Settings that override those of the file, as key=value.
-
-    Raises:
-        ConfigError: if a key or value is wrong, or the directory holds a run with another config.
-        DataError: if the text is missing or malformed.
-        UsageError: if transformers is not installed, or the directory holds another model.
-    """
-    from regard.runs.pretraining import pretrain as run
-    from regard.runs.pretraining import read_pretrain_config
-
-    settings = read_pretrain_config(config, list(overrides))
-    directory = Path(output_dir or settings.output_dir or "")
-    return replace(run(settings, directory), output_dir=directory)
 
 
 def describe_options(

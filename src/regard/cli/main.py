@@ -19,10 +19,9 @@ from regard.cli.analyze import analyze
 from regard.cli.command import Command, CommandGroup
 from regard.cli.evaluate import evaluate_command
 from regard.cli.fertility import fertility
-from regard.cli.generate import generate_command
 from regard.cli.report import report_command
 from regard.cli.score import score
-from regard.cli.train import average, config, init_command, prepare_command, pretrain_command, train_command
+from regard.cli.train import average, config, init_command, prepare_command, train_command
 from regard.cli.translate import translate
 from regard.cli.tune import tune_command
 from regard.errors import RegardError
@@ -67,8 +66,8 @@ def load_given_plugins(
 
 COMMANDS: dict[str, list[Any]] = {
     "Start": [],
-    "Train": [init_command, prepare_command, train_command, pretrain_command, average, config],
-    "Translate": [translate, generate_command, score, tune_command],
+    "Train": [init_command, prepare_command, train_command, average, config],
+    "Translate": [translate, score, tune_command],
     "Evaluate and inspect": [evaluate_command, analyze, report_command],
     "Alignment and statistical models": [align_command, fertility, actions],
 }

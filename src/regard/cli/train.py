@@ -1,4 +1,4 @@
-"""The commands of training: `regard init`, `config`, `prepare`, `train`, `pretrain` and `average`."""
+"""The commands of training: `regard init`, `config`, `prepare`, `train` and `average`."""
 
 import os
 import shlex
@@ -17,7 +17,16 @@ from regard.cli.output import print_message, write_json
 if TYPE_CHECKING:
     from regard.training.trainer import TrainingResult
 
-__all__ = ["average", "config", "init_command", "prepare_command", "pretrain_command", "train_command"]
+__all__ = [
+    "average",
+    "config",
+    "exit_if_interrupted",
+    "init_command",
+    "is_main_process",
+    "prepare_command",
+    "print_training_result",
+    "train_command",
+]
 
 
 @from_api(
@@ -85,44 +94,24 @@ def train_command(call: ApiCall, json_file: JsonOption = None) -> None:
         values = call.values
         check_training_output(values["config"], values.get("overrides", ()), json_file)
     result = call(progress=True)
-    if _is_main():
+    if is_main_process():
         metric = "BLEU" if result.metric == "bleu" else result.metric.replace("_", " ")
         best = f"Best validation {metric}: {result.progress.best_score or 0:.2f}"
-        _report(result, f"{best} at step {result.progress.best_step}. The model is in {result.output_dir}.")
+        print_training_result(
+            result, f"{best} at step {result.progress.best_step}. The model is in {result.output_dir}."
+        )
         if result.signal is None and result.output_dir is not None:
             _print_next_commands(result.output_dir)
         write_json(json_file, result)
-    _exit(result)
+    exit_if_interrupted(result)
 
 
-@from_api(
-    "regard.api.training:pretrain_model",
-    arguments=["config", "overrides"],
-    writes={"output_dir": Writes.INTO},
-)
-def pretrain_command(call: ApiCall) -> None:
-    """Pretrain an encoder (model.kind = "masked") or a decoder ("causal") on monolingual text.
-
-    The output directory has the Hugging Face format. It can be loaded by `transformers`, and by `regard
-    train` with model.kind = "pretrained" or "hf". Run the same command again to resume a run that was
-    stopped. The command needs the package transformers (extra: hf).
-
-    Example: regard pretrain encoder.toml 'text.train=["mono.de"]' text.valid=valid.de --output-dir
-        encoders/de
-    """
-    result = call()
-    if _is_main():
-        best = f"Best validation perplexity: {result.progress.best_score or 0:.2f}."
-        _report(result, f"{best} The model is in {result.output_dir}.")
-    _exit(result)
-
-
-def _is_main() -> bool:
+def is_main_process() -> bool:
     """Return whether this process reports; under `torchrun`, only one does."""
     return os.environ.get("RANK", "0") == "0"
 
 
-def _report(result: "TrainingResult", best: str) -> None:
+def print_training_result(result: "TrainingResult", best: str) -> None:
     """Print why training stopped and, if it was validated, its best score."""
     progress = result.progress
     duration = timedelta(seconds=round(progress.seconds))
@@ -140,7 +129,7 @@ def _report(result: "TrainingResult", best: str) -> None:
         print_message(best)
 
 
-def _exit(result: "TrainingResult") -> None:
+def exit_if_interrupted(result: "TrainingResult") -> None:
     """Exit after an interruption: shells report a signal as status 128 + signal number."""
     if result.signal is not None:
         raise typer.Exit(128 + result.signal)

@@ -24,7 +24,8 @@ class Extension:
         names: Public names of `regard`, with the module that defines each.
         commands: Commands of the command line, by their group in the help.
         parts: Modules that register parts, by the noun of the registry, such as `model`.
-        hooks: Objects that a place of the package asks for by the name of the hook, such as `report_marks`.
+        hooks: Objects or modules that a place of the package asks for by the name of the hook, such as
+            `report_marks`.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -44,9 +45,9 @@ def installed_extensions() -> Mapping[str, Extension]:
 
 
 def named_object(name: str) -> Any:
-    """Import and return an object `module:object`."""
+    """Import and return a module, or an object `module:object`."""
     module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(module), attribute) if attribute else import_module(module)
 
 
 def hook(name: str) -> Any | None:

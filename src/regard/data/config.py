@@ -3,9 +3,7 @@
 from regard.config import configclass, option
 from regard.data.fertility import FertilityConfig
 from regard.text.corpus import CorpusConfig
-from regard.text.tokenizers.base import TokenizerConfig, check_joint_tokenizers
-from regard.text.tokenizers.pretrained import PretrainedTokenizerConfig
-from regard.text.tokenizers.prompt import PromptTokenizerConfig
+from regard.text.tokenizers.base import TOKENIZERS, TokenizerConfig, check_joint_tokenizers
 from regard.text.tokenizers.words import WordsConfig
 
 __all__ = ["DataConfig"]
@@ -77,8 +75,8 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         """Check that the settings of source and target are compatible."""
-        if isinstance(self.source_tokenizer, PromptTokenizerConfig):
-            # One prompt contains both sides, so its options are given once. The dataclass is frozen.
+        if TOKENIZERS.part_of(self.source_tokenizer).serves_both_sides:
+            # The options are given once. The dataclass is frozen.
             object.__setattr__(self, "target_tokenizer", self.source_tokenizer)
         check_joint_tokenizers(self.source_tokenizer, self.target_tokenizer)
         for name, corpus in (("valid", self.valid), ("test", self.test)):
@@ -88,15 +86,10 @@ class DataConfig:
             raise ValueError(
                 "shared_vocab requires the same value for source_vocab_size and target_vocab_size"
             )
-        if isinstance(self.target_tokenizer, PretrainedTokenizerConfig) and self.target_tokenizer.prefix:
-            # Translations would have to be generated with the prefix.
-            raise ValueError(
-                "target_tokenizer.prefix: a prefix is prepended to source lines only: remove this key"
-            )
         for side in ("source", "target"):
             tokenizer = getattr(self, f"{side}_tokenizer")
-            pretrained = isinstance(tokenizer, PretrainedTokenizerConfig | PromptTokenizerConfig)
-            if pretrained and (self.shared_vocab or getattr(self, f"{side}_vocab_size") is not None):
+            sized = self.shared_vocab or getattr(self, f"{side}_vocab_size") is not None
+            if sized and TOKENIZERS.part_of(tokenizer).has_vocabulary:
                 raise ValueError(
                     f"{side}_tokenizer.kind = {tokenizer.kind!r} has its own vocabulary: remove shared_vocab "
                     f"and {side}_vocab_size"

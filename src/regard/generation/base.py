@@ -33,7 +33,6 @@ _log = logging.getLogger(__name__)
 Capability = Literal[
     "attribution",  # maps show the effect of leaving out source tokens instead of attention
     "attention",  # translations have attention weights, from which word links are extracted
-    "continuation",  # any text can be continued
     "ensemble",  # several systems of this kind can be combined
     "fertility",  # lines may specify fertilities
     "gradient",  # maps show gradients with respect to the source embeddings
@@ -48,7 +47,6 @@ Capability = Literal[
 ]
 
 _REMEDIES: Mapping[Capability, str] = {
-    "continuation": "use a decoder-only model, such as one of `regard pretrain` with kind = 'causal'",
     "attribution": "use a neural model, or map attention",
     "gradient": "use a neural model in float32 or bfloat16, or another map",
     "fertility": "use a model with constrained attention that was trained with data.fertility",

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.hf import is_hub_name, missing_directory_message
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator, Capability, Description
@@ -12,6 +11,7 @@ from regard.generation.config import GenerationConfig
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line, TokenizedLine
 from regard.generation.translation import Translation
+from regard.models.formats import missing_directory_message
 from regard.text.corpus import read_lines
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -54,10 +54,8 @@ class FileTranslator(BaseTranslator):
             UsageError: if there is no such file.
             DataError: if the file cannot be read, or does not have one line per line of the text.
         """
-        if is_hub_name(path):
-            raise UsageError(missing_directory_message(path))
         if not path.exists():
-            raise UsageError(f"{path}: no such model directory or file with translations")
+            raise UsageError(missing_directory_message(path, "model directory or file with translations"))
         lines = list(read_lines(path))
         if len(lines) != num_lines:
             raise DataError(

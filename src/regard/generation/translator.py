@@ -72,7 +72,6 @@ class Translator(BaseTranslator):
         capabilities: frozenset[Capability] = frozenset(get_args(Capability))
         missing: dict[Capability, bool] = {
             "fertility": self.text.budget is not None and has_bounded_attention(self.model),
-            "continuation": self.model.continues_text,
             "gradient": self.model.scales_embeddings,
         }
         return capabilities - {name for name, present in missing.items() if not present}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from regard.data.dataset import PreparedData
 
 __all__ = [
+    "PARTS_DIR",
     "TIE_EMBEDDINGS_HELP",
     "ForwardOutput",
     "GenerationConstraints",
@@ -44,6 +45,8 @@ __all__ = [
     "target_step_mask",
 ]
 
+PARTS_DIR = "pretrained"
+"""The subdirectory of a model directory that contains the configurations of pre-trained parts."""
 TIE_EMBEDDINGS_HELP = (
     "Tie the target embeddings with the output layer (decoder), or also with the source embeddings (all)."
 )
@@ -200,12 +203,17 @@ class TrainableSystem:
 
     @classmethod
     def copy_configs(cls, config: Any, model_dir: Path) -> None:
-        """Copy the files that `build` needs from other directories into a model directory.
+        """Copy the files that `build` needs from other directories into `PARTS_DIR` of a model directory.
 
         Raises:
             CheckpointError: if one of these directories is missing or broken.
             OSError: if a file cannot be written.
         """
+
+    @classmethod
+    def part_options(cls, model_dir: Path) -> Mapping[str, Any]:
+        """Return the options of each pre-trained part, from the files that `copy_configs` wrote."""
+        return {}
 
     @classmethod
     def has_run(cls, model_dir: Path) -> bool:
@@ -258,13 +266,11 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
     Attributes:
         objective: The training objective.
         reward: The reward of the objective `reinforce`; see `Attention`.
-        continues_text: Whether the model can continue any text, and not only translate.
         scales_embeddings: Whether the source embeddings are multiplied by `PaddedSequences.embedding_scale`.
     """
 
     objective: Objective = "marginal"
     reward: Reward | None = None
-    continues_text: bool = False
     scales_embeddings: bool = False
 
     @classmethod

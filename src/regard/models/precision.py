@@ -26,7 +26,7 @@ def parse_precision(name: str) -> Precision:
 
 
 def is_dispatched(model: nn.Module) -> bool:
-    """Return whether accelerate has distributed the weights (`regard.models.hf.weights`).
+    """Return whether accelerate has distributed the weights (`regard.extensions.hf.weights`).
 
     Such a model can be neither moved, nor trained, nor set to another precision.
     """

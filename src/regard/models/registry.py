@@ -13,12 +13,7 @@ __all__ = ["MODELS", "ModelConfig", "build_for_text", "build_model", "register_m
 MODELS: Registry[type[TrainableSystem]] = Registry(
     "model",
     default="rnn",
-    packages=[
-        "regard.models.rnn",
-        "regard.models.conv",
-        "regard.models.transformer",
-        "regard.models.hf",
-    ],
+    packages=["regard.models.rnn", "regard.models.conv", "regard.models.transformer"],
     contract=subclass_of(TrainableSystem),
 )
 register_model = MODELS.register

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import to_dict
-from regard.data.hf import HF_CONFIG, read_hf_config
 from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, UsageError
-from regard.models.hf.loading import CONFIG_SUBDIR
+from regard.models.base import PARTS_DIR
+from regard.models.registry import MODELS
 from regard.runs.config import RunConfig, load_config, write_config
 from regard.runs.experiment import find_model_dir
 from regard.text.directories import atomic_directory, is_empty
@@ -67,8 +67,8 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
         with atomic_directory(output_dir, require_empty=True) as temporary_dir:
             save_text_processing(texts[0], temporary_dir)
             copy_training_text(model_dirs[0], temporary_dir)
-            if (model_dirs[0] / CONFIG_SUBDIR).is_dir():
-                shutil.copytree(model_dirs[0] / CONFIG_SUBDIR, temporary_dir / CONFIG_SUBDIR)
+            if (model_dirs[0] / PARTS_DIR).is_dir():
+                shutil.copytree(model_dirs[0] / PARTS_DIR, temporary_dir / PARTS_DIR)
             write_config(configs[model_dirs[0]], temporary_dir)
             metadata = {"averaged": [str(file) for file in files]}
             write_weights(temporary_dir, to_dict(configs[model_dirs[0]]), weights, metadata)
@@ -80,11 +80,7 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
 
 def _model_options(config: RunConfig, model_dir: Path) -> dict[str, Any]:
     """Return the options of a model, and those of its pre-trained parts."""
-    parts = sorted((model_dir / CONFIG_SUBDIR).glob(f"*/{HF_CONFIG}"))
-    return {
-        "model": to_dict(config.model),
-        **{path.parent.name: read_hf_config(path.parent) for path in parts},
-    }
+    return {"model": to_dict(config.model), **MODELS.part_of(config.model).part_options(model_dir)}
 
 
 def _difference(first: dict[str, Any], other: dict[str, Any]) -> str | None:

@@ -1,15 +1,10 @@
-"""The description of a run: its configuration, and the file in which a model directory stores it.
-
-A Hugging Face directory is a model directory, too: its config, tokenizers and search settings make a
-`RunConfig`.
-"""
+"""The description of a run: its configuration, and the file in which a model directory stores it."""
 
 import dataclasses
 import logging
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from regard.config import (
     apply_override,
@@ -23,22 +18,14 @@ from regard.config import (
 from regard.config.plugins import is_loaded, load_plugins, loaded, plugin_name
 from regard.config.registry import plugins_of
 from regard.data.config import DataConfig
-from regard.data.hf import HF_CONFIG, is_hf_directory, missing_directory_message, read_hf_config
-from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.generation.config import GenerationConfig
-from regard.models.hf.causal_config import CausalConfig, is_causal
-from regard.models.hf.config import HfConfig
-from regard.models.hf.generation import read_generation_settings
+from regard.models.formats import foreign_format, missing_directory_message
 from regard.models.registry import MODELS, ModelConfig
 from regard.models.rnn.config import RnnConfig
-from regard.text.corpus import CorpusConfig
 from regard.text.files import write_atomic
 from regard.text.paths import check_name
 from regard.text.reading import checked_file, read_bytes
-from regard.text.tokenizers.base import TOKENIZERS
-from regard.text.tokenizers.pretrained import PretrainedTokenizer, PretrainedTokenizerConfig
-from regard.text.tokenizers.prompt import PromptTokenizerConfig
 from regard.training.config import TrainingConfig
 from regard.training.losses.base import build_loss
 from regard.training.resume import CONFIG_FILE
@@ -49,17 +36,13 @@ __all__ = [
     "RunConfig",
     "listed_plugins",
     "load_config",
-    "load_hf_text",
     "read_run_config",
-    "warn_ignored_settings",
     "write_config",
 ]
 
 _log = logging.getLogger(__name__)
 
 MAIN_MODULE = "__main__"
-MAX_GENERATED_LENGTH = 100_000
-"""Largest maximum length of a translation, in tokens, that is taken from a generation config."""
 END_MARKER = "# end of config\n"
 """Last line of a config file. It detects truncation: a truncated config would still be valid TOML, with
 defaults for the missing options."""
@@ -187,7 +170,7 @@ def _missing_plugins(path: Path) -> list[str]:
 
 
 def load_config(model_dir: Path | str) -> RunConfig:
-    """Return the config of the run that trained a model, or an equivalent one for a Hugging Face directory.
+    """Return the config of the run that trained a model, or an equivalent one for a directory of a library.
 
     Raises:
         CheckpointError: if the directory or its config is missing or unreadable; names the file.
@@ -196,11 +179,9 @@ def load_config(model_dir: Path | str) -> RunConfig:
     check_name(model_dir)
     if not model_dir.is_dir():
         raise CheckpointError(missing_directory_message(model_dir))
-    if is_hf_directory(model_dir):
-        return _hf_run_config(model_dir)
+    if (model_format := foreign_format(model_dir)) is not None:
+        return model_format.load_config(model_dir)
     path = model_dir / CONFIG_FILE
-    if (model_dir / HF_CONFIG).is_file() and not path.exists():
-        read_hf_config(model_dir)  # raises an error that explains why this is not a usable Hugging Face model
     try:
         if not read_bytes(checked_file(model_dir, CONFIG_FILE)).decode().endswith(END_MARKER):
             raise CheckpointError(f"{path}: truncated: the file does not end with {END_MARKER.strip()!r}")
@@ -235,100 +216,3 @@ def write_config(config: RunConfig | Mapping[str, Any], model_dir: Path) -> None
         model_dir / CONFIG_FILE,
         f"# Written by regard {__version__}\n{dump_toml(config)}\n{END_MARKER}".encode(),
     )
-
-
-def _hf_run_config(directory: Path) -> RunConfig:
-    """Return the config that stands for a Hugging Face directory: its tokenizers and its search settings."""
-    path, causal = str(directory), is_causal(directory)
-    model = CausalConfig(path=path) if causal else HfConfig(path=path)
-    tokenizer = PromptTokenizerConfig(path=path) if causal else PretrainedTokenizerConfig(path=path)
-    return RunConfig(data=_data_config(tokenizer), model=model, generation=_search_config(directory, causal))
-
-
-def _data_config(tokenizer: PromptTokenizerConfig | PretrainedTokenizerConfig) -> DataConfig:
-    """Return a data config with the tokenizer of a directory and an empty corpus."""
-    # A data config requires training and validation text, which the directory does not contain.
-    empty = CorpusConfig(source=os.devnull, target=os.devnull)
-    return DataConfig(train=(empty,), valid=empty, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
-
-
-def load_hf_text(data: DataConfig) -> TextProcessor:
-    """Load the tokenizers and vocabularies of a Hugging Face directory.
-
-    Args:
-        data: The section `data` of the directory's config; see `load_config`.
-
-    Raises:
-        DataError: if the directory has no tokenizer.
-        ConfigError: if `data` names another kind of tokenizer.
-    """
-    source, target = (
-        _side(config, name)
-        for name, config in (("source", data.source_tokenizer), ("target", data.target_tokenizer))
-    )
-    return TextProcessor(source, target)
-
-
-def _side(config: Any, name: str) -> TextSide:
-    if not isinstance(config, PretrainedTokenizerConfig | PromptTokenizerConfig):
-        raise ConfigError(
-            f"data.{name}_tokenizer.kind: a Hugging Face model uses its own tokenizer; remove this setting"
-        )
-    tokenizer = TOKENIZERS.part_of(config).create(config, (), name)
-    assert isinstance(tokenizer, PretrainedTokenizer)
-    return TextSide(tokenizer, tokenizer.vocabulary)
-
-
-def _search_config(directory: Path, causal: bool) -> GenerationConfig:
-    """Return the search settings that `generate` of transformers would use for this directory.
-
-    If the generation config gives no number of beams or no maximum length, regard's default applies. The
-    defaults of transformers are 1 beam and 20 tokens, and the latter truncates translations.
-
-    Args:
-        directory: The directory.
-        causal: Whether its model is decoder-only. Then `max_length` and `min_length` include the prompt and
-            are ignored.
-
-    Raises:
-        CheckpointError: if a setting is invalid or out of range; names the file and the setting.
-    """
-    hf_settings, path = read_generation_settings(directory)
-    defaults = GenerationConfig()
-    min_length, max_length = (None, None) if causal else (hf_settings.min_length, hf_settings.max_length)
-    # `max_new_tokens` and `min_new_tokens` do not count the start symbol.
-    min_length = min_length if hf_settings.min_new_tokens is None else hf_settings.min_new_tokens + 1
-    max_length = max_length if hf_settings.max_new_tokens is None else hf_settings.max_new_tokens + 1
-    stopping: dict[bool | str | None, Literal["heuristic", "exact", "first_n"]] = {
-        True: "first_n",
-        "never": "exact",
-    }
-    # Some files give a very large number to mean "no limit".
-    offset = defaults.max_length_offset if max_length is None else min(max_length, MAX_GENERATED_LENGTH)
-    settings = {
-        "beam_size": hf_settings.num_beams or defaults.beam_size,
-        "length_penalty": 1.0 if hf_settings.length_penalty is None else hf_settings.length_penalty,
-        "min_length": min_length or 0,
-        # transformers has an absolute maximum: with the ratio 0, the offset alone is the maximum.
-        "max_length_ratio": defaults.max_length_ratio if max_length is None else 0.0,
-        "max_length_offset": offset,
-        "no_repeat_ngram_size": hf_settings.no_repeat_ngram_size or 0,
-        "suppress_unk": False,  # `generate` may produce the unknown token unless the settings suppress it
-        "scheme": {
-            "stopping": stopping.get(hf_settings.early_stopping, "heuristic"),
-            "hf_compatible": True,
-            "forced_eos": hf_settings.forces_end,
-            "renormalize_logits": bool(hf_settings.renormalize_logits),
-        },
-    }
-    try:
-        return from_dict(GenerationConfig, settings, origin=str(path))
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
-
-
-def warn_ignored_settings(directory: Path) -> None:
-    """Log a warning that lists the settings of the generation config that regard ignores."""
-    settings, path = read_generation_settings(directory)
-    if names := settings.unsupported(several_ends=is_causal(directory)):
-        _log.warning("%s: regard ignores %s", path, ", ".join(names))

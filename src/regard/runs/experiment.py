@@ -20,16 +20,16 @@ from regard.config import (
     to_dict,
 )
 from regard.data.dataset import PreparedData, open_data, prepare_data
-from regard.data.hf import is_hf_directory
 from regard.data.pretokenization import ProgressCallback
 from regard.data.swapped_sides import warn_if_swapped
 from regard.data.text import TextProcessor
 from regard.data.training_text import save_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
+from regard.models.formats import foreign_format
 from regard.models.precision import Precision, is_dispatched, parse_precision, set_precision
 from regard.models.registry import MODELS, build_for_text
-from regard.runs.config import RunConfig, load_config, load_hf_text, warn_ignored_settings, write_config
+from regard.runs.config import RunConfig, load_config, write_config
 from regard.text.directories import directory_lock
 from regard.text.paths import check_outputs
 from regard.training.checkpoint import state_files
@@ -221,7 +221,7 @@ def load_model(
     """Load a trained model from its directory.
 
     Args:
-        model_dir: A model directory, or the directory of a Hugging Face sequence-to-sequence model.
+        model_dir: A model directory, of this package or in the format of an extension.
         device: As in the config: `auto`, `cpu`, `cuda` or `cuda:N`.
         precision: Precision of matrix multiplications: `float32` or `bfloat16`.
         overrides: Overrides of the config of the run, such as `model.attention.top_k=0`.
@@ -237,7 +237,8 @@ def load_model(
     place = pick_device(device)
     config = load_config(model_dir)
     system = MODELS.part_of(config.model)
-    if not (foreign := is_hf_directory(model_dir)) and system.is_neural:
+    model_format = foreign_format(model_dir)
+    if model_format is None and system.is_neural:
         check_model_files(weights_file(model_dir), model_dir)
     # The checksums are those of the config as trained, so overrides apply only after the check.
     if overrides := list(overrides):
@@ -250,16 +251,18 @@ def load_model(
             f"{model_dir}: this model has kind = {config.model.kind!r}; a neural model is required here"
         )
     try:
-        text = load_hf_text(config.data) if foreign else load_text_processing(model_dir)
+        text = (
+            load_text_processing(model_dir)
+            if model_format is None
+            else model_format.load_text(model_dir, config)
+        )
     except DataError as error:
         raise CheckpointError(str(error)) from None
     # Compare shapes before the weights are loaded. Pre-trained models check their own parts.
-    if not foreign and not system.checks_own_weights:
+    if model_format is None and not system.checks_own_weights:
         check_weight_shapes(partial(build_for_text, config.model, text, model_dir), model_dir)
-    model = build_for_text(config.model, text, None if foreign else model_dir)
-    if foreign:
-        warn_ignored_settings(model_dir)
-    else:
+    model = build_for_text(config.model, text, model_dir if model_format is None else None)
+    if model_format is None:
         copy_weights(model, load_weights(model_dir), str(model_dir / MODEL_FILE))
     if not is_dispatched(model):
         model = model.to(place)

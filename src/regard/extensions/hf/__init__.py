@@ -1,0 +1,1 @@
+"""Hugging Face: translation models, tokenizers, pre-training, text generation and attention functions."""

@@ -1,0 +1,336 @@
+"""A decoder-only Hugging Face model as a `TranslationModel`.
+
+The model continues a prompt that contains the source sentence (`regard.extensions.hf.prompt_tokenizer`).
+Search, sampling and scores are ours; the model and its key-value cache are those of transformers. Prompts are
+encoded once, and hypotheses of a sentence share the keys and values of its prompt.
+
+The attention of a time step is the self-attention of the position that predicts the token, restricted to the
+prompt (`regard.extensions.hf.causal_layout`). If the model has several end symbols, or if a line break ends a
+translation, the end has the highest probability among these tokens, as in greedy search of transformers.
+"""
+
+import copy
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from regard.attention.base import AttentionStep, Memory, State
+from regard.data.batch import Batch, PaddedSequences
+from regard.errors import ConfigError
+from regard.extensions.hf.causal_layout import PromptLayout
+from regard.extensions.hf.config import CausalConfig
+from regard.extensions.hf.files import convert_errors
+from regard.extensions.hf.layers import scaled_embeddings, use_regard_attention, use_session
+from regard.extensions.hf.loading import layer_groups
+from regard.extensions.hf.prompt_tokenizer import PromptTokenizer
+from regard.extensions.hf.recording import WeightRecorder
+from regard.layers.batched_state import BatchedState, select_rows
+from regard.models.base import (
+    ForwardOutput,
+    GenerationConstraints,
+    Memories,
+    OutputAttentions,
+    Prediction,
+    TranslationModel,
+)
+from regard.models.output import score_logits
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
+from regard.types import Bool, Float, Int, Tensor
+
+__all__ = ["HfCausal"]
+
+_NEG_INF = -float("inf")
+_LIMITS = ("max_position_embeddings", "n_positions", "max_seq_len")
+
+
+@dataclass(frozen=True)
+class KeysValues(BatchedState):
+    """The keys and values of a layer at consecutive positions, [B, G, T, E]."""
+
+    keys: Float[Tensor, "B G T E"]
+    values: Float[Tensor, "B G T F"]
+
+
+@dataclass(frozen=True)
+class PromptMemory(Memory):
+    """The encoded prompts.
+
+    Attributes:
+        prompts: The keys and values of each layer for all tokens of the prompt but the last one.
+        prompt_mask: [B, P], True at the tokens of the prompt.
+    """
+
+    prompts: tuple[KeysValues, ...] = ()
+    prompt_mask: Bool[Tensor, "B P"] | None = None
+
+
+@dataclass(frozen=True)
+class CausalState(BatchedState):
+    """The state of the hypotheses.
+
+    Attributes:
+        caches: The keys and values of each layer for the last token of the prompt and the generated tokens.
+        last: [B], the library's id of the last token of the prompt.
+    """
+
+    caches: tuple[KeysValues, ...]
+    last: Int[Tensor, "B"]
+
+
+class HfCausal(TranslationModel):
+    """A decoder-only model of transformers.
+
+    Args:
+        model: A model with its output layer, from `AutoModelForCausalLM`.
+        config: The configuration.
+        source: The source tokenizer, whose prompts the model continues.
+        target: The target tokenizer.
+        end_ids: The library's ids that end a translation.
+        constraints: The constraints that the model directory prescribes.
+
+    Raises:
+        ConfigError: if the model does not work with a cache of keys and values.
+    """
+
+    scales_embeddings = True
+    token_ids: Tensor
+    generatable: Tensor
+    end_ids: Tensor
+
+    def __init__(
+        self,
+        model: Any,
+        config: CausalConfig,
+        source: PromptTokenizer,
+        target: PromptTokenizer,
+        end_ids: Sequence[int],
+        constraints: GenerationConstraints,
+    ) -> None:
+        """Find the limits of the model, and run it once."""
+        super().__init__()
+        self.model, self.config = model, config
+        self.layout = PromptLayout(source.prefix_ids, source.suffix_ids)
+        self._accepted = frozenset(inspect.signature(model.forward).parameters)
+        self._given = constraints
+        token_ids = torch.tensor(target.library_ids)
+        # `generatable`: our tokens that the model can generate. The end symbol is set in `_log_probs`.
+        generatable = torch.ones(len(token_ids), dtype=torch.bool)
+        generatable[[PAD, BOS, SINK]] = False
+        generatable[UNK] = target.library_ids[UNK] not in (target.library_ids[EOS], target.library_ids[PAD])
+        # Another end symbol ends a translation, so it is never a token of one.
+        ends = torch.tensor(sorted(set(end_ids)), dtype=torch.long)
+        generatable &= ~torch.isin(token_ids, ends)
+        self.register_buffer("token_ids", token_ids, persistent=False)
+        self.register_buffer("generatable", generatable, persistent=False)
+        self.register_buffer("end_ids", ends, persistent=False)
+        text_config = model.config.get_text_config()
+        self.context = next((limit for name in _LIMITS if (limit := getattr(text_config, name, None))), None)
+        use_regard_attention(model)
+        self._records = True
+        self._probe()
+
+    @torch.no_grad()
+    def _probe(self) -> None:
+        """Run the model once, with a cache and attention weights.
+
+        Models that do not call the attention function that is set compute their weights themselves.
+        """
+        kind, training = type(self.model).__name__, self.model.training
+        self.model.eval()
+        ids = torch.zeros(1, 3, dtype=torch.long, device=next(self.model.parameters()).device)
+        mask = torch.ones_like(ids, dtype=torch.bool)
+        with convert_errors(ConfigError, f"{kind}: the model cannot be used for step-by-step decoding"):
+            cache = self._cache()
+            weights = self._run(ids, mask, cache, record=True)[1]
+            if not weights:
+                self.model.set_attn_implementation("eager")
+                self._records, cache = False, self._cache()
+                weights = self._run(ids, mask, cache, record=True)[1]
+            if len(cache.layers) != len(weights) or any(layer.keys.shape[2] != 3 for layer in cache.layers):
+                raise ValueError("it has a state other than a cache of keys and values")
+        self.model.train(training)
+
+    def without_template(self) -> "HfCausal":
+        """Return a model with the same parameters that continues the source itself."""
+        # A shallow copy shares the parameters.
+        other = copy.copy(self)
+        other.layout = PromptLayout((), ())
+        return other
+
+    @property
+    def max_length(self) -> int | None:
+        """Maximum number of tokens per sentence, so that one token can follow the prompt; see the base class.
+
+        That of a sentence and its translation together is in `constraints`.
+        """
+        # One token can be generated after the last token that fits into the context, and a source of
+        # `max_length` tokens includes two sinks.
+        return None if self.context is None else self.context - self.layout.num_tokens + 1
+
+    @property
+    def constraints(self) -> GenerationConstraints:
+        """The constraints of the model directory, and the context; see `TranslationModel.constraints`."""
+        if self.context is None:
+            return self._given
+        return replace(self._given, max_pair_length=self.context - self.layout.num_tokens + 2)
+
+    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
+        """Return the parameters by layer; none if only low-rank additions are trained."""
+        return () if self.config.lora is not None else layer_groups(self, [self.model.base_model])
+
+    def _run(
+        self,
+        ids: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "B K"],
+        cache: Any,
+        record: bool,
+        num_logits: int = 1,
+    ) -> tuple[Float[Tensor, "B N V"], list[Float[Tensor, "B H T K"]]]:
+        """Return the logits of the last positions, and the attention weights of all layers if requested.
+
+        Args:
+            ids: The library's ids.
+            mask: True at the tokens of the cache and of `ids`, False at padding.
+            cache: A cache of transformers, which is extended; None for no cache.
+            record: Whether attention weights are returned.
+            num_logits: N.
+        """
+        options: dict[str, Any] = {"input_ids": ids, "attention_mask": mask.long(), "return_dict": True}
+        options |= {"past_key_values": cache, "use_cache": cache is not None}
+        if "position_ids" in self._accepted:
+            positions = (mask.long().cumsum(dim=1) - 1).clamp_min(0)
+            options["position_ids"] = positions[:, -ids.shape[1] :]
+        if "logits_to_keep" in self._accepted:
+            options["logits_to_keep"] = num_logits
+        if not self._records:
+            output = self.model(**options, output_attentions=record)
+            return output.logits[:, -num_logits:], list(output.attentions or ()) if record else []
+        recorder = WeightRecorder(record)
+        with use_session(recorder):
+            output = self.model(**options)
+        return output.logits[:, -num_logits:], recorder.weights
+
+    @staticmethod
+    def _cache(past: Sequence[KeysValues] = ()) -> Any:
+        """Return a cache of transformers with the given keys and values of each layer."""
+        from transformers import DynamicCache
+
+        cache = DynamicCache()
+        for layer, layer_past in enumerate(past):
+            cache.update(layer_past.keys, layer_past.values, layer)
+        return cache
+
+    # --- search ---------------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        source: PaddedSequences,
+        upper: Float[Tensor, "B S"] | None = None,
+        lower: Float[Tensor, "B S"] | None = None,
+    ) -> tuple[Memories, CausalState]:
+        """Encode the prompts; see `TranslationModel.begin`."""
+        prompts = self.layout.prompts(source, self.token_ids, int(self.token_ids[PAD]))
+        cache = self._cache()
+        self._run(prompts.ids, prompts.mask, cache, record=False)
+        # The first step of search runs the last token again, since it needs its prediction.
+        past = tuple(KeysValues(layer.keys[:, :, :-1], layer.values[:, :, :-1]) for layer in cache.layers)
+        empty = tuple(KeysValues(layer.keys[:, :, :0], layer.values[:, :, :0]) for layer in past)
+        states = past[0].keys.new_zeros(*source.tokens.shape, 1)
+        memory = PromptMemory(states, source.mask, upper, lower, prompts=past, prompt_mask=prompts.mask)
+        return (memory,), CausalState(empty, prompts.ids[:, -1])
+
+    def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
+        """Predict the next token; see `TranslationModel.step`."""
+        (memory,) = memories
+        assert isinstance(memory, PromptMemory) and isinstance(state, CausalState)
+        assert memory.prompt_mask is not None
+        past = [
+            KeysValues(
+                torch.cat([prompt.keys, generated.keys], dim=2),
+                torch.cat([prompt.values, generated.values], dim=2),
+            )
+            for prompt, generated in zip(memory.prompts, state.caches, strict=True)
+        ]
+        size = memory.prompts[0].keys.shape[2]
+        num_generated = state.caches[0].keys.shape[2]
+        mask = torch.nn.functional.pad(memory.prompt_mask, (0, num_generated), value=True)
+        # The start symbol stands for the last token of the prompt.
+        ids = torch.where(tokens == BOS, state.last, self.token_ids[tokens]).unsqueeze(1)
+        cache = self._cache(past)
+        logits, weights = self._run(ids, mask, cache, record=True)
+        lengths, width = memory.mask.sum(dim=1), memory.mask.shape[1]
+        steps: list[AttentionStep] = []
+        for layer in weights:
+            attention = self.layout.source_attention(layer, lengths, width)[:, 0].float()
+            empty = attention.new_zeros(len(ids), 1, 1)
+            steps.append(AttentionStep.with_one_context(empty, attention, State(attention, empty[:, 0])))
+        caches = tuple(
+            KeysValues(cached.keys[:, :, size:], cached.values[:, :, size:]) for cached in cache.layers
+        )
+        return Prediction(self._log_probs(logits[:, 0]), None, tuple(steps), CausalState(caches, state.last))
+
+    def _log_probs(self, logits: Float[Tensor, "B L"]) -> Float[Tensor, "B V"]:
+        """Return the log-probabilities of our tokens, from logits of the library's."""
+        log_probs = torch.log_softmax(logits.float(), dim=-1)
+        our_log_probs = log_probs[:, self.token_ids].masked_fill(~self.generatable, _NEG_INF)
+        our_log_probs[:, EOS] = log_probs[:, self.end_ids].amax(dim=1)
+        return our_log_probs
+
+    def update(
+        self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]
+    ) -> BatchedState:
+        """Return the state of the continued hypotheses; see `TranslationModel.update`."""
+        return select_rows(prediction.state, rows)
+
+    # --- training -------------------------------------------------------------------------------------
+
+    def forward(
+        self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
+    ) -> ForwardOutput:
+        """Compute the log-likelihoods of the targets alone; see `TranslationModel.forward`."""
+        assert batch.target is not None
+        target, source = batch.target, batch.source
+        prompts = self.layout.prompts(source, self.token_ids, int(self.token_ids[PAD]))
+        length = target.tokens.shape[1]
+        # The last target token is predicted, and never an input.
+        ids = torch.cat([prompts.ids, self.token_ids[target.tokens[:, :-1]]], dim=1)
+        mask = torch.cat([prompts.mask, target.mask[:, :-1]], dim=1)
+        with self._scaled_prompts(source, ids):
+            logits, weights = self._run(
+                ids, mask, None, record=output_attentions != "nothing", num_logits=length
+            )
+        real = logits[target.mask].float()  # (N, L)
+        tokens = target.tokens[target.mask]
+        # The top-scoring end symbol of each position, as in search.
+        ends = self.end_ids[real.detach()[:, self.end_ids].argmax(dim=1)]
+        target_ids = torch.where(tokens == EOS, ends, self.token_ids[tokens])
+        scores = score_logits(real, target_ids, target.mask, mean_log_probs)
+        # The positions from the last token of the prompt on.
+        layers = [layer[:, :, -length:] for layer in weights]
+        attention = tuple(
+            self.layout.source_attention(layer, source.lengths, source.tokens.shape[1]) for layer in layers
+        )
+        decoder_attentions = (
+            tuple(layer[..., -length:] for layer in layers) if output_attentions == "all" else ()
+        )
+        return replace(
+            ForwardOutput.with_one_context(*scores, target.mask),
+            cross_attentions=attention,
+            posteriors=attention,
+            decoder_attentions=decoder_attentions,
+        )
+
+    @contextmanager
+    def _scaled_prompts(self, source: PaddedSequences, ids: Int[Tensor, "B T"]) -> Iterator[None]:
+        """Return a context in which the embeddings of the source are scaled; see `PaddedSequences`."""
+        if source.embedding_scale is None:
+            yield
+            return
+        factors = self.layout.prompt_scales(source, source.embedding_scale)
+        factors = torch.nn.functional.pad(factors, (0, ids.shape[1] - factors.shape[1]), value=1.0)
+        with scaled_embeddings(self.model.get_input_embeddings(), ids, factors.unsqueeze(-1)):
+            yield

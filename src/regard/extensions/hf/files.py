@@ -1,0 +1,280 @@
+"""Safe access to Hugging Face model directories and lazy import of the `transformers` library.
+
+No files are downloaded, and no code from a model directory is executed.
+"""
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from regard.errors import CheckpointError, DataError, RegardError, UsageError
+from regard.text.reading import InvalidJsonError, checked_file, read_json, read_limited
+
+__all__ = [
+    "HF_CONFIG",
+    "MAX_SETTING",
+    "TokenId",
+    "convert_errors",
+    "import_transformers",
+    "load_hf_tokenizer",
+    "missing_directory_hint",
+    "pack_tokenizer",
+    "quiet_transformers",
+    "read_hf_config",
+    "tokenizer_files",
+    "unpack_tokenizer",
+    "weight_files",
+]
+
+HF_CONFIG = "config.json"
+MAX_LAYERS, MAX_SETTING = 1_000, 1 << 24
+"""Maximum number of layers and maximum value of other sizes in a `config.json`."""
+TokenId = Annotated[int, Field(strict=True, ge=0, le=MAX_SETTING)]
+"""The id of a token in a JSON file."""
+_WEIGHTS = tuple(
+    name + suffix for name in ("model.safetensors", "pytorch_model.bin") for suffix in ("", ".index.json")
+)
+"""The names of weight files and of indices of weight files; the first that exists is used."""
+_TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.bpe", "merges.txt")
+_VOCABULARIES = ("vocab*.json", "added_tokens.json")
+_TEXTS = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")
+_NO_TEXTS = ("index.json", "trainer_state.json", "requirements.txt", "README.txt")
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_MAX_TOKENIZER_BYTES = 64 << 20
+"""Maximum total size of the files of a tokenizer in bytes. One with 250,000 tokens has about 40 MB."""
+_FIRST = (1980, 1, 1, 0, 0, 0)
+"""Fixed modification time of the files in an archive, so that the same files give the same archive."""
+
+
+def import_transformers() -> Any:
+    """Import and return the package `transformers`.
+
+    Raises:
+        UsageError: if it is not installed.
+    """
+    try:
+        import transformers
+    except ImportError:
+        raise UsageError(
+            "Hugging Face models require the package transformers, which is not installed: run "
+            "pip install 'regard[hf]'"
+        ) from None
+    return transformers
+
+
+@contextmanager
+def convert_errors(error_type: type[RegardError], message: str) -> Iterator[None]:
+    """Return a context manager that converts exceptions of the library into errors of this package.
+
+    Args:
+        error_type: Class of the raised error.
+        message: Start of the message; the first line of the original message is appended.
+    """
+    try:
+        yield
+    except RegardError:
+        raise
+    except BaseException as error:
+        # A panic of the Rust code of tokenizers is not an `Exception`.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
+        raise error_type(f"{message}: {reason}") from None
+
+
+def load_hf_tokenizer(directory: Path, where: str) -> Any:
+    """Load the Hugging Face tokenizer of a directory.
+
+    Args:
+        directory: The directory.
+        where: Name of the directory in messages.
+
+    Raises:
+        DataError: if the directory does not exist or has no tokenizer that the library can load.
+    """
+    # Without tokenizer files, the library would return an empty tokenizer of the model type.
+    if directory.is_dir() and not any(path for kind in _TOKENIZERS for path in directory.glob(kind)):
+        raise DataError(f"{where}: the directory contains no tokenizer files")
+    for path in (path for pattern in _VOCABULARIES for path in sorted(directory.glob(pattern))):
+        try:
+            read_json(path, dict[str, TokenId], _MAX_TOKENIZER_BYTES)
+        except InvalidJsonError as error:
+            raise DataError(f"{where}: {path.name}: not a vocabulary: {error}") from None
+    with (
+        quiet_transformers() as transformers,
+        convert_errors(DataError, f"{where}: transformers cannot load a tokenizer"),
+    ):
+        # Neither downloads nor code of the model directory.
+        return transformers.AutoTokenizer.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False
+        )
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[Any]:
+    """Yield the package `transformers` with its log messages and progress bars disabled during the block."""
+    transformers = import_transformers()
+    log = transformers.utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity(log.CRITICAL)
+    log.disable_progress_bar()
+    try:
+        yield transformers
+    finally:
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()
+
+
+def missing_directory_hint(path: Path | str) -> str:
+    """Return the end of the message about a missing directory: the download command for a name on the Hub."""
+    if not _HUB_NAME.fullmatch(str(path)) or Path(path).parent.exists():
+        return ""
+    name = Path(path).name
+    return (
+        ". Models are only loaded from local directories. If this is a name on the Hugging Face Hub, "
+        f"download the model with `hf download {path} --local-dir {name}`, and give the directory {name}"
+    )
+
+
+def read_hf_config(directory: Path) -> dict[str, Any]:
+    """Return the content of the file `config.json` of a model directory.
+
+    Raises:
+        CheckpointError: if the directory or the file is missing, or the file is not a model configuration.
+    """
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory}: no such model directory{missing_directory_hint(directory)}")
+    path = directory / HF_CONFIG
+    try:
+        content = read_json(checked_file(directory, HF_CONFIG), dict[str, Any], _MAX_TOKENIZER_BYTES)
+    except DataError as error:
+        raise CheckpointError(f"{error}: not a Hugging Face model directory") from None
+    except InvalidJsonError as error:
+        raise CheckpointError(f"{path}: truncated or not a JSON object: {error}") from None
+    if not isinstance(content.get("model_type"), str) and (directory / "model.bin").is_file():
+        raise CheckpointError(
+            f"{directory}: a CTranslate2 model that was not written by `regard export ctranslate2`; give the "
+            "directory of the original Hugging Face model"
+        )
+    if not isinstance(content.get("model_type"), str):
+        raise CheckpointError(f"{path}: has no model_type: not the configuration of a Hugging Face model")
+    _check_settings(content, path)
+    return content
+
+
+def _check_settings(content: Mapping[str, Any], path: Path) -> None:
+    """Reject extreme sizes and references to remote code before the library constructs a model.
+
+    Raises:
+        CheckpointError: if a setting is rejected. The message names the setting.
+    """
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            _check_settings(value, path)
+        limit = MAX_LAYERS if name.endswith(("layers", "n_layer")) else MAX_SETTING
+        if isinstance(value, int) and abs(value) > limit and not name.endswith("length"):
+            raise CheckpointError(f"{path}: {name} = {value}; the maximum is {limit:,}")
+        # The library interprets a value such as `user/kernel` as the name of code to download.
+        if "attn_implementation" in name and isinstance(value, str) and "/" in value:
+            raise CheckpointError(f"{path}: {name} = {value!r} refers to remote code, which is not executed")
+
+
+def _shards(index: Path) -> set[str]:
+    """Return the names of the weight files in an index, after checking that they are in its directory."""
+    try:
+        names = set(read_json(index, _Index, _MAX_TOKENIZER_BYTES).weight_map.values())
+        for name in names:
+            checked_file(index.parent, name, index)
+    except InvalidJsonError as error:
+        raise CheckpointError(f"{index}: not an index of weight files: {error}") from None
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+    return names
+
+
+class _Index(BaseModel):
+    """The used part of an index of weight files; other entries are ignored."""
+
+    weight_map: dict[str, str]
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """Return the weight files of a model directory: safetensors, or otherwise those of PyTorch.
+
+    Raises:
+        CheckpointError: if there are none, or an index contains other names than files of the directory.
+    """
+    for name in _WEIGHTS:
+        path = directory / name
+        if path.is_file():
+            names = sorted(_shards(path)) if path.suffix == ".json" else [name]
+            return [directory / name for name in names]
+    raise CheckpointError(f"{directory}: contains no weights ({_WEIGHTS[0]} or {_WEIGHTS[2]})")
+
+
+def tokenizer_files(directory: Path) -> list[Path]:
+    """Return the files of a directory that may belong to a tokenizer, without weights and code.
+
+    Raises:
+        DataError: if the directory does not exist.
+    """
+    if not directory.is_dir():
+        raise DataError(f"{directory}: no such directory with a tokenizer{missing_directory_hint(directory)}")
+    paths = (path for path in directory.iterdir() if path.is_file() and path.suffix in _TEXTS)
+    return sorted(path for path in paths if not path.name.endswith(_NO_TEXTS))
+
+
+def pack_tokenizer(directory: Path) -> bytes:
+    """Return the files of a tokenizer as a zip archive; the same files give the same bytes.
+
+    Raises:
+        DataError: if the directory does not exist, or a file cannot be read.
+    """
+    buffer = io.BytesIO()
+    files = tokenizer_files(directory)
+    _check_sizes((path.stat().st_size for path in files), f"{directory}: the tokenizer files")
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path in files:
+            content = read_limited(checked_file(directory, path.name), _MAX_TOKENIZER_BYTES)
+            # The files are packed whenever the directory is loaded, so that speed counts more than size.
+            info = zipfile.ZipInfo(path.name, _FIRST)
+            archive.writestr(info, content, zipfile.ZIP_DEFLATED, compresslevel=1)
+    return buffer.getvalue()
+
+
+def _check_sizes(sizes: Iterable[int], what: str) -> None:
+    """Check the total size of tokenizer files before memory is allocated for them."""
+    total = sum(sizes)
+    # A small archive may expand to gigabytes.
+    if total > _MAX_TOKENIZER_BYTES:
+        raise DataError(f"{what} have {total:,} bytes in total; the maximum is {_MAX_TOKENIZER_BYTES:,}")
+
+
+def unpack_tokenizer(content: bytes, directory: Path, where: str) -> None:
+    """Extract an archive of `pack_tokenizer` into a directory.
+
+    Args:
+        content: The archive.
+        directory: An empty directory.
+        where: Name of the archive in messages.
+
+    Raises:
+        DataError: if the content is not such an archive.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = archive.infolist()
+            _check_sizes((entry.file_size for entry in entries), f"{where}: the extracted files")
+            for entry in entries:
+                # `zipfile` never extracts more than the size that the entry states.
+                checked_file(directory, entry.filename, where).write_bytes(archive.read(entry))
+    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, OSError, ValueError):
+        raise DataError(f"{where}: truncated, or not an archive of a Hugging Face tokenizer") from None

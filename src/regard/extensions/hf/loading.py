@@ -1,0 +1,302 @@
+"""Loading of Hugging Face models from directories, and the sizes, limits and layers of loaded models."""
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.errors import CheckpointError, ConfigError
+from regard.extensions.hf.files import (
+    HF_CONFIG,
+    convert_errors,
+    quiet_transformers,
+    read_hf_config,
+    weight_files,
+)
+from regard.extensions.hf.generation_settings import GENERATION_CONFIG
+from regard.extensions.hf.tokenizer import PretrainedTokenizer
+from regard.extensions.hf.weights import check_size, choose_placement
+from regard.models.base import PARTS_DIR
+from regard.text.reading import checked_file
+from regard.text.vocabulary import EOS, PAD
+
+__all__ = [
+    "check_tokenizer_fit",
+    "config_dirs",
+    "copy_configs",
+    "layer_groups",
+    "load_auto_model",
+    "load_decoder",
+    "load_encoder",
+    "load_seq2seq",
+    "max_positions",
+]
+
+_LIMITS = ("max_position_embeddings", "n_positions")
+_TABLES = ("position", "wpe")
+MAX_EXTRA_ROWS, MAX_ROW_RATIO = 128, 1.05
+"""Maximum excess of embedding rows over tokens (absolute, relative), because sizes are rounded up."""
+
+
+def copy_configs(directories: Mapping[str, str], model_dir: Path) -> None:
+    """Copy the configurations of pre-trained models into a model directory, which then is self-contained.
+
+    Args:
+        directories: The directories of the models, by option name.
+        model_dir: The model directory.
+
+    Raises:
+        CheckpointError: if a directory is not one of a Hugging Face model.
+        OSError: if a file cannot be written.
+    """
+    for name, path in directories.items():
+        read_hf_config(Path(path))
+        target = model_dir / PARTS_DIR / name
+        target.mkdir(parents=True, exist_ok=True)
+        for file in (HF_CONFIG, GENERATION_CONFIG):
+            if checked_file(Path(path), file).is_file():
+                shutil.copyfile(Path(path) / file, target / file)
+
+
+def config_dirs(directories: Mapping[str, str], model_dir: Path | None) -> dict[str, Path]:
+    """Return the directories to read models from.
+
+    Args:
+        directories: The directories of the models, by option name.
+        model_dir: The model directory with copies of the configurations. Default: None, the original ones.
+    """
+    if model_dir is None:
+        return {name: Path(path) for name, path in directories.items()}
+    return {name: model_dir / PARTS_DIR / name for name in directories}
+
+
+def load_seq2seq(directory: Path, weights: bool) -> Any:
+    """Open a sequence-to-sequence model.
+
+    Args:
+        directory: The directory of the model.
+        weights: Whether to load the weights; otherwise they are initialized randomly.
+
+    Raises:
+        CheckpointError: if the model is of another kind, or if a file is missing or broken.
+    """
+    content = read_hf_config(directory)
+    if not content.get("is_encoder_decoder"):
+        raise CheckpointError(
+            f"{directory}: a {content['model_type']} model is not a translation model; use it as the encoder "
+            "of model.kind = 'pretrained', or with a decoder in model.kind = 'hf'"
+        )
+    return load_auto_model("AutoModelForSeq2SeqLM", directory, weights, optional=("encoder.pooler",))
+
+
+def load_encoder(directory: Path, weights: bool) -> Any:
+    """Open an encoder without its pooler; only the encoder is returned from a sequence-to-sequence model.
+
+    Args:
+        directory: The directory of the model.
+        weights: Whether to load the weights.
+
+    Raises:
+        CheckpointError: see `load_seq2seq`.
+    """
+    model = load_auto_model("AutoModel", directory, weights, optional=("pooler",))
+    model = model.get_encoder() if model.config.is_encoder_decoder else model
+    if getattr(model, "pooler", None) is not None:
+        # Unused, and its weights may be missing.
+        model.pooler = None
+    return model
+
+
+def load_decoder(directory: Path, weights: bool) -> tuple[Any, list[str]]:
+    """Open a language model with cross-attention added, and return the names of the new parameters too.
+
+    Args:
+        directory: The directory of the model.
+        weights: Whether to load the weights.
+
+    Raises:
+        CheckpointError: see `load_seq2seq`.
+        ConfigError: if transformers cannot add cross-attention to the model.
+    """
+    content = read_hf_config(directory)
+    added = {"is_decoder": True, "add_cross_attention": True}
+    with quiet_transformers() as transformers:
+        # On the meta device models take no memory: only the parameter names are needed.
+        plain = _config(transformers, directory)
+        with torch.device("meta"):
+            plain_names = set(_create(transformers, "AutoModelForCausalLM", plain, directory).state_dict())
+            whole = _config(transformers, directory, **added)
+            all_names = list(_create(transformers, "AutoModelForCausalLM", whole, directory).state_dict())
+    # Parameters that exist only with cross-attention.
+    new = [name for name in all_names if name not in plain_names]
+    if not new:
+        raise ConfigError(
+            f"{directory}: transformers cannot add cross-attention to a {content['model_type']} model; "
+            "use GPT-2 or a model of the BERT family"
+        )
+    return load_auto_model("AutoModelForCausalLM", directory, weights, optional=new, **added), new
+
+
+def check_tokenizer_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str) -> None:
+    """Check that a tokenizer belongs to the model.
+
+    Args:
+        tokenizer: The tokenizer.
+        rows: The model's vocabulary size.
+        config: The model's configuration.
+        where: The model's directory, for error messages.
+
+    Raises:
+        ConfigError: if the vocabulary sizes or the ids of special symbols differ.
+    """
+    mismatch = f"{tokenizer.where}: this tokenizer does not belong to {where}: "
+    if tokenizer.num_library_ids > rows or rows > MAX_ROW_RATIO * tokenizer.num_library_ids + MAX_EXTRA_ROWS:
+        raise ConfigError(f"{mismatch}it has {tokenizer.num_library_ids} tokens, but the model has {rows}")
+    for symbol, name in ((PAD, "pad_token_id"), (EOS, "eos_token_id")):
+        expected_ids = getattr(config, name, None)
+        expected_ids = expected_ids if isinstance(expected_ids, list) else [expected_ids]
+        if expected_ids != [None] and tokenizer.library_ids[symbol] not in expected_ids:
+            raise ConfigError(
+                f"{mismatch}its {name} is {tokenizer.library_ids[symbol]}, but the model's is "
+                f"{expected_ids[0]}"
+            )
+
+
+def _config(transformers: Any, directory: Path, **changes: Any) -> Any:
+    with convert_errors(CheckpointError, f"{directory / HF_CONFIG}: transformers cannot read this file"):
+        return transformers.AutoConfig.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False, **changes
+        )
+
+
+def _create(transformers: Any, auto_class: str, config: Any, directory: Path) -> Any:
+    """Return a model with new weights."""
+    with convert_errors(CheckpointError, f"{directory}: transformers cannot create the model"):
+        return getattr(transformers, auto_class).from_config(config, trust_remote_code=False)
+
+
+def load_auto_model(
+    auto_class: str, directory: Path, weights: bool = True, optional: Iterable[str] = (), **changes: Any
+) -> Any:
+    """Open a model with one of the auto classes of transformers.
+
+    Args:
+        auto_class: The name of the class.
+        directory: The directory of the model.
+        weights: Whether to load the weights; otherwise they are initialized randomly.
+        optional: Name prefixes of parameters that may be missing in the weight files.
+        changes: Changes to the configuration.
+
+    Raises:
+        CheckpointError: if a file is missing or broken, or the weights do not fit the configuration.
+    """
+    read_hf_config(directory)
+    # The configuration is in `pretrained/NAME/` of a model directory, the weights are two levels up.
+    files = weight_files(directory) if weights else [directory.parent.parent / "model.safetensors"]
+    pickled = any(file.suffix != ".safetensors" for file in files)
+    with quiet_transformers() as transformers:
+        config = _config(transformers, directory, **changes)
+        with torch.device("meta"):
+            size = check_size(_create(transformers, auto_class, config, directory), files, directory)
+        # The library keeps only safetensors partly on the disk.
+        placement = choose_placement(directory, size, whole=pickled or not weights)
+        if not weights:
+            model = _create(transformers, auto_class, config, directory)
+            if (directory / GENERATION_CONFIG).is_file():
+                path = directory / GENERATION_CONFIG
+                with convert_errors(CheckpointError, f"{path}: transformers cannot read this file"):
+                    model.generation_config = transformers.GenerationConfig.from_pretrained(directory)
+            return model.float()
+        with convert_errors(CheckpointError, f"{directory}: transformers cannot read the weights"):
+            model, info = getattr(transformers, auto_class).from_pretrained(
+                directory,
+                config=config,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=not pickled,
+                weights_only=True,
+                # Mismatches are reported below with our own message.
+                ignore_mismatched_sizes=True,
+                dtype=torch.float32,
+                output_loading_info=True,
+                **placement,
+            )
+    _check_loading(model, info, directory, tuple(optional))
+    return model
+
+
+def _check_loading(model: Any, info: Mapping[str, Any], directory: Path, optional: tuple[str, ...]) -> None:
+    """Check that the weight files contain every parameter with its shape.
+
+    Raises:
+        CheckpointError: if a parameter is missing, or has another shape; names it.
+    """
+    for name, stored, needed in sorted(info["mismatched_keys"]):
+        raise CheckpointError(
+            f"{directory}: {name} has shape {list(stored)} in the weights, but {list(needed)} according to "
+            "the configuration"
+        )
+    # Computed (sinusoidal) positions are not saved with the weights.
+    computed = {
+        f"{name}.weight" for name, part in model.named_modules() if "Sinusoidal" in type(part).__name__
+    }
+    missing = sorted(name for name in set(info["missing_keys"]) - computed if not name.startswith(optional))
+    if missing:
+        raise CheckpointError(
+            f"{directory}: the weights do not contain {missing[0]!r}, which the model needs"
+        )
+
+
+def max_positions(part: Any) -> int | None:
+    """Return the maximum number of tokens of an encoder or decoder, or None if there is no maximum.
+
+    In RoBERTa, the rows of the position table up to that of padding do not count. A model without a table has
+    relative positions and no maximum, even if its configuration states one.
+
+    Args:
+        part: The encoder or decoder.
+    """
+    limit = next((size for name in _LIMITS if (size := getattr(part.config, name, None))), None)
+    for name, module in part.named_modules():
+        if isinstance(module, nn.Embedding) and any(sign in name.rpartition(".")[2] for sign in _TABLES):
+            skipped = name.endswith("position_embeddings") and module.padding_idx is not None
+            return limit - module.padding_idx - 1 if limit is not None and skipped else limit
+    return None
+
+
+def layer_groups(
+    root: nn.Module, parts: Sequence[nn.Module], new: Iterable[str] = ()
+) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the pre-trained parameters by layer, for unfreezing (Howard & Ruder, 2018).
+
+    The first group is the top layer of the first part, together with all parameters outside the layers. The
+    last group contains the embeddings, which all layers depend on.
+
+    Args:
+        root: The module that the names are relative to.
+        parts: Stacks of layers, starting with the one nearest to the output (decoder, encoder).
+        new: Name prefixes of the parameters that are not pre-trained.
+    """
+    # By identity, since a tied parameter belongs to several modules.
+    names = {id(value): name for name, value in root.named_parameters()}
+    skipped = tuple(new)
+    names = {key: name for key, name in names.items() if not (skipped and name.startswith(skipped))}
+    groups: list[tuple[str, ...]] = []
+    for part in parts:
+        for layer in reversed(_stack(part)):
+            groups.append(tuple(names.pop(id(p)) for p in layer.parameters() if id(p) in names))
+    embeddings = [m for part in parts for m in part.modules() if isinstance(m, nn.Embedding)]
+    # After the layers, so that tables inside a layer (relative positions) stay with it.
+    last = tuple(names.pop(id(m.weight)) for m in embeddings if id(m.weight) in names)
+    if groups:
+        groups[0] = (*names.values(), *groups[0])
+    return tuple(group for group in (*groups, last) if group)
+
+
+def _stack(part: nn.Module) -> list[nn.Module]:
+    """Return the layers of a part: its module list with the largest number of parameters."""
+    lists = [module for module in part.modules() if isinstance(module, nn.ModuleList)]
+    return list(max(lists, key=lambda one: sum(p.numel() for p in one.parameters()), default=nn.ModuleList()))

@@ -1,0 +1,323 @@
+"""The tokenizer of a decoder-only model that translates: prompts with a source sentence, and their answers.
+
+A prompt is a template with the source sentence in it, or the tokenizer's chat template around that text. The
+source side of `PromptTokenizer` returns the tokens of the source sentence within the prompt; the tokens
+before and after it are the same in all prompts (`prefix_ids`, `suffix_ids`). No token spans the border of the
+source: where the tokenizer would merge the last punctuation mark of a sentence and the line break after it,
+they stay apart. The target side returns the tokens of a translation as they follow a prompt.
+
+In attention maps two symbols stand for everything that is not a source token: `<template>` for the tokens of
+the template, among them the first token of the prompt, where such models put attention that they do not need
+(the attention sink of Xiao et al., 2024), and `<translation>` for the tokens generated before.
+"""
+
+import io
+import re
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from regard.config import configclass, option
+from regard.errors import ConfigError, DataError
+from regard.extensions.hf.files import convert_errors, tokenizer_files
+from regard.extensions.hf.tokenizer import PretrainedTokenizer
+from regard.text.reading import InvalidJsonError, parse_json
+from regard.text.tokenizers.base import register_tokenizer
+from regard.text.whitespace import normalize_whitespace
+
+__all__ = ["PROMPT_FILE", "PromptTokenizer", "PromptTokenizerConfig"]
+
+PROMPT_FILE = "regard_prompt.json"
+"""The file of a model directory with the options of its prompts."""
+DEFAULT_TEMPLATE = "Translate from {source_language} to {target_language}: {source}\n"
+SOURCE_FIELD = "{source}"
+LANGUAGE_FIELDS = ("source_language", "target_language")
+SINK_NAMES = ("<template>", "<translation>")
+"""The symbols for the tokens of the template, and for the tokens of the translation generated before."""
+LINE_BREAK = "⏎"
+"""Stands for a line break in the name of a token."""
+_FIELD = re.compile(r"\{([a-z_]+)\}")
+_PLACEHOLDER = "\ue000"
+"""A private-use character, which no chat template contains."""
+_WORD = "a"
+"""A word with which the tokens around a sentence are found."""
+_CHAT_OPTIONS = {"enable_thinking": False, "date_string": "26 Jul 2024"}
+"""Variables of chat templates: no reasoning before the answer, and prompts that do not depend on the day."""
+
+
+def check_template(template: str) -> None:
+    """Check the fields of a template.
+
+    Raises:
+        ValueError: if the source is missing or repeated, or a field is unknown.
+    """
+    fields = _FIELD.findall(template)
+    unknown = [name for name in fields if name not in ("source", *LANGUAGE_FIELDS)]
+    if unknown:
+        raise ValueError(
+            f"template {template!r}: unknown field {{{unknown[0]}}}; a template may contain {SOURCE_FIELD}, "
+            "{source_language} and {target_language}"
+        )
+    if fields.count("source") != 1:
+        count = "no" if "source" not in fields else "more than one"
+        raise ValueError(f"template {template!r}: has {count} {SOURCE_FIELD}; it must contain exactly one")
+
+
+class _PromptFile(pydantic.BaseModel):
+    """The content of `regard_prompt.json`; missing keys are None."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    template: str | None = None
+    source_language: str | None = None
+    target_language: str | None = None
+    chat: bool | None = None
+    stop_at_newline: bool | None = None
+
+    @pydantic.field_validator("template")
+    @classmethod
+    def _check(cls, template: str | None) -> str | None:
+        if template is not None:
+            check_template(template)
+        return template
+
+
+@configclass
+class PromptTokenizerConfig:
+    """The tokenizer and the prompt of a decoder-only model that translates.
+
+    An option that is not given has the value in the file `regard_prompt.json` of the tokenizer's directory.
+    """
+
+    kind: Literal["prompt"] = option(
+        default="prompt",
+        help="The tokenizer of a decoder-only model, with the prompt of a translation; requires the extra "
+        "`hf`. Both sides use it.",
+    )
+    path: str = option(help="Directory of the Hugging Face tokenizer.")
+    template: str | None = option(
+        default=None,
+        help="Prompt of a translation, which contains {source} and may contain {source_language} and "
+        f"{{target_language}}. Default: that of `{PROMPT_FILE}`, or else {DEFAULT_TEMPLATE!r}.",
+    )
+    source_language: str | None = option(
+        default=None, help="Name of the source language in the prompt, such as German."
+    )
+    target_language: str | None = option(
+        default=None, help="Name of the target language in the prompt, such as English."
+    )
+    chat: bool | None = option(
+        default=None,
+        help="Whether the prompt is a message in the tokenizer's chat template. Default: true if the "
+        "tokenizer has one.",
+    )
+    stop_at_newline: bool | None = option(
+        default=None,
+        help="Whether a line break ends a translation, as a model needs that was not trained to end it with "
+        "the end symbol. Default: false.",
+    )
+
+    def __post_init__(self) -> None:
+        """Check the template."""
+        if self.template is not None:
+            check_template(self.template)
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    """A prompt, split at the source sentence.
+
+    Attributes:
+        before: Text before the source.
+        after: Text after it; without a chat template, without spaces at the end, since tokenizers join a
+            space with the next word.
+        separator: The spaces between the prompt and the translation.
+        chat: Whether the text contains its special tokens, so that the tokenizer adds none.
+    """
+
+    before: str
+    after: str
+    separator: str
+    chat: bool
+
+    @classmethod
+    def build(cls, hf: Any, given: _PromptFile, where: str) -> "_Prompt":
+        """Fill in a template.
+
+        Args:
+            hf: The tokenizer of the library.
+            given: The options.
+            where: Name of the tokenizer in messages.
+
+        Raises:
+            ConfigError: if a language is missing, or the chat template is missing or fails.
+        """
+        template = DEFAULT_TEMPLATE if given.template is None else given.template
+        missing = [name for name in LANGUAGE_FIELDS if f"{{{name}}}" in template and not getattr(given, name)]
+        if missing:
+            name = missing[0]
+            raise ConfigError(
+                f"{where}: the prompt template {template!r} needs {' and '.join(missing)}: write "
+                f'{{"{name}": "..."}} to {PROMPT_FILE} in the directory of the model, or set '
+                f"data.source_tokenizer.{name}"
+            )
+        for name in LANGUAGE_FIELDS:
+            template = template.replace(f"{{{name}}}", getattr(given, name) or "")
+        chat = hf.chat_template is not None if given.chat is None else given.chat
+        if chat:
+            content = template.replace(SOURCE_FIELD, _PLACEHOLDER).strip()
+            with convert_errors(ConfigError, f"{where}: the chat template of the tokenizer cannot be used"):
+                text = hf.apply_chat_template(
+                    [{"role": "user", "content": content}],
+                    tokenize=False,
+                    add_generation_prompt=True,
+                    **_CHAT_OPTIONS,
+                )
+            if text.count(_PLACEHOLDER) != 1:
+                raise ConfigError(
+                    f"{where}: the chat template of the tokenizer contains the message "
+                    f"{text.count(_PLACEHOLDER)} times; set data.source_tokenizer.chat = false"
+                )
+            # The text of a chat template is used unchanged, also a space at its end.
+            return cls(*text.split(_PLACEHOLDER), separator="", chat=True)
+        before, after = template.split(SOURCE_FIELD)
+        stripped = after.rstrip(" ")
+        # Without any text in between, a space separates the source from the translation.
+        return cls(before, stripped, after[len(stripped) :] if after else " ", chat=False)
+
+
+@register_tokenizer("prompt", PromptTokenizerConfig)
+class PromptTokenizer(PretrainedTokenizer):
+    """A pre-trained tokenizer with the prompt of a translation.
+
+    Args:
+        config: The configuration.
+        archive: The files of the tokenizer; see `PretrainedTokenizer`.
+        side: `source` or `target`.
+        where: Name of the tokenizer in messages.
+
+    Attributes:
+        prefix_ids: The library's ids of the tokens before every source sentence.
+        suffix_ids: The library's ids of the tokens between every source sentence and its translation.
+        stop_at_newline: Whether a line break ends a translation.
+
+    Raises:
+        ConfigError: if a language that the template needs is not given, or there is no chat template.
+        DataError: as in `PretrainedTokenizer`, or if `regard_prompt.json` is not valid.
+    """
+
+    serves_both_sides = True
+    config: PromptTokenizerConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(
+        self, config: PromptTokenizerConfig, archive: bytes, side: str, where: str = "the tokenizer"
+    ) -> None:
+        """Load the tokenizer and find the tokens around a source sentence."""
+        super().__init__(config, archive, side, where)  # type: ignore[arg-type]
+        self.special_tokens = SINK_NAMES if side == "source" else ()
+        # The longest part of the prompt that does not depend on the source.
+        self._context = f"{self._prompt.before}{_WORD}{self._prompt.after}{self._prompt.separator}"
+        self._context_ids = [*self.prefix_ids, *self._source_ids(_WORD), *self.suffix_ids]
+
+    def __reduce__(self) -> tuple[type[PretrainedTokenizer], tuple[Any, ...]]:
+        """Pickle the archive; the tokenizer is loaded from it again."""
+        return PromptTokenizer, (self.config, self.archive, self.side, self.where)
+
+    @classmethod
+    def input_files(cls, config: PromptTokenizerConfig) -> Sequence[Path]:  # type: ignore[override]
+        """Return the files of the tokenizer."""
+        return tokenizer_files(Path(config.path))
+
+    @property
+    def newline_ids(self) -> tuple[int, ...]:
+        """The library's ids of the tokens that begin with a line break."""
+        marks = ("Ċ", LINE_BREAK)  # in byte-level BPE, and in a vocabulary of plain text
+        return tuple(
+            number for number, token in self._names.items() if token.startswith(marks) or token == "<0x0A>"
+        )
+
+    def _set_language(self) -> None:
+        # The prompt names the languages.
+        return None
+
+    def _vocabulary(self) -> dict[str, int]:
+        return {token.replace("\n", LINE_BREAK): number for token, number in super()._vocabulary().items()}
+
+    def _ids(self, text: str, bare: bool = False) -> list[int]:
+        """Return the library's ids of a text, after its start symbols unless `bare` is true."""
+        ids = list(self._hf(text, add_special_tokens=False, verbose=False)["input_ids"])
+        return ids if bare else [*self._front, *ids]
+
+    def _special_ids_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the ids before and after every source sentence."""
+        options = {name: getattr(self.config, name) for name in _PromptFile.model_fields}
+        options = {name: value for name, value in options.items() if value is not None}
+        stored = _read_prompt_file(self.archive, self.where).model_copy(update=options)
+        self.stop_at_newline = bool(stored.stop_at_newline)
+        self._prompt = prompt = _Prompt.build(self._hf, stored, self.where)
+        # The symbols that the tokenizer adds in front; those behind a text do not belong into a prompt.
+        self._front = () if prompt.chat else self._added_ids()[0]
+        word = self._ids(prompt.before + _WORD)
+        before = self._ids(prompt.before.rstrip(" "))
+        # A tokenizer that merges the word with the text before it gets both separately.
+        self._joins = len(word) > len(before) and word[: len(before)] == before
+        self.prefix_ids = tuple(before if self._joins else self._ids(prompt.before))
+        whole = [*self.prefix_ids, *self._source_ids(_WORD)]
+        prompt_ids = self._ids(prompt.before + _WORD + prompt.after)
+        after = (
+            prompt_ids[len(whole) :]
+            if prompt_ids[: len(whole)] == whole
+            else self._ids(prompt.after, bare=True)
+        )
+        return self.prefix_ids, tuple(after if prompt.after else ())
+
+    def _source_ids(self, line: str) -> list[int]:
+        """Return the library's ids of a source sentence."""
+        if self._joins:
+            ids = self._ids(self._prompt.before + line)
+            if ids[: len(self.prefix_ids)] == list(self.prefix_ids):
+                return ids[len(self.prefix_ids) :]
+        return self._ids(line, bare=True)
+
+    def _target_ids(self, line: str) -> list[int]:
+        """Return the library's ids of a translation, as it follows a prompt."""
+        ids, size = self._ids(self._context + line), len(self._context_ids)
+        return ids[size:] if ids[:size] == self._context_ids else self._ids(line, bare=True)
+
+    def pretokenize(self, line: str) -> list[str]:
+        """Return the tokens of a source sentence within its prompt, or of a translation after a prompt."""
+        line = normalize_whitespace(line)
+        find = self._source_ids if self.side == "source" else self._target_ids
+        return [self._names[number] for number in find(line)] if line else []
+
+    def text_ids(self, text: str) -> list[int]:
+        """Return the library's ids of a text as it is, without a prompt, after the start symbols if any."""
+        return [*self._added_ids()[0], *self._ids(text, bare=True)]
+
+    def decode_ids(self, ids: Iterable[int]) -> str:
+        """Return the text of ids of the library, with its line breaks, without special tokens."""
+        return self._hf.decode(list(ids), skip_special_tokens=True)
+
+    def decode(self, tokens: Sequence[str]) -> str:
+        """Convert tokens to a line of text, without special tokens; line breaks become spaces."""
+        text = super().decode([token.replace(LINE_BREAK, "\n") for token in tokens])
+        return normalize_whitespace(text) if "\n" in text else text
+
+
+def _read_prompt_file(archive: bytes, where: str) -> _PromptFile:
+    """Return the options that the file `regard_prompt.json` of an archive gives; none if it has no such file.
+
+    Raises:
+        DataError: if the file is not valid.
+    """
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        if PROMPT_FILE not in opened.namelist():
+            return _PromptFile()
+        try:
+            return parse_json(opened.read(PROMPT_FILE), _PromptFile)
+        except InvalidJsonError as error:
+            raise DataError(f"{where}: {PROMPT_FILE}: {error}") from None

@@ -1,0 +1,206 @@
+"""The kinds of models of Hugging Face directories, and their construction.
+
+`hf` is a sequence-to-sequence model, or an encoder combined with a language model; `pretrained` is an encoder
+with a new Transformer decoder; `causal` is a decoder-only model, with low-rank adaptation by peft.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from regard.data.text import TextProcessor, TextSide
+from regard.errors import ConfigError, UsageError
+from regard.extensions.hf.causal import HfCausal
+from regard.extensions.hf.config import CausalConfig, HfConfig, LoraConfig, PretrainedConfig
+from regard.extensions.hf.files import HF_CONFIG, convert_errors, read_hf_config
+from regard.extensions.hf.generation_settings import (
+    GenerationSettings,
+    decoder_prefix,
+    read_generation_settings,
+    to_constraints,
+)
+from regard.extensions.hf.layers import HfEncoder
+from regard.extensions.hf.loading import (
+    check_tokenizer_fit,
+    config_dirs,
+    copy_configs,
+    load_auto_model,
+    load_decoder,
+    load_encoder,
+    load_seq2seq,
+)
+from regard.extensions.hf.prompt_tokenizer import PromptTokenizer
+from regard.extensions.hf.seq2seq import HfSeq2Seq
+from regard.extensions.hf.tokenizer import PretrainedTokenizer
+from regard.models.base import PARTS_DIR, TrainableSystem
+from regard.models.registry import register_model
+from regard.models.transformer.model import TransformerModel
+from regard.text.vocabulary import BOS, EOS
+
+__all__ = ["CausalSystem", "HfSystem", "PretrainedEncoderSystem"]
+
+
+class _DirectorySystem(TrainableSystem):
+    """A model with parts from Hugging Face directories, whose configurations a model directory contains."""
+
+    checks_own_weights = True
+
+    @classmethod
+    def copy_configs(cls, config: Any, model_dir: Path) -> None:
+        """Copy the configurations of the pre-trained parts; see `TrainableSystem.copy_configs`."""
+        copy_configs(config.folders, model_dir)
+
+    @classmethod
+    def part_options(cls, model_dir: Path) -> Mapping[str, Any]:
+        """Return the content of each copied `config.json`; see `TrainableSystem.part_options`."""
+        files = sorted((model_dir / PARTS_DIR).glob(f"*/{HF_CONFIG}"))
+        return {file.parent.name: read_hf_config(file.parent) for file in files}
+
+
+@register_model("hf", HfConfig)
+class HfSystem(_DirectorySystem):
+    """A sequence-to-sequence model of a Hugging Face directory, or of an encoder and a language model."""
+
+    @classmethod
+    def build(cls, config: HfConfig, text: TextProcessor, model_dir: Path | None = None) -> HfSeq2Seq:
+        """Build the model; see `TrainableSystem.build`.
+
+        Raises:
+            CheckpointError: if a directory is missing or broken.
+            ConfigError: if a tokenizer does not match, or if the model is of the wrong kind.
+        """
+        source, target = _pretrained_side(text.source, "source"), _pretrained_side(text.target, "target")
+        directories = config_dirs(config.folders, model_dir)
+        settings = GenerationSettings()
+        new: list[str] = []
+        if config.path is not None:
+            model = load_seq2seq(directories["path"], model_dir is None)
+            start = decoder_prefix(model, target)
+            settings = read_generation_settings(directories["path"])[0]
+        else:
+            model, new = _combine(directories, model_dir is None)
+            start = (target.library_ids[BOS],)
+        constraints = to_constraints(settings, start, target)
+        translation_model = HfSeq2Seq(model, config, source, target, start, constraints, new)
+        for side, part, path in (
+            (source, model.get_encoder(), config.path or config.encoder_path),
+            (target, model.get_decoder(), config.path or config.decoder_path),
+        ):
+            check_tokenizer_fit(side, part.get_input_embeddings().weight.shape[0], part.config, str(path))
+        return translation_model
+
+
+@register_model("pretrained", PretrainedConfig)
+class PretrainedEncoderSystem(_DirectorySystem):
+    """A Transformer whose encoder is pre-trained."""
+
+    @classmethod
+    def build(
+        cls, config: PretrainedConfig, text: TextProcessor, model_dir: Path | None = None
+    ) -> TransformerModel:
+        """Build the model; see `TrainableSystem.build`.
+
+        Raises:
+            CheckpointError: if the directory is missing or broken.
+            ConfigError: if the tokenizer does not match, or if parts of the decoder are incompatible.
+        """
+        source = _pretrained_side(text.source, "source")
+        directory = config_dirs(config.folders, model_dir)["encoder_path"]
+        model = load_encoder(directory, weights=model_dir is None)
+        rows = model.get_input_embeddings().weight.shape[0]
+        check_tokenizer_fit(source, rows, model.config, config.encoder_path)
+        encoder = HfEncoder(model, source, config.d_model)
+        sizes = (len(side.vocabulary) for side in (text.source, text.target))
+        return TransformerModel(config.transformer, *sizes, pretrained_encoder=encoder)
+
+
+@register_model("causal", CausalConfig)
+class CausalSystem(_DirectorySystem):
+    """A decoder-only model of a Hugging Face directory."""
+
+    @classmethod
+    def build(cls, config: CausalConfig, text: TextProcessor, model_dir: Path | None = None) -> HfCausal:
+        """Build the model; see `TrainableSystem.build`.
+
+        Raises:
+            CheckpointError: if a directory is missing or broken.
+            ConfigError: if the tokenizer does not match, or the model does not work with our search.
+            UsageError: if peft is needed and not installed.
+        """
+        source, target = text.source.tokenizer, text.target.tokenizer
+        if not isinstance(source, PromptTokenizer) or not isinstance(target, PromptTokenizer):
+            raise ConfigError(
+                "model.kind = 'causal' needs the tokenizer of the model: set data.source_tokenizer = {kind = "
+                f"'prompt', path = {config.path!r}, source_language = ..., target_language = ...}}"
+            )
+        directory = config_dirs(config.folders, model_dir)["path"]
+        model = load_auto_model("AutoModelForCausalLM", directory, model_dir is None)
+        # Padding and several end symbols may differ: search uses neither the model's padding nor one end.
+        check_tokenizer_fit(target, model.get_input_embeddings().weight.shape[0], None, config.path)
+        settings = read_generation_settings(directory)[0]
+        model_end = getattr(model.config.get_text_config(), "eos_token_id", None)
+        ends = [*(settings.end_ids or GenerationSettings(eos_token_id=model_end).end_ids)]
+        ends = ends or [target.library_ids[EOS]]
+        if target.stop_at_newline:
+            ends += target.newline_ids
+        start = (target.library_ids[BOS],)
+        constraints = replace(to_constraints(settings, start, target), prefix=(BOS,))
+        if config.lora is not None:
+            _add_lora(model, config.lora)
+        return HfCausal(model, config, source, target, ends, constraints)
+
+
+def _pretrained_side(side: TextSide, name: str) -> PretrainedTokenizer:
+    """Return the pre-trained tokenizer of a side.
+
+    Raises:
+        ConfigError: if the side has another kind of tokenizer.
+    """
+    if not isinstance(side.tokenizer, PretrainedTokenizer):
+        raise ConfigError(
+            f"the model's {name} side needs the tokenizer that it was pre-trained with: set "
+            f"data.{name}_tokenizer = {{kind = 'pretrained', path = ...}}"
+        )
+    return side.tokenizer
+
+
+def _combine(directories: Mapping[str, Path], weights: bool) -> tuple[Any, list[str]]:
+    """Combine an encoder and a language model; return the names of the new parameters too."""
+    from transformers import EncoderDecoderModel
+
+    encoder = load_encoder(directories["encoder_path"], weights)
+    decoder, added = load_decoder(directories["decoder_path"], weights)
+    model = EncoderDecoderModel(encoder=encoder, decoder=decoder)
+    return model, [*(f"decoder.{name}" for name in added), "enc_to_dec_proj"]
+
+
+def _add_lora(model: Any, config: LoraConfig) -> None:
+    """Add trainable low-rank matrices to the layers of a model in place, and fix its own parameters.
+
+    Raises:
+        UsageError: if peft is not installed.
+        ConfigError: if peft supports no layers of this kind of model, or the model has no such layers.
+    """
+    from transformers.pytorch_utils import Conv1D
+
+    try:
+        import peft
+    except ImportError:
+        raise UsageError("model.lora requires the package peft: run pip install 'regard[lora]'") from None
+    with convert_errors(
+        ConfigError, "model.lora: peft cannot adapt this model; set model.lora.target_modules"
+    ):
+        settings = peft.LoraConfig(
+            r=config.rank,
+            # peft declares integers, and only divides by the rank.
+            lora_alpha=config.alpha,  # type: ignore[arg-type]
+            lora_dropout=config.dropout,
+            target_modules=list(config.target_modules) or None,
+            # GPT-2 stores its matrices transposed, in layers of this class.
+            fan_in_fan_out=any(isinstance(part, Conv1D) for part in model.modules()),
+            task_type=peft.TaskType.CAUSAL_LM,
+        )
+        peft.inject_adapter_in_model(settings, model)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("lora_" in name)

@@ -1,1 +1,0 @@
-"""Hugging Face models: whole models or pre-trained parts, used as they are or fine-tuned."""

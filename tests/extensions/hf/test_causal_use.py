@@ -1,0 +1,235 @@
+"""Decoder-only models in the commands: reports, checks, the server, fine-tuning, and continued text."""
+
+# pyright: basic
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
+
+import causal_models
+import numpy as np
+import tiny
+import torch
+import transformers
+from typer.testing import CliRunner
+
+import regard
+from regard.cli.main import app
+from regard.config import from_dict
+from regard.errors import ConfigError, DataError, UsageError
+from regard.runs.config import RunConfig
+from regard.runs.experiment import run_training
+from regard.training.weights import load_weights
+
+PAIRS = [(0, 2), (1, 3), (4, 5)]
+"""Lines of `tiny.TEXT` that translate each other."""
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a small model like GPT-2."""
+    transformers.utils.logging.disable_progress_bar()
+    torch.manual_seed(1)
+    made = tmp_path_factory.mktemp("causal") / "gpt2"
+    causal_models.gpt2(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return a source and a target file."""
+    made = tmp_path_factory.mktemp("text")
+    for side, name in enumerate(("de", "en")):
+        (made / name).write_text("".join(f"{tiny.TEXT[pair[side]]}\n" for pair in PAIRS))
+    return made / "de", made / "en"
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def run_config(directory: Path, texts: tuple[Path, Path], steps: int, **model: Any) -> RunConfig:
+    """Return the config of a run that fine-tunes the model; the prompt is given once."""
+    text = {"source": str(texts[0]), "target": str(texts[1])}
+    tokenizer = {"kind": "prompt", "path": str(directory), "template": "{source_language}: {source}\n"}
+    tokenizer |= causal_models.LANGUAGES
+    data = {"cache_dir": str(texts[0].parent / "prepared"), "train": [text], "valid": text}
+    training = {
+        "batch_size": 4,
+        "optimizer": {"learning_rate": 0.02},
+        "lr_scheduler": {"kind": "constant"},
+        "max_steps": steps,
+        "validation": {"every_steps": 1000},
+    }
+    whole = {
+        "device": "cpu",
+        "data": {**data, "source_tokenizer": tokenizer},
+        "model": {"kind": "causal", "path": str(directory), **model},
+        "training": training,
+    }
+    return from_dict(RunConfig, whole)
+
+
+def test_commands_show_the_attention_of_a_decoder_only_model(
+    gpt2: Path, texts: tuple[Path, Path], tmp_path: Path
+) -> None:
+    links = tmp_path / "links"
+    runtime = ("--beam-size", 2, "--layer", 0, "--head", 1, "--device", "cpu")
+    out = run("translate", gpt2, "--input", texts[0], "--links-output", links, *runtime)
+    model = regard.load(gpt2, device="cpu", layer=0, head=1)
+    found = model.translate(texts[0], beam_size=2)
+    assert out.splitlines() == [one.text for one in found]
+    written = [line.split() for line in links.read_text().splitlines()]
+    assert written == [[f"{i}-{j}" for i, j in one.alignment.tolist()] for one in found]
+    lines = texts[0].read_text().splitlines()
+    assert [one.source_words for one in found] == [tuple(line.split()) for line in lines]
+    page = tmp_path / "page.html"
+    run("report", gpt2, "--test", *texts, "--output", page, "--device", "cpu")
+    # The maps of the page have one column per source word, and one for template and translation.
+    columns = json.dumps([*lines[1].split(), "<sink>"], ensure_ascii=False, separators=(",", ":"))
+    assert columns.replace("<", r"\u003c").replace(">", r"\u003e") in page.read_text()
+    given = ("--source", texts[0], "--reference", texts[1])
+    shown = json.loads(run_json("analyze", "attention", gpt2, *given, out=tmp_path / "a.json"))
+    assert shown["schema"] and gpt2.name in json.dumps(shown)
+
+
+def run_json(*arguments: object, out: Path) -> str:
+    run(*arguments, "--json", out)
+    return out.read_text()
+
+
+def test_check_uses_a_decoder_only_model(gpt2: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
+    options = ("--translator", gpt2, "--detector", "contrastive")
+    checked = run_json("check", *texts, *options, out=tmp_path / "check.json")
+    assert len(json.loads(checked)["sentences"]) == len(PAIRS)
+
+
+def test_server_returns_attention_to_the_source(gpt2: Path) -> None:
+    pytest.importorskip("fastapi", reason="needs fastapi: pip install 'regard[serve]'")
+    from extensions.serve.served import ask
+    from regard.extensions.serve.engine import load_engines
+
+    line = tiny.TEXT[1]
+
+    async def work(one: Any) -> Any:
+        response = await one.post("/translate", json={"text": line, "split": False, "beam_size": 2})
+        assert response.status_code == 200, response.text
+        return response.json()["sentences"][0]
+
+    best = ask(load_engines([gpt2], "cpu"), work)
+    assert best["source_words"] == line.split() and best["sink"]
+    assert np.shape(best["word_attention_map"]) == (len(best["target_words"]), len(line.split()) + 1)
+    assert np.allclose(np.sum(best["word_attention_map"], axis=1), 1, atol=1e-3)
+
+
+def test_fine_tuned_model_translates_without_the_original_directory(
+    gpt2: Path, texts: tuple[Path, Path], tmp_path: Path
+) -> None:
+    directory = Path(shutil.copytree(gpt2, tmp_path / "base"))
+    run_training(run_config(directory, texts, 150), tmp_path / "run")
+    shutil.rmtree(directory)
+    model = regard.load(tmp_path / "run", device="cpu")
+    found = model.translate(texts[0], beam_size=2)
+    # The model has learned these three sentences by heart.
+    assert [one.text for one in found] == texts[1].read_text().splitlines()
+    # The template of the config takes precedence over the file of the directory.
+    assert model.text.source.tokenizer.decode_ids(model.text.source.tokenizer.prefix_ids) == "German:"
+    assert regard.generate_text(model, "a small dog", max_new_tokens=3).continuations
+
+
+def test_only_the_target_is_trained(gpt2: Path, texts: tuple[Path, Path]) -> None:
+    from regard.text.vocabulary import EOS
+
+    model = regard.load(gpt2, device="cpu")
+    text, own = model.text, model.translator.model
+    sources, targets = ([text.source.encode(tiny.TEXT[i])] for i in PAIRS[1])
+    targets = [[*text.target.encode(tiny.TEXT[PAIRS[1][1]]), EOS]]
+    loss = -own(text.batch(sources, targets, [0]), output_attentions="nothing").log_likelihood.sum()
+    (gradient,) = torch.autograd.grad(loss, own.model.transformer.wte.weight)
+    library, ids = transformers.GPT2LMHeadModel.from_pretrained(gpt2).eval(), text.source.tokenizer
+    prompt = [*ids.prefix_ids, *(ids.library_ids[i] for i in sources[0]), *ids.suffix_ids]
+    answer = [ids.library_ids[i] for i in targets[0]]
+    labels = torch.tensor([[*[-100] * len(prompt), *answer]])
+    wanted = library(input_ids=torch.tensor([[*prompt, *answer]]), labels=labels).loss * len(answer)
+    (theirs,) = torch.autograd.grad(wanted, library.transformer.wte.weight)
+    torch.testing.assert_close(gradient, theirs, atol=1e-5, rtol=1e-4)
+
+
+def test_low_rank_adaptation_leaves_the_weights_fixed(
+    gpt2: Path, texts: tuple[Path, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("peft", reason="needs peft: pip install peft")
+    from safetensors.torch import load_file
+
+    run_training(run_config(gpt2, texts, 30, lora={"rank": 4, "alpha": 8}), tmp_path / "run")
+    weights, before = load_weights(tmp_path / "run"), load_file(gpt2 / "model.safetensors")
+    old = {name.removeprefix("model.").replace(".base_layer", ""): x for name, x in weights.items()}
+    added = {name for name in old if "lora_" in name}
+    assert added and all(torch.equal(value, old[name]) for name, value in before.items())
+    line, target = tiny.TEXT[1], tiny.TEXT[3]
+    template = ["data.source_tokenizer.template={source_language}: {source}\n"]
+    base = regard.load(gpt2, device="cpu", overrides=template).score(line, target)
+    tuned = regard.load(tmp_path / "run", device="cpu").score(line, target)
+    assert tuned.log_probability > base.log_probability + 5
+    with pytest.raises(ConfigError, match=r"model.lora: peft cannot adapt .*target_modules"):
+        run_training(run_config(gpt2, texts, 1, lora={"target_modules": ["none"]}), tmp_path / "other")
+
+
+def test_pair_longer_than_the_context_is_named_before_training(
+    gpt2: Path, texts: tuple[Path, Path], tmp_path: Path
+) -> None:
+    long = (tmp_path / "de", tmp_path / "en")
+    for path, word in zip(long, ("Hund ", "dog "), strict=True):
+        path.write_text(f"{word}\n{word * 20}\n")
+    with pytest.raises(ConfigError, match=r"line 2.* tokens in source and target together.*max_length"):
+        run_training(run_config(gpt2, long, 1), tmp_path / "run")
+
+
+def test_other_tokenizer_is_refused(gpt2: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
+    text = {"source": str(texts[0]), "target": str(texts[1])}
+    data = {"cache_dir": str(tmp_path / "prepared"), "train": [text], "valid": text}
+    config = from_dict(RunConfig, {"data": data, "model": {"kind": "causal", "path": str(gpt2)}})
+    with pytest.raises(ConfigError, match=r"needs the tokenizer of the model.*kind = 'prompt'"):
+        run_training(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_continued_text_equals_that_of_generate(gpt2: Path, beam: int) -> None:
+    prompt = "ein kleiner Hund\n\n  läuft"
+    own = transformers.GPT2LMHeadModel.from_pretrained(gpt2).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(gpt2)
+    given = tokenizer(prompt, return_tensors="pt")
+    wanted = own.generate(
+        **given, num_beams=beam, num_return_sequences=beam, do_sample=False, max_new_tokens=9, pad_token_id=0
+    )
+    texts = tokenizer.batch_decode(wanted, skip_special_tokens=True)
+    # The directory needs no languages, since the prompt of a translation is not used.
+    found = regard.generate_text(
+        gpt2, prompt, beam_size=beam, num_continuations=beam, max_new_tokens=9, device="cpu"
+    )
+    assert [prompt + one.text for one in found.continuations] == texts
+    assert found.to_dict()["schema"] == "continuations" and len(found.rows()) == beam
+
+
+def test_generate_command_samples_and_names_wrong_input(gpt2: Path, tmp_path: Path) -> None:
+    flags = ("--prompt", "die Katze", "--max-new-tokens", 5, "--device", "cpu")
+    sampled = ("--top-k", 20, "--num-continuations", 3, "--seed", 5)
+    out = [run("generate", gpt2, *flags, *sampled) for _ in range(2)]
+    assert out[0] == out[1] and out[0].count("\n---\n") == 2
+    content = json.loads(run_json("generate", gpt2, *flags, "--top-p", 0.9, out=tmp_path / "found.json"))
+    assert len(content["continuations"][0]["tokens"]) <= 5
+    assert run("generate", gpt2, *flags) != run("generate", gpt2, *flags, "--temperature", 5)
+    with pytest.raises(DataError, match=r"the prompt has .* tokens; the maximum is 95"):
+        regard.generate_text(gpt2, "Hund " * 90, device="cpu")
+    with pytest.raises(UsageError, match="cannot be combined with sampling"):
+        regard.generate_text(gpt2, "a", beam_size=3, sampling=regard.Sampling())
+    tiny.marian(tmp_path / "marian")
+    with pytest.raises(UsageError, match=r"marian: cannot continue text; use a decoder-only model"):
+        regard.generate_text(tmp_path / "marian", "a", device="cpu")

@@ -1,0 +1,354 @@
+"""Hugging Face models in regard: the same translations, probabilities and attention as in transformers."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
+
+import tiny
+import torch
+import transformers
+from tiny import ModelDir
+
+from regard.attention.constrained import ConstrainedAttentionConfig
+from regard.attention.soft import SoftAttentionConfig
+from regard.data.batch import Batch
+from regard.data.fertility import Budget, ConstantFertilityConfig
+from regard.data.text import TextProcessor, TextSide
+from regard.errors import ConfigError, UsageError
+from regard.extensions.hf.config import HfConfig
+from regard.extensions.hf.seq2seq import HfSeq2Seq
+from regard.extensions.hf.systems import HfSystem
+from regard.extensions.hf.tokenizer import PretrainedTokenizer, PretrainedTokenizerConfig
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig, SearchSchemeConfig
+from regard.generation.forced import force_decode
+from regard.models.registry import build_for_text
+from regard.runs.experiment import LoadedModel, load_model
+from regard.text.vocabulary import BOS, EOS, PAD, UNK
+
+SOURCES = ["ein kleiner Hund läuft im Garten .", "die Katze", "der Mann liest ein Buch auf dem Sofa ."]
+TARGETS = ["a small dog runs in the garden .", "the cat", "the man reads"]
+LONGEST = 14
+
+whole = pytest.mark.parametrize("name", tiny.WHOLE)
+
+
+def loaded(model_dir: Path) -> LoadedModel:
+    return load_model(model_dir, "cpu")
+
+
+def library(model_dir: Path, attention: str = "eager") -> tuple[Any, Any]:
+    """Return the model and the tokenizer, loaded by transformers."""
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(model_dir, attn_implementation=attention)
+    return model.eval(), transformers.AutoTokenizer.from_pretrained(model_dir)
+
+
+def batch(one: LoadedModel, sources: list[str] = SOURCES, targets: list[str] | None = None) -> Batch:
+    """Return a batch of the sources, and of the targets, if given."""
+    target_ids = None if targets is None else [[*one.text.target.encode(line), EOS] for line in targets]
+    return one.text.batch([one.text.source.encode(line) for line in sources], target_ids, range(len(sources)))
+
+
+def suppressed_tokens(config: Any, tokenizer: Any) -> list[int]:
+    """Return the ids that regard never generates: padding, unknown words, and ids without a token."""
+    known = {*tokenizer.get_vocab().values(), *getattr(tokenizer, "id_to_lang_token", {})}
+    none = [number for number in range(config.vocab_size) if number not in known]
+    return [tokenizer.pad_token_id, tokenizer.unk_token_id, *none]
+
+
+def generated(model_dir: Path, beam: int) -> list[list[int]]:
+    """Return the translations of `generate`, without the initial symbols and the end symbol."""
+    model, tokenizer = library(model_dir)
+    never = suppressed_tokens(model.config, tokenizer)
+    found = model.generate(
+        **tokenizer(SOURCES, return_tensors="pt", padding=True),
+        num_beams=beam, do_sample=False, max_new_tokens=LONGEST, length_penalty=0.0, suppress_tokens=never,
+    )  # fmt: skip
+    before = 2 if model.generation_config.forced_bos_token_id is not None else 1
+    end = tokenizer.eos_token_id
+    lines = [row[before:].tolist() for row in found]
+    return [line[: line.index(end)] if end in line else line for line in lines]
+
+
+@whole
+def test_greedy_translations_equal_transformers(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    search = GenerationConfig(beam_size=1, max_length_ratio=0, max_length_offset=LONGEST, suppress_unk=True)
+    found = beam_search(one.model, batch(one).source, search)
+    wanted = generated(model_dir(name), 1)
+    places = one.text.target.tokenizer.library_ids
+    for own, theirs in zip(found, wanted, strict=True):
+        target_ids = [places[token] for token in own[0].tokens][: len(theirs)]
+        assert target_ids == theirs
+    assert max(map(len, wanted)) > 3
+
+
+@whole
+def test_beam_search_equals_transformers(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    search = GenerationConfig(
+        beam_size=4,
+        length_penalty=0,
+        max_length_ratio=0,
+        max_length_offset=40,
+        suppress_unk=True,
+        scheme=SearchSchemeConfig(stopping="exact"),
+    )
+    model, tokenizer = library(model_dir(name))
+    never = suppressed_tokens(model.config, tokenizer)
+    places = one.text.target.tokenizer.library_ids
+    _promote_end_symbol(model)
+    _promote_end_symbol(one.model.model)
+    for line in SOURCES:
+        (found,) = beam_search(one.model, batch(one, [line]).source, search)
+        theirs = model.generate(
+            **tokenizer([line], return_tensors="pt"), num_beams=4, do_sample=False, max_new_tokens=41,
+            length_penalty=0.0, suppress_tokens=never, early_stopping="never",
+            output_scores=True, return_dict_in_generate=True,
+        )  # fmt: skip
+        before = 2 if model.generation_config.forced_bos_token_id is not None else 1
+        target_ids = [
+            token for token in theirs.sequences[0, before:].tolist() if token != tokenizer.pad_token_id
+        ]
+        assert target_ids[-1] == tokenizer.eos_token_id  # the end was not forced
+        assert [places[token] for token in found[0].tokens] == target_ids[:-1]
+        assert found[0].score == pytest.approx(float(theirs.sequences_scores[0]), abs=2e-4)
+
+
+def _promote_end_symbol(model: Any) -> None:
+    """Make hypotheses end: raise the logit of the end symbol, and halve the others."""
+    end = model.config.eos_token_id
+
+    def changed(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        halved = 0.5 * output
+        halved[..., end] = output[..., end].abs() + 1.0
+        return halved
+
+    model.get_output_embeddings().register_forward_hook(changed)
+
+
+@whole
+def test_log_likelihood_equals_loss_of_transformers(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    found = force_decode(one.model, batch(one, targets=TARGETS))
+    model, tokenizer = library(model_dir(name))
+    for source, target, own in zip(SOURCES, TARGETS, found, strict=True):
+        labels = tokenizer(text_target=target, return_tensors="pt")["input_ids"]
+        forced = model.generation_config.forced_bos_token_id is not None
+        made = model(**tokenizer(source, return_tensors="pt"), labels=labels)
+        logs = torch.log_softmax(made.logits, -1).gather(-1, labels.unsqueeze(-1))[0, int(forced) :, 0]
+        assert own.log_probability == pytest.approx(logs.sum().item(), abs=1e-4)
+        assert list(own.token_log_probs) == pytest.approx(logs.tolist(), abs=1e-4)
+        if not forced:
+            assert own.log_probability == pytest.approx(-made.loss.item() * labels.shape[1], abs=1e-4)
+
+
+@whole
+def test_attention_equals_transformers(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    data = batch(one, SOURCES[:1], TARGETS[:1])
+    outcome = one.model(data, output_attentions="all")
+    model, tokenizer = library(model_dir(name))
+    inputs = tokenizer(SOURCES[:1], return_tensors="pt")
+    labels = tokenizer(text_target=TARGETS[:1], return_tensors="pt")["input_ids"]
+    made = model(**inputs, labels=labels, output_attentions=True)
+    layout, skipped = one.model.layout, len(one.model.start) - 1
+    order = layout.from_encoder_order(data.source)[0]
+    for own, theirs in zip(outcome.cross_attentions, made.cross_attentions, strict=True):
+        assert torch.allclose(own[0], theirs[0, :, skipped:][..., order].transpose(0, 1), atol=1e-5)
+    for own, theirs in zip(outcome.encoder_attentions, made.encoder_attentions, strict=True):
+        assert torch.allclose(own[0], theirs[0][:, order][..., order], atol=1e-5)
+    for own, theirs in zip(outcome.decoder_attentions, made.decoder_attentions, strict=True):
+        assert torch.allclose(own[0], theirs[0, :, skipped:, skipped:], atol=1e-5)
+    columns = data.source.tokens.shape[1]
+    assert (
+        len(one.text.sink_tokens) == layout.num_special and outcome.cross_attentions[0].shape[-1] == columns
+    )
+
+
+@whole
+def test_batch_equals_single(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    together = force_decode(one.model, batch(one, targets=TARGETS))
+    for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        (alone,) = force_decode(one.model, batch(one, [source], [target]))
+        assert alone.log_probability == pytest.approx(together[row].log_probability, abs=1e-4)
+        for one_layer, other in zip(alone.attention, together[row].attention, strict=True):
+            assert one_layer == pytest.approx(other, abs=1e-5)
+
+
+@whole
+def test_steps_of_selected_rows_equal_teacher_forcing(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    data = batch(one, targets=TARGETS)
+    order = torch.tensor([2, 0, 0, 1])
+    with torch.no_grad():
+        forced = one.model(data)
+        memories, state = one.model.begin(data.source)
+        memories = tuple(memory.select(order) for memory in memories)
+        state, tokens = state.select(order), torch.full((4,), BOS)
+        assert data.target is not None
+        for t in range(2):
+            prediction = one.model.step(tokens, memories, state)
+            tokens = data.target.tokens[order, t]
+            picked = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
+            assert torch.allclose(picked, forced.log_likelihood[order, t], atol=1e-4)
+            for reading, weights in zip(prediction.attention_steps, forced.cross_attentions, strict=True):
+                assert torch.allclose(reading.weights, weights[order, t], atol=1e-5)
+            state = one.model.update(prediction, torch.arange(4), tokens)
+
+
+@whole
+def test_probabilities_sum_to_at_most_one(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    with torch.no_grad():
+        memories, state = one.model.begin(batch(one).source)
+        found = one.model.step(torch.full((3,), BOS), memories, state).log_probs
+    assert found.shape[1] == len(one.text.target.vocabulary)
+    assert (found[:, PAD] == -torch.inf).all()
+    assert (found.exp().sum(-1) <= 1 + 1e-5).all()
+
+
+def rebuilt(one: LoadedModel, model_dir: Path, attention: Any, **more: Any) -> HfSeq2Seq:
+    """Return the model with another attention mechanism."""
+    config = HfConfig(path=str(model_dir), attention=attention, **more)
+    return HfSystem.build(config, one.text).eval()
+
+
+@whole
+def test_sparsemax_instead_of_softmax_gives_exact_zeros_and_trains(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    model = rebuilt(one, model_dir(name), SoftAttentionConfig(normalizer="sparsemax"), attention_layers=(1,))
+    data = batch(one, targets=TARGETS)
+    weights = model(data).cross_attentions
+    longest = int(data.source.lengths.argmax())
+    assert [bool((layer[longest, 0] == 0).any()) for layer in weights] == [False, True]
+    assert torch.allclose(weights[1].sum(-1)[data.target.mask], torch.ones(()), atol=1e-5)
+    model.train()
+    trained = [value for value in model.parameters() if value.requires_grad]
+    optimizer = torch.optim.Adam(trained, 1e-2)
+    losses = []
+    for _ in range(12):
+        loss = -model(data, output_attentions="nothing").log_likelihood.sum()
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in trained)
+        optimizer.step()
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_constrained_attention_respects_fertilities(model_dir: ModelDir) -> None:
+    one = loaded(model_dir("bart"))
+    budget = Budget.constant(ConstantFertilityConfig(value=1.0), len(one.text.source.vocabulary))
+    one = replace(one, text=replace(one.text, budget=budget))
+    config = ConstrainedAttentionConfig(normalizer="sparsemax")
+    model = rebuilt(one, model_dir("bart"), config).train()
+    data = batch(one, targets=TARGETS)
+    real = model(data).cross_attentions[-1].masked_fill(~data.target.mask[:, :, None, None], 0)
+    words = data.source.word_mask[:, None].expand(-1, 4, -1)
+    assert (real.sum(1)[words] <= 1 + 1e-4).all()
+    model.eval()
+    found = beam_search(model, data.source, GenerationConfig(beam_size=2), upper=data.upper_bounds)
+    received = torch.from_numpy(found[0][0].attention[-1]).sum(0)
+    assert (received[:, : -len(one.text.sink_tokens)] <= 1 + 1e-3).all()
+
+
+def test_encoder_and_language_model_are_combined(model_dir: ModelDir) -> None:
+    config = HfConfig(encoder_path=str(model_dir("bert")), decoder_path=str(model_dir("gpt2")))
+    sides = []
+    for name, side in (("bert", "source"), ("gpt2", "target")):
+        tokenizer = PretrainedTokenizer.create(PretrainedTokenizerConfig(path=str(model_dir(name))), (), side)
+        sides.append(TextSide(tokenizer, tokenizer.vocabulary))
+    text = TextProcessor(*sides)
+    model = build_for_text(config, text).eval()
+    assert isinstance(model, HfSeq2Seq)
+    target_ids = [[*text.target.encode(line), EOS] for line in TARGETS]
+    data = text.batch([text.source.encode(line) for line in SOURCES], target_ids, range(3))
+    outcome = model(data, output_attentions="all")
+    assert len(outcome.cross_attentions) == 2 and outcome.cross_attentions[0].shape[2] == 2
+    # Single steps equal teacher forcing.
+    with torch.no_grad():
+        memories, state = model.begin(data.source)
+        tokens = torch.full((3,), BOS)
+        for t in range(3):
+            prediction = model.step(tokens, memories, state)
+            tokens = data.target.tokens[:, t]
+            picked = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
+            assert torch.allclose(picked, outcome.log_likelihood[:, t], atol=1e-4)
+            state = model.update(prediction, torch.arange(3), tokens)
+    pretrained = {name for layer in model.pretrained_layers() for name in layer}
+    others = {name for name, _ in model.named_parameters()} - pretrained
+    assert others and all("cross" in name or "enc_to_dec" in name for name in others)
+    # Pre-trained weights are unchanged: without cross-attention the decoder is the language model.
+    own = transformers.GPT2LMHeadModel.from_pretrained(model_dir("gpt2"))
+    theirs = dict(own.named_parameters())
+    for name, value in model.model.decoder.named_parameters():
+        if name in theirs:
+            assert torch.equal(value, theirs[name])
+
+
+def test_source_prefix_is_encoded_but_not_counted_as_words(model_dir: ModelDir) -> None:
+    one = load_model(model_dir("t5"), "cpu", overrides=['data.source_tokenizer.prefix="der Mann"'])
+    (found,) = force_decode(one.model, batch(one, SOURCES[:1], TARGETS[:1]))
+    model, tokenizer = library(model_dir("t5"))
+    labels = tokenizer(text_target=TARGETS[0], return_tensors="pt")["input_ids"]
+    made = model(**tokenizer(f"der Mann {SOURCES[0]}", return_tensors="pt"), labels=labels)
+    assert found.log_probability == pytest.approx(-made.loss.item() * labels.shape[1], abs=1e-4)
+    tokens = one.text.source.tokenize(SOURCES[0])
+    assert one.text.source.word_ids(tokens)[-1] + 1 == len(SOURCES[0].split())
+
+
+@whole
+def test_decoded_text_equals_transformers(name: str, model_dir: ModelDir) -> None:
+    one = loaded(model_dir(name))
+    _, tokenizer = library(model_dir(name))
+    side = one.text.target
+    for line in TARGETS:
+        ids = tokenizer(text_target=line)["input_ids"]
+        # M2M-100 in transformers prints the language token unless its files list it as a special token.
+        special = {*tokenizer.all_special_ids, *getattr(tokenizer, "id_to_lang_token", {})}
+        words = [i for i in ids if i not in special or i == tokenizer.unk_token_id]
+        assert side.tokenizer.decode(side.tokenize(line)) == tokenizer.decode(words).strip()
+        assert [side.tokenizer.library_ids[i] for i in side.encode(line)] == words
+
+
+@whole
+def test_special_symbols_in_text_are_text_or_unknown(name: str, model_dir: ModelDir) -> None:
+    text = loaded(model_dir(name)).text
+    for side in (text.source, text.target):
+        hf = side.tokenizer._hf
+        for symbol in {*hf.all_special_tokens, *getattr(hf, "lang_code_to_token", {}).values()}:
+            ids = side.encode(f"die {symbol} Katze")
+            assert not {PAD, BOS, EOS}.intersection(ids)
+            assert symbol in side.decode(ids) or UNK in ids
+
+
+@pytest.mark.parametrize(("name", "german"), [("mbart", "de_DE"), ("nllb", "deu_Latn"), ("m2m100", "de")])
+def test_languages_of_multilingual_model_can_be_set(
+    name: str, german: str, model_dir: ModelDir, tmp_path: Path
+) -> None:
+    own = loaded(model_dir(name))
+    into = [f"data.target_tokenizer.language={german}"]
+    other = load_model(model_dir(name), "cpu", overrides=into)
+    assert own.text.source.tokenizer.special_tokens == other.text.source.tokenizer.special_tokens
+    assert german in own.text.source.tokenizer.special_tokens[0]
+    assert own.model.start[:-1] == other.model.start[:-1] == (2,)
+    assert german in library(model_dir(name))[1].convert_ids_to_tokens(other.model.start[-1])
+    with pytest.raises(UsageError, match="does not support the language 'xx'"):
+        load_model(model_dir(name), "cpu", overrides=["data.source_tokenizer.language=xx"])
+    # Neither the files of the tokenizer nor those of the model specify the target language.
+    copy = Path(shutil.copytree(model_dir(name), tmp_path / name))
+    for file in ("tokenizer_config.json", "generation_config.json"):
+        known = json.loads((copy / file).read_text())
+        kept = {key: value for key, value in known.items() if key not in ("tgt_lang", "forced_bos_token_id")}
+        (copy / file).write_text(json.dumps(kept))
+    with pytest.raises(ConfigError, match="target language is not specified"):
+        loaded(copy)
+    load_model(copy, "cpu", overrides=into)
