@@ -43,7 +43,7 @@ COMMANDS = {
     "init": "init long.de long.en -o made.toml",
 }
 OTHERS = {"score", "tour", "reproduce", "generate"}
-"""Commands that are tested below, in `tests/extensions` and in `tests/hf`."""
+"""Commands that are tested below, and in `tests/extensions`."""
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ class ModelFormat(Protocol):
         """Return whether a directory has this format."""
         ...
 
-    def load_config(self, directory: Path) -> Any:
+    def load_run_config(self, directory: Path) -> Any:
         """Return a `regard.runs.config.RunConfig` that stands for a directory, without training text.
 
         Raises:
@@ -33,7 +33,7 @@ class ModelFormat(Protocol):
 
         Args:
             directory: The directory.
-            config: The `RunConfig` of `load_config`, possibly with overrides.
+            config: The `RunConfig` of `load_run_config`, possibly with overrides.
 
         Raises:
             DataError: if the directory has no tokenizer.

@@ -180,7 +180,7 @@ def load_config(model_dir: Path | str) -> RunConfig:
     if not model_dir.is_dir():
         raise CheckpointError(missing_directory_message(model_dir))
     if (model_format := foreign_format(model_dir)) is not None:
-        return model_format.load_config(model_dir)
+        return model_format.load_run_config(model_dir)
     path = model_dir / CONFIG_FILE
     try:
         if not read_bytes(checked_file(model_dir, CONFIG_FILE)).decode().endswith(END_MARKER):

@@ -23,7 +23,7 @@ from regard.text.corpus import CorpusConfig
 from regard.text.tokenizers.base import TOKENIZERS
 from regard.training.resume import CONFIG_FILE
 
-__all__ = ["load_config", "load_text", "recognizes"]
+__all__ = ["load_run_config", "load_text", "recognizes"]
 
 _log = logging.getLogger(__name__)
 MAX_GENERATED_LENGTH = 100_000
@@ -36,7 +36,7 @@ def recognizes(directory: Path) -> bool:
     return (directory / HF_CONFIG).is_file() and not (directory / CONFIG_FILE).exists()
 
 
-def load_config(directory: Path) -> RunConfig:
+def load_run_config(directory: Path) -> RunConfig:
     """Return the config that stands for a directory: its tokenizers and its search settings."""
     path, causal = str(directory), _is_causal(directory)
     model = CausalConfig(path=path) if causal else HfConfig(path=path)
