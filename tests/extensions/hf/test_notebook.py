@@ -11,7 +11,7 @@ pytest.importorskip("transformers", reason="needs transformers: pip install 'reg
 nbformat = pytest.importorskip("nbformat", reason="needs nbformat")
 matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'regard[plot]'")
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def load_tool():
