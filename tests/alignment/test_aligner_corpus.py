@@ -83,7 +83,7 @@ def test_prepared_data_gives_the_same_sentences_without_eos(tmp_path):
         (tmp_path / name).write_text(lines)
     files = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
     config = from_dict(DataConfig, {"train": [files], "valid": files, "cache_dir": str(tmp_path / "data")})
-    corpus = Corpus.from_prepared(prepare_data(config))
+    corpus = prepare_data(config).alignment_corpus()
     for row, (source, target) in enumerate(PAIRS):
         assert spelled(corpus.source, row) == source and spelled(corpus.target, row) == target
 

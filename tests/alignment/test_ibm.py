@@ -151,7 +151,7 @@ def test_prepared_data_trains_the_same_model(tmp_path):
     config = from_dict(DataConfig, {"train": [files], "valid": files, "cache_dir": str(tmp_path / "data")})
     ways = [
         passes(corpus, IBM1Config())[1]
-        for corpus in (Corpus.from_tokens(pairs), Corpus.from_prepared(prepare_data(config)))
+        for corpus in (Corpus.from_tokens(pairs), prepare_data(config).alignment_corpus())
     ]
     # The prepared vocabulary has special tokens, which share the uniform initial probability.
     # Their effect is gone after a few iterations.

@@ -12,18 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from regard.errors import DataError
-from regard.text.array_files import check_range
 from regard.text.corpus import CorpusConfig, read_lines, read_pairs
 from regard.text.whitespace import split_whitespace
-
-if TYPE_CHECKING:
-    # Imports PyTorch, which the alignment of plain text does not need.
-    from regard.data.dataset import PreparedData
 
 __all__ = ["UNKNOWN", "Corpus", "Text", "TextLayout", "WordList", "split_joined"]
 
@@ -283,30 +278,6 @@ class Corpus:
         split = (split_joined(line, f"{name}:{row}") for row, line in enumerate(lines, 1))
         pairs = ((_split(left, lowercase), _split(right, lowercase)) for left, right in split)
         return cls.from_tokens(pairs, words, (name, name))
-
-    @classmethod
-    def from_prepared(cls, prepared: "PreparedData", split: str = "train") -> "Corpus":
-        """Return a split of prepared data, memory-mapped, so that texts larger than memory can be aligned.
-
-        The words are the tokens of the vocabularies; all unknown tokens are one word. The end symbol of the
-        target is removed.
-
-        Raises:
-            DataError: if the split does not exist, or if a pair has an empty side.
-        """
-        rows = prepared.split(split)
-        texts = []
-        for name, end in (("source", 0), ("target", 1)):
-            tokens = np.memmap(prepared.directory / f"{split}.{name}.tokens", dtype="<i4", mode="r")
-            offsets = np.fromfile(prepared.directory / f"{split}.{name}.offsets", dtype="<i8")
-            # The target ends with an end symbol, the source does not.
-            lengths = (np.diff(offsets) - end).astype(np.int32)
-            if not lengths.all():
-                raise DataError(f"{rows.location(int(np.argmin(lengths)))}: the {name} is empty")
-            words = WordList(getattr(prepared.text, name).vocabulary.tokens)
-            check_range(f"{prepared.directory / split}.{name}.tokens", tokens, 0, len(words) - 1)
-            texts.append(Text(words, np.asarray(tokens), offsets[:-1], lengths))
-        return cls(texts[0], texts[1])
 
 
 def split_joined(line: str, where: str) -> tuple[str, str]:

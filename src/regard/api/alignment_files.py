@@ -112,7 +112,7 @@ def align_files(
     if prepared_dir is not None:
         from regard.data.dataset import PreparedData
 
-        corpus = Corpus.from_prepared(PreparedData.open(prepared_dir))
+        corpus = PreparedData.open(prepared_dir).alignment_corpus()
     elif source is not None and target is not None:
         corpus = Corpus.read(Path(source), Path(target), words, lowercase, allow_empty)
     else:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.alignment.corpus import Corpus, Text, WordList
 from regard.data.batch import Batch, BatchConfig, make_batches
 from regard.data.config import DataConfig
 from regard.data.fertility import Budget
@@ -30,7 +31,7 @@ from regard.data.pretokenization import ProgressCallback
 from regard.data.text import TextProcessor
 from regard.data.text_checks import log_unknown_tokens
 from regard.errors import ConfigError, DataError
-from regard.text.array_files import check_offsets
+from regard.text.array_files import check_offsets, check_range
 from regard.text.files import remove_all_leftovers
 from regard.text.paths import check_outputs
 from regard.text.reading import read_bytes
@@ -268,6 +269,29 @@ class PreparedData:
         if read_manifest(self.directory)["files"] != files:
             raise _replacement_error(self.directory)
         return split
+
+    def alignment_corpus(self, split: str = "train") -> Corpus:
+        """Return a split for a word aligner, memory-mapped, so that texts larger than memory can be aligned.
+
+        The words are the tokens of the vocabularies; all unknown tokens are one word. The end symbol of the
+        target is removed.
+
+        Raises:
+            DataError: if the split does not exist, or if a pair has an empty side.
+        """
+        rows = self.split(split)
+        texts = []
+        for name, end in (("source", 0), ("target", 1)):
+            tokens = np.memmap(self.directory / f"{split}.{name}.tokens", dtype="<i4", mode="r")
+            offsets = np.fromfile(self.directory / f"{split}.{name}.offsets", dtype="<i8")
+            # The target ends with an end symbol, the source does not.
+            lengths = (np.diff(offsets) - end).astype(np.int32)
+            if not lengths.all():
+                raise DataError(f"{rows.location(int(np.argmin(lengths)))}: the {name} is empty")
+            words = WordList(getattr(self.text, name).vocabulary.tokens)
+            check_range(f"{self.directory / split}.{name}.tokens", tokens, 0, len(words) - 1)
+            texts.append(Text(words, np.asarray(tokens), offsets[:-1], lengths))
+        return Corpus(texts[0], texts[1])
 
     def with_budget(
         self, budget: Budget | None, fertilities: Mapping[str, np.ndarray] | None = None

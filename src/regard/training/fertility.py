@@ -114,14 +114,13 @@ def add_fertilities(prepared: PreparedData, config: FertilityConfig | None, fing
 
 def _guided_budget(prepared: PreparedData, config: GuidedFertilityConfig, fingerprint: str) -> Budget:
     """Return the GUIDED budget: the largest fertility of each token in the training text."""
-    from regard.alignment import Corpus
     from regard.alignment.fertility import max_fertilities
 
     # The name contains the origin and the fingerprint, so another text never uses this table.
     path = prepared.directory / f"guided-{_origin(config, fingerprint)}.fertilities"
     if not path.exists():
         (counts,) = _make_counts(prepared, config, FERTILITY_SPLITS[:1])
-        table = max_fertilities(Corpus.from_prepared(prepared), counts)
+        table = max_fertilities(prepared.alignment_corpus(), counts)
         write_array(path, table.astype(np.float32))
     # The table is read even when it was just written, so that cached values are always checked.
     table = read_array(path, "float32", len(prepared.text.source.vocabulary))
@@ -161,7 +160,7 @@ def _make_counts(
     splits: Sequence[str],
 ) -> list[np.ndarray]:
     """Read or count the number of links of each source token; an aligner is trained on the first split."""
-    from regard.alignment import Corpus, TrainingSetup
+    from regard.alignment import TrainingSetup
     from regard.alignment.base import default_config
     from regard.alignment.fertility import align_fertilities
 
@@ -171,7 +170,7 @@ def _make_counts(
             for file, split in zip(config.files, splits, strict=True)
         ]
     _log.info("aligning %s to count fertilities", prepared.directory)
-    corpora = [Corpus.from_prepared(prepared, split) for split in splits]
+    corpora = [prepared.alignment_corpus(split) for split in splits]
     return align_fertilities(corpora, TrainingSetup(seed=1), default_config(config.aligner))
 
 

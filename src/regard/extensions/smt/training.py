@@ -158,7 +158,7 @@ def _estimate_tables(config: PhraseConfig, prepared: PreparedData, seed: int, th
     """Estimate the tables on the training text; the weights are the initial ones."""
     # Each corpus is repeated by its sampling weight, as in the first epoch of a neural model.
     rows = prepared.split("train").epoch_rows(seed, 0)
-    corpus = Corpus.from_prepared(prepared).select(rows)
+    corpus = prepared.alignment_corpus().select(rows)
     _log.info("aligning %d sentence pairs", len(corpus))
     links = align_corpus(corpus, config, seed, threads)
     table = estimate_phrase_table(corpus, links, config.max_phrase_length, config.smoothing, UNK)

@@ -204,11 +204,11 @@ def _align_training_split(prepared: PreparedData) -> SplitLinks:
     from regard.alignment.base import DEFAULT_ALIGNER
 
     def align() -> SplitLinks:
-        from regard.alignment import Corpus, TrainingSetup, train_both
+        from regard.alignment import TrainingSetup, train_both
         from regard.alignment.base import default_config
 
         _log.info("aligning %s to guide attention", prepared.directory)
-        corpus = Corpus.from_prepared(prepared)
+        corpus = prepared.alignment_corpus()
         link_table = train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1)).align(corpus)
         return SplitLinks(np.stack([link_table.source, link_table.target], axis=1), link_table.offsets)
 
