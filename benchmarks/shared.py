@@ -223,12 +223,12 @@ def searching(directory: Path, model: Any) -> Callable[[], int]:
 
 def aligning(directory: Path) -> Callable[[], int]:
     """Return a function that aligns some sentences and returns the number of target tokens."""
-    from regard.alignment import Corpus, TrainingSetup
+    from regard.alignment import TrainingSetup
     from regard.alignment.base import DEFAULT_ALIGNER, default_config
     from regard.alignment.word_aligner import train_both
     from regard.data.dataset import PreparedData
 
-    corpus = Corpus.from_prepared(PreparedData.open(directory / "prepared")).subset(0, ALIGNED)
+    corpus = PreparedData.open(directory / "prepared").alignment_corpus().subset(0, ALIGNED)
 
     def align() -> int:
         train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1))
