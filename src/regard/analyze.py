@@ -22,7 +22,6 @@ from regard.analysis.faithfulness import MAP_METHODS, FaithfulnessAnalysis, anal
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
 from regard.analysis.linking import Linker, TextLinks
-from regard.analysis.tables import attention_tables, error_lines, faithfulness_tables, length_tables
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions
@@ -38,13 +37,9 @@ __all__ = [
     "LengthAnalysis",
     "LengthOptions",
     "attention",
-    "attention_tables",
-    "error_lines",
     "errors",
     "faithfulness",
-    "faithfulness_tables",
     "length",
-    "length_tables",
 ]
 
 ModelSource = Model | Path | str

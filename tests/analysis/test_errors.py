@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from regard.analysis.errors import SentenceErrors, corpus_scores, sort_by_errors
-from regard.analysis.tables import format_errors
+from regard.api.analysis_tables import format_errors
 from regard.metrics.coverage import ReceivedAttention, received_attention
 
 TEXT = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)

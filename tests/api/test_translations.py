@@ -190,7 +190,7 @@ def test_penalties_are_tuned_from_python(directory, model):
 
 
 def test_report_of_loaded_models_equals_that_of_their_directories(directory, model, tmp_path):
-    options = regard.ReportOptions(names=["soft"], meteor=False, title="t")
+    options = regard.ReportOptions(names=["soft"], title="t")
     pages = [
         regard.report(one, test=(SOURCES, REFERENCES), output=tmp_path / f"{number}.html", options=options)
         for number, one in enumerate((model, directory, [directory]))

@@ -2,7 +2,6 @@
 
 import typer
 
-import regard
 from regard.cli.api_flags import ApiCall, from_api
 from regard.cli.command import Command
 from regard.cli.options import (
@@ -49,10 +48,12 @@ def errors_command(
 
     Example: regard analyze errors runs/first --source test.de --reference test.en --aligner aligner
     """
+    from regard.api.analysis_tables import error_lines
+
     # The output is opened before the analysis, so that an unwritable file is reported at once.
     with open_output(output) as file:
         result = call(search, links, runtime)
-        write_lines(file, lambda width: regard.analyze.error_lines(result, num_sentences, width))
+        write_lines(file, lambda width: error_lines(result, num_sentences, width))
         write_json(json_file, result)
     for note in result.notes:
         print_message(note)
@@ -79,11 +80,13 @@ def attention_command(
 
     Example: regard analyze attention runs/soft runs/posterior --source test.de --reference test.en
     """
+    from regard.api.analysis_tables import attention_tables
+
     if figures_dir is not None:
         call.options.setdefault("options", {}).setdefault("lines", "auto")
     with open_output(output) as file:
         result = call(links, runtime)
-        write_tables(file, regard.analyze.attention_tables(result))
+        write_tables(file, attention_tables(result))
         write_json(json_file, result)
     if figures_dir is not None:
         for line_map in result.maps:
@@ -111,9 +114,11 @@ def faithfulness_command(
 
     Example: regard analyze faithfulness runs/first --source test.de --reference test.en
     """
+    from regard.api.analysis_tables import faithfulness_tables
+
     with open_output(output) as file:
         result = call(links, runtime)
-        write_tables(file, regard.analyze.faithfulness_tables(result))
+        write_tables(file, faithfulness_tables(result))
         write_json(json_file, result)
     write_figures(figures_dir, {"faithfulness": result.plot()})
 
@@ -136,9 +141,11 @@ def length_command(
 
     Example: regard analyze length runs/soft runs/hard --source test.de --reference test.en --figures-dir .
     """
+    from regard.api.analysis_tables import length_tables
+
     with open_output(output) as file:
         result = call(search, runtime)
-        write_tables(file, regard.analyze.length_tables(result))
+        write_tables(file, length_tables(result))
         write_json(json_file, result)
     write_figures(figures_dir, {"length": result.plot()})
     for note in result.notes:

@@ -86,6 +86,14 @@ class DataConfig:
             raise ValueError(
                 "shared_vocab requires the same value for source_vocab_size and target_vocab_size"
             )
+        if (
+            getattr(self.target_tokenizer, "prefix", "")
+            and self.target_tokenizer is not self.source_tokenizer
+        ):
+            # Translations would have to be generated with the prefix.
+            raise ValueError(
+                "target_tokenizer.prefix: a prefix is prepended to source lines only: remove this key"
+            )
         for side in ("source", "target"):
             tokenizer = getattr(self, f"{side}_tokenizer")
             sized = self.shared_vocab or getattr(self, f"{side}_vocab_size") is not None

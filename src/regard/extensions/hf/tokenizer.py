@@ -50,7 +50,7 @@ class PretrainedTokenizerConfig:
     prefix: str = option(
         default="",
         help="Text prepended to each source line in training and translation, such as the task prefix of "
-        "T5; ignored on the target side. Default: none.",
+        "T5. Default: none.",
     )
 
 
