@@ -16,9 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from regard import RunConfig, Translator, load_model, train
-from regard.config import from_dict
-from regard.generation.lines import Line
+import regard
 from regard.plot import terminal_map
 
 CYRILLIC = dict(
@@ -115,18 +113,16 @@ def main() -> None:
             "max_epochs": arguments.epochs,
         },
     }
-    train(from_dict(RunConfig, config), directory / "model")
-    loaded = load_model(directory / "model", "cpu")
-    translator = Translator(loaded.model, loaded.text, loaded.config.generation)
-    lines = [Line(number, word) for number, (word, _) in enumerate(tables["test"], 1)]
-    results = translator.translate_block(lines)
+    regard.train(config, directory / "model")
+    model = regard.load(directory / "model", device="cpu")
+    results = model.translate([word for word, _ in tables["test"]])
     right = [result.text == wanted for result, (_, wanted) in zip(results, tables["test"], strict=True)]
     print(f"exact-match accuracy: {sum(right) / len(right):.1%} of {len(right)} unseen words\n")
     for result, (word, wanted) in list(zip(results, tables["test"], strict=True))[:8]:
         print(f"{word:16} {result.text:28} {'' if result.text == wanted else wanted}".rstrip())
-    best = results[0].translations[0]
+    first = results[0]
     print()
-    Console(highlight=False).print(terminal_map(best.weights, results[0].source_tokens, best.tokens))
+    Console(highlight=False).print(terminal_map(first.attention_map, first.source_tokens, first.tokens))
 
 
 if __name__ == "__main__":
