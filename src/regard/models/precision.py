@@ -7,7 +7,7 @@ from torch import nn
 
 from regard.errors import UsageError
 
-__all__ = ["Precision", "is_dispatched", "parse_precision", "set_precision"]
+__all__ = ["Precision", "parse_precision", "set_precision"]
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -25,25 +25,11 @@ def parse_precision(name: str) -> Precision:
     raise UsageError(f"--precision {name!r}: expected {' or '.join(known)}")
 
 
-def is_dispatched(model: nn.Module) -> bool:
-    """Return whether accelerate has distributed the weights (`regard.extensions.hf.weights`).
-
-    Such a model can be neither moved, nor trained, nor set to another precision.
-    """
-    return any(getattr(module, "hf_device_map", None) for module in model.modules())
-
-
 def set_precision(model: nn.Module, precision: Precision) -> None:
     """Set the precision of a model's matrix multiplications. The model must not be trained afterward.
 
     Args:
         model: The model, on its final device.
         precision: `float32`, or `bfloat16` for all parameters.
-
-    Raises:
-        UsageError: if the model does not fit into memory and `precision` is not `float32`.
     """
-    if not is_dispatched(model):
-        model.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
-    elif precision != "float32":
-        raise UsageError(f"--precision {precision} is not available for a model larger than the memory")
+    model.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)

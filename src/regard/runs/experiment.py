@@ -27,7 +27,7 @@ from regard.data.training_text import save_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.formats import foreign_format
-from regard.models.precision import Precision, is_dispatched, parse_precision, set_precision
+from regard.models.precision import Precision, parse_precision, set_precision
 from regard.models.registry import MODELS, build_for_text
 from regard.runs.config import RunConfig, load_config, write_config
 from regard.text.directories import directory_lock
@@ -205,8 +205,6 @@ def _build_trainer(
     # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
     torch.manual_seed(config.seed)
     model = build_for_text(config.model, prepared.text, output_dir if _has_checkpoint(output_dir) else None)
-    if is_dispatched(model):
-        raise UsageError("a model that is trained must fit into memory: use a machine with more memory")
     _check_max_lengths(model, prepared)
     train, valid = prepared.split("train"), prepared.split("valid")
     return Trainer(model.to(processes.device), train, valid, config.training, run, losses, callbacks)
@@ -264,9 +262,7 @@ def load_model(
     model = build_for_text(config.model, text, model_dir if model_format is None else None)
     if model_format is None:
         copy_weights(model, load_weights(model_dir), str(model_dir / MODEL_FILE))
-    if not is_dispatched(model):
-        model = model.to(place)
-    model.eval()
+    model = model.to(place).eval()
     set_precision(model, chosen)
     return LoadedModel(model_dir, config, text, model, place, chosen)
 

@@ -251,12 +251,12 @@ def test_prompt_of_the_default_template_is_the_text_that_the_library_tokenizes(c
 @pytest.mark.parametrize(
     ("prompt", "error", "message"),
     [
-        ({"template": "Translate this.\n"}, CheckpointError, r"has no \{source\}"),
-        ({"template": "{source} {source}"}, CheckpointError, r"more than one \{source\}"),
-        ({"template": "{text}: {source}"}, CheckpointError, r"unknown field \{text\}"),
-        ({"target_language": None}, ConfigError, r"needs target_language: write .* to regard_prompt.json"),
+        ({"template": "Translate this.\n"}, ConfigError, r"\{source\} exactly once"),
+        ({"template": "{source} {source}"}, ConfigError, r"\{source\} exactly once"),
+        ({"template": "{text}: {source}"}, ConfigError, r"unknown field \{text\}"),
+        ({"target_language": None}, ConfigError, r"needs target_language: write it to regard_prompt.json"),
         ({"chat": True}, ConfigError, "chat template of the tokenizer cannot be used"),
-        ({"wrong": 1}, CheckpointError, "regard_prompt.json: wrong"),
+        ({"wrong": 1}, ConfigError, "regard_prompt.json: unknown key"),
     ],
 )
 def test_wrong_prompt_is_refused_with_the_remedy(
@@ -274,7 +274,7 @@ def test_options_of_the_prompt_override_those_of_the_directory(causal_dir: Causa
         assert (
             tokenizer.decode(side.prefix_ids) == "To English:" and tokenizer.decode(side.suffix_ids) == " =>"
         )
-    with pytest.raises(ConfigError, match=r"template 'x': has no \{source\}"):
+    with pytest.raises(ConfigError, match=r"template 'x': must contain \{source\}"):
         regard.load(causal_dir("gpt2"), overrides=["data.source_tokenizer.template=x"])
 
 

@@ -19,16 +19,13 @@ from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import TextProcessor, TextSide
 from regard.errors import ConfigError, UsageError
 from regard.extensions.hf.config import HfConfig
 from regard.extensions.hf.seq2seq import HfSeq2Seq
 from regard.extensions.hf.systems import HfSystem
-from regard.extensions.hf.tokenizer import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, SearchSchemeConfig
 from regard.generation.forced import force_decode
-from regard.models.registry import build_for_text
 from regard.runs.experiment import LoadedModel, load_model
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
 
@@ -258,40 +255,6 @@ def test_constrained_attention_respects_fertilities(model_dir: ModelDir) -> None
     found = beam_search(model, data.source, GenerationConfig(beam_size=2), upper=data.upper_bounds)
     received = torch.from_numpy(found[0][0].attention[-1]).sum(0)
     assert (received[:, : -len(one.text.sink_tokens)] <= 1 + 1e-3).all()
-
-
-def test_encoder_and_language_model_are_combined(model_dir: ModelDir) -> None:
-    config = HfConfig(encoder_path=str(model_dir("bert")), decoder_path=str(model_dir("gpt2")))
-    sides = []
-    for name, side in (("bert", "source"), ("gpt2", "target")):
-        tokenizer = PretrainedTokenizer.create(PretrainedTokenizerConfig(path=str(model_dir(name))), (), side)
-        sides.append(TextSide(tokenizer, tokenizer.vocabulary))
-    text = TextProcessor(*sides)
-    model = build_for_text(config, text).eval()
-    assert isinstance(model, HfSeq2Seq)
-    target_ids = [[*text.target.encode(line), EOS] for line in TARGETS]
-    data = text.batch([text.source.encode(line) for line in SOURCES], target_ids, range(3))
-    outcome = model(data, output_attentions="all")
-    assert len(outcome.cross_attentions) == 2 and outcome.cross_attentions[0].shape[2] == 2
-    # Single steps equal teacher forcing.
-    with torch.no_grad():
-        memories, state = model.begin(data.source)
-        tokens = torch.full((3,), BOS)
-        for t in range(3):
-            prediction = model.step(tokens, memories, state)
-            tokens = data.target.tokens[:, t]
-            picked = prediction.log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
-            assert torch.allclose(picked, outcome.log_likelihood[:, t], atol=1e-4)
-            state = model.update(prediction, torch.arange(3), tokens)
-    pretrained = {name for layer in model.pretrained_layers() for name in layer}
-    others = {name for name, _ in model.named_parameters()} - pretrained
-    assert others and all("cross" in name or "enc_to_dec" in name for name in others)
-    # Pre-trained weights are unchanged: without cross-attention the decoder is the language model.
-    own = transformers.GPT2LMHeadModel.from_pretrained(model_dir("gpt2"))
-    theirs = dict(own.named_parameters())
-    for name, value in model.model.decoder.named_parameters():
-        if name in theirs:
-            assert torch.equal(value, theirs[name])
 
 
 def test_source_prefix_is_encoded_but_not_counted_as_words(model_dir: ModelDir) -> None:

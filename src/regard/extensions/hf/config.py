@@ -15,19 +15,10 @@ __all__ = ["CausalConfig", "HfConfig", "LoraConfig", "PretrainedConfig"]
 
 @configclass
 class HfConfig:
-    """A Hugging Face sequence-to-sequence model, or an encoder combined with a language model."""
+    """A Hugging Face sequence-to-sequence model."""
 
     kind: Literal["hf"] = option(default="hf", help="A Hugging Face model; requires the extra `hf`.")
-    path: str | None = option(
-        default=None, help="Directory of a sequence-to-sequence model (Marian, BART, T5, ...)."
-    )
-    encoder_path: str | None = option(
-        default=None,
-        help="Directory of an encoder (BERT family), used with `decoder_path` instead of `path`.",
-    )
-    decoder_path: str | None = option(
-        default=None, help="Directory of a language model (GPT-2, ...), to which cross-attention is added."
-    )
+    path: str = option(help="Directory of a sequence-to-sequence model (Marian, BART, T5, ...).")
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
         help="Attention mechanism of the layers in `attention_layers`: soft (with softmax, the pre-trained "
@@ -40,10 +31,7 @@ class HfConfig:
     )
 
     def __post_init__(self) -> None:
-        """Check that one directory or two are given, and that the mechanism has a single context."""
-        pair = self.encoder_path, self.decoder_path
-        if (None in pair) == (self.path is None) or (self.path is not None and pair != (None, None)):
-            raise ValueError("set either path, or both encoder_path and decoder_path")
+        """Check that the mechanism has a single context."""
         kind = attention_class(self.attention)
         if kind.observes_tokens or kind.objective != "marginal" or kind.has_projections or kind.needs_advance:
             raise ValueError(
@@ -55,8 +43,7 @@ class HfConfig:
     @property
     def folders(self) -> dict[str, str]:
         """The model directories by option name."""
-        paths = {"path": self.path, "encoder_path": self.encoder_path, "decoder_path": self.decoder_path}
-        return {name: path for name, path in paths.items() if path is not None}
+        return {"path": self.path}
 
 
 @configclass

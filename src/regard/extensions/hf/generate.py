@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 from regard.api.loading import load_translator
 from regard.api.model import Model
 from regard.config import configclass, from_dict, option
-from regard.config.results import Result, json_value
+from regard.config.results import Result
 from regard.errors import DataError, UsageError
 from regard.extensions.hf.causal import HfCausal
 from regard.extensions.hf.prompt_tokenizer import SOURCE_FIELD, PromptTokenizer, PromptTokenizerConfig
 from regard.generation.base import BaseTranslator
 from regard.generation.beam import beam_search
 from regard.generation.config import Sampling
+from regard.generation.hypothesis import Hypothesis
 from regard.generation.sampling import sample
 from regard.generation.translator import Translator
 from regard.runs.config import load_config
@@ -38,10 +39,7 @@ class ContinuationConfig:
     )
     num_continuations: int = option(default=1, help="Number of continuations.", ge=1, le=1_000)
     beam_size: int = option(
-        default=1,
-        help="Number of unfinished hypotheses per sentence. 1 is greedy search.",
-        ge=1,
-        le=1_000,
+        default=1, help="Number of unfinished hypotheses. 1 is greedy search.", ge=1, le=1_000
     )
 
 
@@ -77,32 +75,10 @@ class Continuations(Result):
     prompt: str
     continuations: tuple[Continuation, ...]
 
-    def to_data(self) -> Mapping[str, Any]:
-        """Return the prompt and the continuations as JSON values."""
-        return {
-            "prompt": self.prompt,
-            "continuations": [
-                {
-                    "text": continuation.text,
-                    "tokens": list(continuation.tokens),
-                    "score": json_value(continuation.score),
-                    "log_probability": json_value(continuation.log_probability),
-                    "token_log_probs": [json_value(value) for value in continuation.token_log_probs],
-                }
-                for continuation in self.continuations
-            ],
-        }
-
     def rows(self) -> Sequence[Mapping[str, Any]]:
         """Return one row per continuation."""
-        return [
-            {
-                "text": continuation.text,
-                "score": continuation.score,
-                "log_probability": continuation.log_probability,
-            }
-            for continuation in self.continuations
-        ]
+        columns = ("text", "score", "log_probability")
+        return [{name: getattr(row, name) for name in columns} for row in self.continuations]
 
     def __repr__(self) -> str:
         """Return the prompt with each continuation."""
@@ -126,8 +102,7 @@ def generate_text(
         sampling: The settings of sampling, instead of beam search.
         device: Device of a model that is not loaded, as in `regard.load`.
         precision: Data type of the matrix multiplications of a model that is not loaded.
-        options: `max_new_tokens`, `num_continuations` and `beam_size`; see
-            `ContinuationConfig`.
+        options: `max_new_tokens`, `num_continuations` and `beam_size`; see `ContinuationConfig`.
 
     Raises:
         UsageError: if the model cannot continue text, or an argument is wrong.
@@ -199,19 +174,17 @@ def _continue(
     else:
         (hypotheses,) = sample(continuing, batch, settings, sampling)
     start = tokenizer.decode_ids(ids)
-    vocabulary = text.target.vocabulary
-    continuations: list[Continuation] = []
-    for hypothesis in hypotheses:
+
+    def continuation(hypothesis: Hypothesis) -> Continuation:
         new = [tokenizer.library_ids[token] for token in hypothesis.tokens]
         # Some tokenizers write a space before a word only within a text.
         whole = tokenizer.decode_ids([*ids, *new])
-        continuations.append(
-            Continuation(
-                whole.removeprefix(start) if whole.startswith(start) else tokenizer.decode_ids(new),
-                tuple(vocabulary.to_tokens(hypothesis.tokens)),
-                hypothesis.score,
-                hypothesis.log_probability,
-                hypothesis.token_log_probs,
-            )
+        return Continuation(
+            whole.removeprefix(start) if whole.startswith(start) else tokenizer.decode_ids(new),
+            tuple(text.target.vocabulary.to_tokens(hypothesis.tokens)),
+            hypothesis.score,
+            hypothesis.log_probability,
+            hypothesis.token_log_probs,
         )
-    return tuple(continuations)
+
+    return tuple(map(continuation, hypotheses))

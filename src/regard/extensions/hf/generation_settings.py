@@ -29,15 +29,23 @@ __all__ = [
 GENERATION_CONFIG = "generation_config.json"
 _TokenId = TokenId | Literal[-1]
 """Some files have -1 instead of no token."""
+UNSUPPORTED = {
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "guidance_scale"), 1.0),
+    **dict.fromkeys(("num_return_sequences", "num_beam_groups"), 1),
+    **dict.fromkeys(
+        (
+            *("do_sample", "diversity_penalty", "penalty_alpha", "encoder_no_repeat_ngram_size"),
+            *("exponential_decay_length_penalty", "sequence_bias", "force_words_ids", "stop_strings"),
+        )
+    ),
+}
+"""Settings of `generate` that change translations and that search does not have, with their neutral value."""
 
 
 class GenerationSettings(pydantic.BaseModel):
-    """The keys of `generation_config.json` that concern search; missing keys and null are `None`.
+    """The keys of `generation_config.json` that concern search; missing keys and null are `None`."""
 
-    The keys from `do_sample` on are not supported.
-    """
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     num_beams: int | None = Field(default=None, ge=1)
     length_penalty: float | None = Field(default=None, allow_inf_nan=False)
@@ -53,25 +61,6 @@ class GenerationSettings(pydantic.BaseModel):
     bad_words_ids: list[list[_TokenId]] | None = None
     suppress_tokens: list[_TokenId] | None = None
     begin_suppress_tokens: list[_TokenId] | None = None
-
-    do_sample: bool | None = None
-    num_return_sequences: int | None = None
-    num_beam_groups: int | None = None
-    diversity_penalty: float | None = None
-    repetition_penalty: float | None = None
-    encoder_repetition_penalty: float | None = None
-    encoder_no_repeat_ngram_size: int | None = None
-    exponential_decay_length_penalty: Any = None
-    sequence_bias: Any = None
-    guidance_scale: float | None = None
-    penalty_alpha: float | None = None
-    dola_layers: Any = None
-    constraints: Any = None
-    force_words_ids: Any = None
-    stop_strings: Any = None
-    max_time: float | None = None
-    prompt_lookup_num_tokens: int | None = None
-    watermarking_config: Any = None
 
     @property
     def end_ids(self) -> tuple[int, ...]:
@@ -92,21 +81,11 @@ class GenerationSettings(pydantic.BaseModel):
         Args:
             several_ends: Whether the model supports several end symbols.
         """
-        # Values with which a setting has no effect.
-        neutral: dict[str, tuple[Any, ...]] = {
-            "num_return_sequences": (1,),
-            "num_beam_groups": (1,),
-            "diversity_penalty": (0.0,),
-            "repetition_penalty": (1.0,),
-            "encoder_repetition_penalty": (1.0,),
-            "encoder_no_repeat_ngram_size": (0,),
-            "guidance_scale": (1.0,),
-            "penalty_alpha": (0.0,),
+        settings = {
+            name: value
+            for name, value in (self.model_extra or {}).items()
+            if name in UNSUPPORTED and value and value != UNSUPPORTED[name]
         }
-        # The unsupported settings are those after `do_sample`, in the order of declaration.
-        names = list(type(self).model_fields)
-        settings = {name: getattr(self, name) for name in names[names.index("do_sample") :]}
-        settings = {k: v for k, v in settings.items() if v and v not in neutral.get(k, ())}
         if len(self.end_ids) > 1 and not several_ends:
             settings["eos_token_id"] = self.eos_token_id
         if self.forced_eos_token_id is not None and not self.forces_end:

@@ -24,7 +24,12 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.data.batch import PaddedSequences
 from regard.extensions.hf.files import import_transformers, quiet_transformers
 from regard.extensions.hf.loading import layer_groups, max_positions
-from regard.extensions.hf.recording import WeightRecorder, needs_explicit_attention
+from regard.extensions.hf.recording import (
+    WeightRecorder,
+    attention_weights,
+    needs_explicit_attention,
+    repeat_groups,
+)
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
 from regard.kernels.attention import fused_backends
 from regard.layers.linear import Linear
@@ -41,7 +46,6 @@ __all__ = [
     "HfEncoder",
     "InputLayout",
     "register_with_transformers",
-    "repeat_groups",
     "scaled_embeddings",
     "use_regard_attention",
     "use_session",
@@ -207,10 +211,8 @@ def attention_forward(
     session, softcap = _SESSION.get(), others.get("softcap")
     # Our mechanisms use unscaled dot products here, so queries are scaled first.
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if isinstance(session, WeightRecorder):
-        capped = others if softcap is None else {**others, "softcap": softcap}
-        if session.requested or needs_explicit_attention(capped):
-            return session.attend(module, query, key, value, attention_mask, scale, capped)
+    if isinstance(session, WeightRecorder) and (session.requested or needs_explicit_attention(others)):
+        return session.attend(module, query, key, value, attention_mask, scale, others)
     # Cross-attention is recognized by the length of its keys.
     if isinstance(session, CrossAttentionProbe) and key.shape[2] == session.source:
         session.found.append(CrossAttention(module, query.shape[1], query.shape[3], softcap))
@@ -223,8 +225,7 @@ def attention_forward(
             output = _explicit_attention(query * scale, key, value, attention_mask, others)
             session.self_attentions.append(output[1])
             return output
-    # The fused kernel has no soft cap.
-    if softcap is not None:
+    if softcap is not None:  # which the fused kernel does not have
         return _explicit_attention(query * scale, key, value, attention_mask, others)
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -237,29 +238,13 @@ def _merge_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)
 
 
-def repeat_groups(x: Float[Tensor, "B G S E"], num_heads: int) -> Float[Tensor, "B H S E"]:
-    """Repeat the keys or values of each group of query heads for all of its heads."""
-    return x if x.shape[1] == num_heads else x.repeat_interleave(num_heads // x.shape[1], dim=1)
-
-
 def _explicit_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    others: dict[str, Any],
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, others: dict[str, Any]
 ) -> tuple[Tensor, Tensor]:
     """Compute the contexts and weights, [B, H, T, S], of softmax attention from scaled queries."""
-    key, value = (repeat_groups(x, query.shape[1]) for x in (key, value))
-    scores, softcap = query @ key.transpose(2, 3), others.get("softcap")
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if others.get("position_bias") is not None:
-        scores = scores + others["position_bias"]
-    if mask is not None:
-        scores = scores + mask
-    weights = torch.softmax(scores.float(), dim=-1)
-    return (weights.to(value.dtype) @ value).transpose(1, 2), weights
+    weights = attention_weights(query, key, mask, others)
+    values = repeat_groups(value, query.shape[1])
+    return (weights.to(value.dtype) @ values).transpose(1, 2), weights
 
 
 class InputLayout(nn.Module):
@@ -387,4 +372,4 @@ class HfEncoder(SourceEncoder):
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
         """Return the encoder's parameters by layer; see `SourceEncoder.pretrained_layers`."""
-        return layer_groups(self, [self.model], ["output_proj."])
+        return layer_groups(self, [self.model], "output_proj.")

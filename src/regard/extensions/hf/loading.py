@@ -1,5 +1,7 @@
 """Loading of Hugging Face models from directories, and the sizes, limits and layers of loaded models."""
 
+import math
+import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.errors import CheckpointError, ConfigError
+from regard.errors import CheckpointError, ConfigError, DataError
 from regard.extensions.hf.files import (
     HF_CONFIG,
     convert_errors,
@@ -18,8 +20,8 @@ from regard.extensions.hf.files import (
 )
 from regard.extensions.hf.generation_settings import GENERATION_CONFIG
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
-from regard.extensions.hf.weights import check_size, choose_placement
 from regard.models.base import PARTS_DIR
+from regard.text.array_files import open_safetensors
 from regard.text.reading import checked_file
 from regard.text.vocabulary import EOS, PAD
 
@@ -29,7 +31,6 @@ __all__ = [
     "copy_configs",
     "layer_groups",
     "load_auto_model",
-    "load_decoder",
     "load_encoder",
     "load_seq2seq",
     "max_positions",
@@ -39,6 +40,9 @@ _LIMITS = ("max_position_embeddings", "n_positions")
 _TABLES = ("position", "wpe")
 MAX_EXTRA_ROWS, MAX_ROW_RATIO = 128, 1.05
 """Maximum excess of embedding rows over tokens (absolute, relative), because sizes are rounded up."""
+BYTES_PER_PARAMETER = 4  # models are loaded in float32
+SMALL_MODEL_SIZE = 1 << 20
+"""A number of parameters that fits into memory on any machine."""
 
 
 def copy_configs(directories: Mapping[str, str], model_dir: Path) -> None:
@@ -87,7 +91,7 @@ def load_seq2seq(directory: Path, weights: bool) -> Any:
     if not content.get("is_encoder_decoder"):
         raise CheckpointError(
             f"{directory}: a {content['model_type']} model is not a translation model; use it as the encoder "
-            "of model.kind = 'pretrained', or with a decoder in model.kind = 'hf'"
+            "of model.kind = 'pretrained'"
         )
     return load_auto_model("AutoModelForSeq2SeqLM", directory, weights, optional=("encoder.pooler",))
 
@@ -108,36 +112,6 @@ def load_encoder(directory: Path, weights: bool) -> Any:
         # Unused, and its weights may be missing.
         model.pooler = None
     return model
-
-
-def load_decoder(directory: Path, weights: bool) -> tuple[Any, list[str]]:
-    """Open a language model with cross-attention added, and return the names of the new parameters too.
-
-    Args:
-        directory: The directory of the model.
-        weights: Whether to load the weights.
-
-    Raises:
-        CheckpointError: see `load_seq2seq`.
-        ConfigError: if transformers cannot add cross-attention to the model.
-    """
-    content = read_hf_config(directory)
-    added = {"is_decoder": True, "add_cross_attention": True}
-    with quiet_transformers() as transformers:
-        # On the meta device models take no memory: only the parameter names are needed.
-        plain = _config(transformers, directory)
-        with torch.device("meta"):
-            plain_names = set(_create(transformers, "AutoModelForCausalLM", plain, directory).state_dict())
-            whole = _config(transformers, directory, **added)
-            all_names = list(_create(transformers, "AutoModelForCausalLM", whole, directory).state_dict())
-    # Parameters that exist only with cross-attention.
-    new = [name for name in all_names if name not in plain_names]
-    if not new:
-        raise ConfigError(
-            f"{directory}: transformers cannot add cross-attention to a {content['model_type']} model; "
-            "use GPT-2 or a model of the BERT family"
-        )
-    return load_auto_model("AutoModelForCausalLM", directory, weights, optional=new, **added), new
 
 
 def check_tokenizer_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str) -> None:
@@ -200,9 +174,7 @@ def load_auto_model(
     with quiet_transformers() as transformers:
         config = _config(transformers, directory, **changes)
         with torch.device("meta"):
-            size = check_size(_create(transformers, auto_class, config, directory), files, directory)
-        # The library keeps only safetensors partly on the disk.
-        placement = choose_placement(directory, size, whole=pickled or not weights)
+            _check_size(_create(transformers, auto_class, config, directory), files, directory)
         if not weights:
             model = _create(transformers, auto_class, config, directory)
             if (directory / GENERATION_CONFIG).is_file():
@@ -222,10 +194,47 @@ def load_auto_model(
                 ignore_mismatched_sizes=True,
                 dtype=torch.float32,
                 output_loading_info=True,
-                **placement,
             )
     _check_loading(model, info, directory, tuple(optional))
     return model
+
+
+def _check_size(model: Any, files: Iterable[Path], directory: Path) -> None:
+    """Compare the size of a model on the meta device with its weight files and with the memory.
+
+    Raises:
+        CheckpointError: if the model has far more parameters than the files, or does not fit into memory.
+    """
+    num_stored = sum(_num_values(file) for file in files)
+    num_needed = sum(parameter.numel() for parameter in model.parameters())
+    if num_needed > 2 * num_stored + SMALL_MODEL_SIZE:
+        raise CheckpointError(
+            f"{directory / HF_CONFIG}: describes a model of {num_needed:,} parameters, but the weight files "
+            f"contain {num_stored:,}"
+        )
+    needed = num_needed * BYTES_PER_PARAMETER
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
+        raise CheckpointError(
+            f"{directory}: the model needs {needed / 1e9:.1f} GB in float32, but this machine has "
+            f"{memory / 1e9:.1f} GB of memory"
+        )
+
+
+def _num_values(file: Path) -> int:
+    """Return the number of values in a weight file: of a pickle, its maximum, from the size of the file.
+
+    Raises:
+        CheckpointError: if the file is broken.
+    """
+    try:
+        path = checked_file(file.parent, file.name)
+        if file.suffix != ".safetensors":
+            return path.stat().st_size
+        with open_safetensors(path, "pt") as opened:
+            return sum(math.prod(opened.get_slice(name).get_shape()) for name in opened.keys())
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def _check_loading(model: Any, info: Mapping[str, Any], directory: Path, optional: tuple[str, ...]) -> None:
@@ -268,7 +277,7 @@ def max_positions(part: Any) -> int | None:
 
 
 def layer_groups(
-    root: nn.Module, parts: Sequence[nn.Module], new: Iterable[str] = ()
+    root: nn.Module, parts: Sequence[nn.Module], new: str | None = None
 ) -> tuple[tuple[str, ...], ...]:
     """Return the names of the pre-trained parameters by layer, for unfreezing (Howard & Ruder, 2018).
 
@@ -278,12 +287,10 @@ def layer_groups(
     Args:
         root: The module that the names are relative to.
         parts: Stacks of layers, starting with the one nearest to the output (decoder, encoder).
-        new: Name prefixes of the parameters that are not pre-trained.
+        new: Name prefix of the parameters that are not pre-trained. Default: all are.
     """
     # By identity, since a tied parameter belongs to several modules.
-    names = {id(value): name for name, value in root.named_parameters()}
-    skipped = tuple(new)
-    names = {key: name for key, name in names.items() if not (skipped and name.startswith(skipped))}
+    names = {id(value): name for name, value in root.named_parameters() if not (new and name.startswith(new))}
     groups: list[tuple[str, ...]] = []
     for part in parts:
         for layer in reversed(_stack(part)):

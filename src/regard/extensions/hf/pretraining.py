@@ -7,7 +7,6 @@
 The files of the model are written last. A directory with a `config.json` holds a fully trained model.
 """
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -40,7 +39,6 @@ __all__ = [
     "PretrainConfig",
     "pretrain",
     "pretrain_model",
-    "read_pretrain_config",
 ]
 
 RUN_DIR = "run"
@@ -61,12 +59,11 @@ class MonolingualConfig:
         ge=1,
         le=100_000,
     )
-    tokenizer: str | None = option(
-        default=None,
-        help="Hugging Face directory with the tokenizer. Default: a new tokenizer, trained on the text.",
-    )
     vocab_size: int = option(
-        default=8_000, help="Vocabulary size of a tokenizer trained here.", ge=300, le=1_000_000
+        default=8_000,
+        help="Vocabulary size of the tokenizer, unless model.init_from provides it.",
+        ge=300,
+        le=1_000_000,
     )
 
 
@@ -127,24 +124,8 @@ class PretrainConfig:
             raise ValueError("training.validation.metric: a language model supports only 'perplexity'")
         if self.training.losses or self.training.fine_tuning is not None:
             raise ValueError("training.losses, training.fine_tuning: not available for a language model")
-        if self.model.init_from is not None and self.text.tokenizer not in (None, self.model.init_from):
-            raise ValueError("text.tokenizer: not allowed with model.init_from, whose own tokenizer is used")
         if self.model.init_from is None and self.model.d_model % self.model.num_heads:
             raise ValueError("model.d_model must be a multiple of model.num_heads")
-
-
-def read_pretrain_config(path: Path | str, overrides: list[str]) -> PretrainConfig:
-    """Read the config of a pre-training run.
-
-    Args:
-        path: The TOML file. For `NAME.toml` the default output directory is `runs/NAME`.
-        overrides: Overrides of the form `a.b.c=value`.
-
-    Raises:
-        ConfigError: if the file or a setting is wrong.
-    """
-    config = read_config(PretrainConfig, path, overrides)
-    return dataclasses.replace(config, output_dir=config.output_dir or f"runs/{Path(path).stem}")
 
 
 def pretrain_model(
@@ -163,8 +144,8 @@ def pretrain_model(
         DataError: if the text is missing or malformed.
         UsageError: if transformers is not installed, or the directory holds another model.
     """
-    settings = read_pretrain_config(config, list(overrides))
-    directory = Path(output_dir or settings.output_dir or "")
+    settings = read_config(PretrainConfig, config, overrides)
+    directory = Path(output_dir or settings.output_dir or f"runs/{Path(config).stem}")
     return replace(pretrain(settings, directory), output_dir=directory)
 
 
@@ -260,7 +241,7 @@ def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
         return
     if (output_dir / HF_CONFIG).exists() or (output_dir / "config.toml").exists():
         raise UsageError(f"{output_dir}: already contains a model; choose another directory")
-    tokenizer_dir = config.model.init_from or config.text.tokenizer
+    tokenizer_dir = config.model.init_from
     try:
         if tokenizer_dir is None:
             with quiet_transformers():

@@ -19,10 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import pydantic
-
-from regard.config import configclass, option
-from regard.errors import ConfigError, DataError
+from regard.config import configclass, from_dict, option, to_dict
+from regard.errors import ConfigError
 from regard.extensions.hf.files import convert_errors, tokenizer_files
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
 from regard.text.reading import InvalidJsonError, parse_json
@@ -47,43 +45,6 @@ _WORD = "a"
 """A word with which the tokens around a sentence are found."""
 _CHAT_OPTIONS = {"enable_thinking": False, "date_string": "26 Jul 2024"}
 """Variables of chat templates: no reasoning before the answer, and prompts that do not depend on the day."""
-
-
-def check_template(template: str) -> None:
-    """Check the fields of a template.
-
-    Raises:
-        ValueError: if the source is missing or repeated, or a field is unknown.
-    """
-    fields = _FIELD.findall(template)
-    unknown = [name for name in fields if name not in ("source", *LANGUAGE_FIELDS)]
-    if unknown:
-        raise ValueError(
-            f"template {template!r}: unknown field {{{unknown[0]}}}; a template may contain {SOURCE_FIELD}, "
-            "{source_language} and {target_language}"
-        )
-    if fields.count("source") != 1:
-        count = "no" if "source" not in fields else "more than one"
-        raise ValueError(f"template {template!r}: has {count} {SOURCE_FIELD}; it must contain exactly one")
-
-
-class _PromptFile(pydantic.BaseModel):
-    """The content of `regard_prompt.json`; missing keys are None."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
-
-    template: str | None = None
-    source_language: str | None = None
-    target_language: str | None = None
-    chat: bool | None = None
-    stop_at_newline: bool | None = None
-
-    @pydantic.field_validator("template")
-    @classmethod
-    def _check(cls, template: str | None) -> str | None:
-        if template is not None:
-            check_template(template)
-        return template
 
 
 @configclass
@@ -122,9 +83,14 @@ class PromptTokenizerConfig:
     )
 
     def __post_init__(self) -> None:
-        """Check the template."""
-        if self.template is not None:
-            check_template(self.template)
+        """Check the fields of the template."""
+        if self.template is None:
+            return
+        fields = _FIELD.findall(self.template)
+        if unknown := set(fields) - {"source", *LANGUAGE_FIELDS}:
+            raise ValueError(f"template {self.template!r}: unknown field {{{min(unknown)}}}")
+        if fields.count("source") != 1:
+            raise ValueError(f"template {self.template!r}: must contain {SOURCE_FIELD} exactly once")
 
 
 @dataclass(frozen=True)
@@ -145,29 +111,27 @@ class _Prompt:
     chat: bool
 
     @classmethod
-    def build(cls, hf: Any, given: _PromptFile, where: str) -> "_Prompt":
+    def build(cls, hf: Any, config: PromptTokenizerConfig, where: str) -> "_Prompt":
         """Fill in a template.
 
         Args:
             hf: The tokenizer of the library.
-            given: The options.
+            config: The options.
             where: Name of the tokenizer in messages.
 
         Raises:
             ConfigError: if a language is missing, or the chat template is missing or fails.
         """
-        template = DEFAULT_TEMPLATE if given.template is None else given.template
-        missing = [name for name in LANGUAGE_FIELDS if f"{{{name}}}" in template and not getattr(given, name)]
-        if missing:
-            name = missing[0]
-            raise ConfigError(
-                f"{where}: the prompt template {template!r} needs {' and '.join(missing)}: write "
-                f'{{"{name}": "..."}} to {PROMPT_FILE} in the directory of the model, or set '
-                f"data.source_tokenizer.{name}"
-            )
+        template = DEFAULT_TEMPLATE if config.template is None else config.template
         for name in LANGUAGE_FIELDS:
-            template = template.replace(f"{{{name}}}", getattr(given, name) or "")
-        chat = hf.chat_template is not None if given.chat is None else given.chat
+            language = getattr(config, name) or ""
+            if f"{{{name}}}" in template and not language:
+                raise ConfigError(
+                    f"{where}: the prompt template {template!r} needs {name}: write it to {PROMPT_FILE} in "
+                    f"the directory of the model, or set data.source_tokenizer.{name}"
+                )
+            template = template.replace(f"{{{name}}}", language)
+        chat = hf.chat_template is not None if config.chat is None else config.chat
         if chat:
             content = template.replace(SOURCE_FIELD, _PLACEHOLDER).strip()
             with convert_errors(ConfigError, f"{where}: the chat template of the tokenizer cannot be used"):
@@ -179,8 +143,8 @@ class _Prompt:
                 )
             if text.count(_PLACEHOLDER) != 1:
                 raise ConfigError(
-                    f"{where}: the chat template of the tokenizer contains the message "
-                    f"{text.count(_PLACEHOLDER)} times; set data.source_tokenizer.chat = false"
+                    f"{where}: the chat template of the tokenizer does not contain the message once; set "
+                    "data.source_tokenizer.chat = false"
                 )
             # The text of a chat template is used unchanged, also a space at its end.
             return cls(*text.split(_PLACEHOLDER), separator="", chat=True)
@@ -206,8 +170,9 @@ class PromptTokenizer(PretrainedTokenizer):
         stop_at_newline: Whether a line break ends a translation.
 
     Raises:
-        ConfigError: if a language that the template needs is not given, or there is no chat template.
-        DataError: as in `PretrainedTokenizer`, or if `regard_prompt.json` is not valid.
+        ConfigError: if a language that the template needs is not given, there is no chat template, or
+            `regard_prompt.json` is not valid.
+        DataError: as in `PretrainedTokenizer`.
     """
 
     serves_both_sides = True
@@ -254,11 +219,9 @@ class PromptTokenizer(PretrainedTokenizer):
 
     def _special_ids_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ids before and after every source sentence."""
-        options = {name: getattr(self.config, name) for name in _PromptFile.model_fields}
-        options = {name: value for name, value in options.items() if value is not None}
-        stored = _read_prompt_file(self.archive, self.where).model_copy(update=options)
-        self.stop_at_newline = bool(stored.stop_at_newline)
-        self._prompt = prompt = _Prompt.build(self._hf, stored, self.where)
+        config = _with_prompt_file(self.config, self.archive, self.where)
+        self.stop_at_newline = bool(config.stop_at_newline)
+        self._prompt = prompt = _Prompt.build(self._hf, config, self.where)
         # The symbols that the tokenizer adds in front; those behind a text do not belong into a prompt.
         self._front = () if prompt.chat else self._added_ids()[0]
         word = self._ids(prompt.before + _WORD)
@@ -308,16 +271,19 @@ class PromptTokenizer(PretrainedTokenizer):
         return normalize_whitespace(text) if "\n" in text else text
 
 
-def _read_prompt_file(archive: bytes, where: str) -> _PromptFile:
-    """Return the options that the file `regard_prompt.json` of an archive gives; none if it has no such file.
+def _with_prompt_file(config: PromptTokenizerConfig, archive: bytes, where: str) -> PromptTokenizerConfig:
+    """Return a config with the options of the file `regard_prompt.json` of an archive where it has none.
 
     Raises:
-        DataError: if the file is not valid.
+        ConfigError: if the file is not valid; names the key.
     """
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
         if PROMPT_FILE not in opened.namelist():
-            return _PromptFile()
+            return config
+        origin = f"{where}: {PROMPT_FILE}"
         try:
-            return parse_json(opened.read(PROMPT_FILE), _PromptFile)
+            content = parse_json(opened.read(PROMPT_FILE), dict[str, Any])
         except InvalidJsonError as error:
-            raise DataError(f"{where}: {PROMPT_FILE}: {error}") from None
+            raise ConfigError(f"{origin}: {error}") from None
+    options = {name: value for name, value in to_dict(config).items() if value is not None}
+    return from_dict(PromptTokenizerConfig, content | options, origin=origin)

@@ -1,4 +1,4 @@
-"""The attention weights of a Hugging Face model without an encoder, layer by layer.
+"""The explicit attention weights of a Hugging Face model, layer by layer.
 
 Decoder-only models attend to the prompt and to the tokens generated so far in one self-attention. Its weights
 are computed explicitly where they are requested, by the definition of the library: scores times a scale,
@@ -15,15 +15,49 @@ from torch import nn
 
 from regard.types import Float, Tensor
 
-__all__ = ["WeightRecorder", "needs_explicit_attention"]
-
-# Arguments of attention functions that PyTorch's fused kernel does not have.
-_UNFUSED = ("softcap", "s_aux")
+__all__ = ["WeightRecorder", "attention_weights", "needs_explicit_attention", "repeat_groups"]
 
 
 def needs_explicit_attention(others: Mapping[str, Any]) -> bool:
-    """Return whether the arguments of an attention function have no equivalent in PyTorch's fused kernel."""
-    return any(others.get(name) is not None for name in _UNFUSED)
+    """Return whether arguments of an attention function have no equivalent in PyTorch's fused kernel."""
+    return others.get("softcap") is not None or others.get("s_aux") is not None
+
+
+def repeat_groups(x: Float[Tensor, "B G S E"], num_heads: int) -> Float[Tensor, "B H S E"]:
+    """Repeat the keys or values of each group of query heads for all of its heads (Ainslie et al., 2023)."""
+    return x if x.shape[1] == num_heads else x.repeat_interleave(num_heads // x.shape[1], dim=1)
+
+
+def attention_weights(
+    query: Float[Tensor, "B H T E"],
+    key: Float[Tensor, "B G K E"],
+    mask: Tensor | None,
+    others: Mapping[str, Any],
+    scale: float = 1.0,
+) -> Float[Tensor, "B H T K"]:
+    """Compute softmax attention by the definition of the library.
+
+    Args:
+        query: The queries.
+        key: The keys of G groups of heads; H is a multiple of G.
+        mask: True where a key may be attended, or a bias that is added to the scores.
+        others: Further arguments of the library's attention functions.
+        scale: Factor of the scores.
+    """
+    scores = query @ repeat_groups(key, query.shape[1]).transpose(2, 3) * scale
+    if (cap := others.get("softcap")) is not None:
+        scores = cap * torch.tanh(scores / cap)
+    if others.get("position_bias") is not None:
+        scores = scores + others["position_bias"]
+    if mask is not None:
+        mask = mask[..., : key.shape[2]]
+        low = torch.finfo(scores.dtype).min
+        scores = scores.masked_fill(~mask, low) if mask.dtype == torch.bool else scores + mask
+    sinks = others.get("s_aux")
+    if sinks is None:
+        return torch.softmax(scores.float(), dim=-1)
+    extra = sinks.view(1, -1, 1, 1).expand(len(scores), -1, scores.shape[2], 1)
+    return torch.softmax(torch.cat([scores, extra], dim=-1).float(), dim=-1)[..., :-1]
 
 
 @dataclass
@@ -48,39 +82,14 @@ class WeightRecorder:
         scale: float,
         others: Mapping[str, Any],
     ) -> tuple[Float[Tensor, "B T H F"], Float[Tensor, "B H T K"]]:
-        """Compute the attention of a layer, with its weights.
-
-        Args:
-            module: The attention module of the library.
-            query: The queries.
-            key: The keys of G groups of heads; H is a multiple of G (Ainslie et al., 2023).
-            value: The values.
-            mask: True where a key may be attended, or a bias that is added to the scores. None is causal.
-            scale: Factor of the scores.
-            others: Further arguments of the library's attention functions.
-        """
-        groups = query.shape[1] // key.shape[1]
-        if groups > 1:
-            key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
-        scores = query @ key.transpose(2, 3) * scale
-        if (cap := others.get("softcap")) is not None:
-            scores = cap * torch.tanh(scores / cap)
-        if others.get("position_bias") is not None:
-            scores = scores + others["position_bias"]
-        if mask is None and query.shape[2] > 1:
+        """Compute the attention of a layer, with its weights; see `attention_weights`. No mask is causal."""
+        steps, size = query.shape[2], key.shape[2]
+        if mask is None and steps > 1:
             # Queries are at the last positions of the keys.
-            mask = torch.ones_like(scores[0, 0], dtype=torch.bool).tril(key.shape[2] - query.shape[2])
-        if mask is not None:
-            mask = mask[..., : key.shape[2]]
-            low = torch.finfo(scores.dtype).min
-            scores = scores.masked_fill(~mask, low) if mask.dtype == torch.bool else scores + mask
-        sinks = others.get("s_aux")
-        if sinks is not None:
-            extra = sinks.view(1, -1, 1, 1).expand(len(scores), -1, scores.shape[2], 1)
-            weights = torch.softmax(torch.cat([scores, extra], dim=-1).float(), dim=-1)[..., :-1]
-        else:
-            weights = torch.softmax(scores.float(), dim=-1)
+            mask = torch.ones(steps, size, dtype=torch.bool, device=query.device).tril(size - steps)
+        weights = attention_weights(query, key, mask, others, scale)
         if self.requested:
             self.weights.append(weights)
         used = torch.dropout(weights, others.get("dropout") or 0.0, module.training)
-        return (used.to(value.dtype) @ value).transpose(1, 2).contiguous(), weights
+        contexts = used.to(value.dtype) @ repeat_groups(value, query.shape[1])
+        return contexts.transpose(1, 2).contiguous(), weights

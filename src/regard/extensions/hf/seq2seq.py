@@ -96,7 +96,6 @@ class HfSeq2Seq(TranslationModel):
         target: The target tokenizer.
         start: The ids, in transformers, of the prefix of every translation; the last one is our start symbol.
         constraints: The constraints that the model directory prescribes.
-        new: Name prefixes of the parameters that are not pre-trained.
 
     Raises:
         ConfigError: if encoder and decoder cannot be run one after the other, the model does not use the
@@ -113,14 +112,13 @@ class HfSeq2Seq(TranslationModel):
         target: PretrainedTokenizer,
         start: Sequence[int],
         constraints: GenerationConstraints,
-        new: Sequence[str] = (),
     ) -> None:
         """Build the mechanisms of the cross-attention layers."""
         super().__init__()
         for part in model.modules():
             if "Sinusoidal" in type(part).__name__:
                 part.requires_grad_(False)  # computed positions, although they are stored as parameters
-        self.model, self.config, self.new = model, config, tuple(f"model.{name}" for name in new)
+        self.model, self.config = model, config
         self.layout = InputLayout.of(source)
         self.start = tuple(start)
         self._given = constraints
@@ -209,9 +207,9 @@ class HfSeq2Seq(TranslationModel):
         return self._given
 
     def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Return the decoder's and encoder's layers, without new cross-attention; see `TranslationModel`."""
+        """Return the decoder's and encoder's layers; see `TranslationModel.pretrained_layers`."""
         encoder, decoder = self._parts()
-        return layer_groups(self, [decoder, encoder], (*self.new, "mechanisms."))
+        return layer_groups(self, [decoder, encoder], "mechanisms.")
 
     def _parts(self) -> tuple[Any, Any]:
         """Return the encoder and the decoder."""

@@ -1,7 +1,7 @@
 """The kinds of models of Hugging Face directories, and their construction.
 
-`hf` is a sequence-to-sequence model, or an encoder combined with a language model; `pretrained` is an encoder
-with a new Transformer decoder; `causal` is a decoder-only model, with low-rank adaptation by peft.
+`hf` is a sequence-to-sequence model; `pretrained` is an encoder with a new Transformer decoder; `causal` is a
+decoder-only model, with low-rank adaptation by peft.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,6 @@ from regard.extensions.hf.loading import (
     config_dirs,
     copy_configs,
     load_auto_model,
-    load_decoder,
     load_encoder,
     load_seq2seq,
 )
@@ -60,7 +59,7 @@ class _DirectorySystem(TrainableSystem):
 
 @register_model("hf", HfConfig)
 class HfSystem(_DirectorySystem):
-    """A sequence-to-sequence model of a Hugging Face directory, or of an encoder and a language model."""
+    """A sequence-to-sequence model of a Hugging Face directory."""
 
     @classmethod
     def build(cls, config: HfConfig, text: TextProcessor, model_dir: Path | None = None) -> HfSeq2Seq:
@@ -71,23 +70,13 @@ class HfSystem(_DirectorySystem):
             ConfigError: if a tokenizer does not match, or if the model is of the wrong kind.
         """
         source, target = _pretrained_side(text.source, "source"), _pretrained_side(text.target, "target")
-        directories = config_dirs(config.folders, model_dir)
-        settings = GenerationSettings()
-        new: list[str] = []
-        if config.path is not None:
-            model = load_seq2seq(directories["path"], model_dir is None)
-            start = decoder_prefix(model, target)
-            settings = read_generation_settings(directories["path"])[0]
-        else:
-            model, new = _combine(directories, model_dir is None)
-            start = (target.library_ids[BOS],)
-        constraints = to_constraints(settings, start, target)
-        translation_model = HfSeq2Seq(model, config, source, target, start, constraints, new)
-        for side, part, path in (
-            (source, model.get_encoder(), config.path or config.encoder_path),
-            (target, model.get_decoder(), config.path or config.decoder_path),
-        ):
-            check_tokenizer_fit(side, part.get_input_embeddings().weight.shape[0], part.config, str(path))
+        directory = config_dirs(config.folders, model_dir)["path"]
+        model = load_seq2seq(directory, model_dir is None)
+        start = decoder_prefix(model, target)
+        constraints = to_constraints(read_generation_settings(directory)[0], start, target)
+        translation_model = HfSeq2Seq(model, config, source, target, start, constraints)
+        for side, part in ((source, model.get_encoder()), (target, model.get_decoder())):
+            check_tokenizer_fit(side, part.get_input_embeddings().weight.shape[0], part.config, config.path)
         return translation_model
 
 
@@ -163,16 +152,6 @@ def _pretrained_side(side: TextSide, name: str) -> PretrainedTokenizer:
             f"data.{name}_tokenizer = {{kind = 'pretrained', path = ...}}"
         )
     return side.tokenizer
-
-
-def _combine(directories: Mapping[str, Path], weights: bool) -> tuple[Any, list[str]]:
-    """Combine an encoder and a language model; return the names of the new parameters too."""
-    from transformers import EncoderDecoderModel
-
-    encoder = load_encoder(directories["encoder_path"], weights)
-    decoder, added = load_decoder(directories["decoder_path"], weights)
-    model = EncoderDecoderModel(encoder=encoder, decoder=decoder)
-    return model, [*(f"decoder.{name}" for name in added), "enc_to_dec_proj"]
 
 
 def _add_lora(model: Any, config: LoraConfig) -> None:
