@@ -131,7 +131,6 @@ def test_run_killed_during_its_first_write_can_be_resumed(tmp_path):
     partial = tmp_path / "p" / ".predictor.json.0123abcd.partial"
     partial.mkdir(parents=True)
     (partial / "predictor.json").write_bytes(b"{")
-    (tmp_path / "p" / ".lock").touch()
     train_predictor(tmp_path / "p", small, small, SMALL, settings(epochs=1))
     assert FertilityPredictor.load(tmp_path / "p").vocabulary and not partial.exists()
 

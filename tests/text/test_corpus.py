@@ -2,7 +2,6 @@
 
 import gzip
 import logging
-import os
 
 import pytest
 
@@ -174,10 +173,3 @@ def test_overlong_lines_become_empty_and_are_reported(tmp_path, caplog, zipped):
     path.write_bytes(b"y" * 20 + b"\na\xff\n")
     with pytest.raises(DataError, match=r"line 2, byte 2: not UTF-8 \(0xff, byte 23 of the text\)"):
         list(read_lines(path, 10))
-
-
-def test_devices_and_named_pipes_are_rejected(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for path, kind in ((tmp_path / "pipe", "a named pipe"), ("/dev/zero", "a device")):
-        with pytest.raises(DataError, match=f"{kind}, expected a regular file"):
-            list(read_lines(path))

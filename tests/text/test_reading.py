@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import socket
 import tracemalloc
 import zipfile
 
@@ -76,18 +75,13 @@ def test_named_pipes_and_devices_are_rejected(text, tmp_path):
     with pytest.raises(DataError, match=r"source\.vocabulary: not a regular file"):
         TextProcessor.load(text)
     for read in (read_bytes, file_digest, open_regular_file):
-        with pytest.raises(DataError, match="a named pipe, expected a regular file"):
-            read(path)
-        with pytest.raises(DataError, match="a device, expected a regular file"):
-            read("/dev/zero")
+        for special in (path, "/dev/zero"):
+            with pytest.raises(DataError, match="not a regular file"):
+                read(special)
         with pytest.raises(DataError, match="Is a directory"):
             read(tmp_path)
         with pytest.raises(DataError, match="not a valid file name"):
             read("a\0b")
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(tmp_path / "socket"))
-        with pytest.raises(DataError, match="a socket"):
-            open_regular_file(tmp_path / "socket")
 
 
 def test_file_without_a_checksum_is_not_read(text):

@@ -229,10 +229,10 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         ConfigError: if the file is missing, is not a regular file, is larger than 1 MiB or is not TOML.
     """
     try:
-        # Opening does not block, so that a named pipe without a writer can be rejected as well.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{path}: not a regular file")
+        # Opening a named pipe without a writer would block.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ConfigError(f"{path}: not a regular file")
+        with open(path, "rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None

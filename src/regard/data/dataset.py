@@ -32,7 +32,7 @@ from regard.data.text import TextProcessor
 from regard.data.text_checks import log_unknown_tokens
 from regard.errors import ConfigError, DataError
 from regard.text.array_files import check_offsets, check_range
-from regard.text.files import remove_all_leftovers
+from regard.text.files import remove_leftovers, stem_of
 from regard.text.paths import check_outputs
 from regard.text.reading import read_bytes
 
@@ -325,7 +325,8 @@ def prepare_data(
         DataError: if an input is missing or invalid, or the directory cannot be written.
     """
     output_dir = _cache_dir(config, output_dir)
-    remove_all_leftovers(output_dir)
+    target = output_dir.resolve()
+    remove_leftovers(target.parent, stem_of(target))
     wanted = describe_settings(config)
     manifest = _read_known_manifest(output_dir)
     inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])

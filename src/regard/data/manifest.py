@@ -119,7 +119,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     """
     path = directory / MANIFEST
     try:
-        manifest = read_json(path, dict[str, Any])
+        manifest = read_json(checked_file(directory, MANIFEST), dict[str, Any])
         # Validated, but returned as it is: other entries are for people and for later versions.
         known = parse_json(json.dumps(manifest), _Manifest)
     except InvalidJsonError as error:

@@ -1,124 +1,68 @@
-"""Atomic creation and replacement of directories, their lock files, and the location of the recipes.
+"""Atomic creation and replacement of directories, their locks, and the location of the recipes."""
 
-A lock file allows only one process at a time to write into a model directory. The lock is an `flock` on the
-file `.lock` of the directory, so the operating system releases it when the process ends for any reason. It is
-acquired before anything is written: a process that does not get the lock changes nothing.
-"""
-
-import ctypes
-import errno
-import fcntl
-import logging
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from regard.errors import CheckpointError, DataError, UsageError
-from regard.text.files import (
-    is_partial,
-    partial_directory,
-    remove_leftovers,
-    resolve_links,
-    stem_of,
-    sync_directory,
-    sync_file,
-)
+from regard.text.files import is_partial, partial_directory, remove_leftovers, resolve_links, stem_of, sync
 from regard.text.paths import check_name
 from regard.text.reading import check_link
 
-__all__ = [
-    "LOCK_FILE",
-    "atomic_directory",
-    "check_replaceable",
-    "directory_lock",
-    "is_empty",
-    "recipes_dir",
-]
-
-LOCK_FILE = ".lock"
-
-_log = logging.getLogger(__name__)
+__all__ = ["atomic_directory", "check_replaceable", "directory_lock", "is_empty", "recipes_dir"]
 
 
 @contextmanager
 def directory_lock(directory: Path) -> Iterator[None]:
     """Lock a directory for this process during the block, and remove partial files of killed processes.
 
+    The lock is on the file `.NAME.lock` next to the directory. The operating system releases it when the
+    process ends for any reason. A process that does not get the lock changes nothing.
+
     Args:
         directory: The directory. It is created if it does not exist, and removed again if nothing was written
             into it.
 
     Raises:
-        CheckpointError: if another process holds the lock, the directory cannot be created, or a link in it
-            leads out of it: files would be read and written there.
+        CheckpointError: if another process holds the lock, or the directory cannot be created.
+        DataError: if a link in it leads out of it: files would be read and written there.
         UsageError: if its name is not valid UTF-8.
     """
     check_name(directory)
-    new_directories = [path for path in (directory, *directory.parents) if not path.exists()]
+    target = Path(os.path.realpath(directory))
+    created = [path for path in (target, *target.parents) if not path.exists()]
+    lock = FileLock(target.with_name(f".{stem_of(target)}.lock"), blocking=False)
     try:
-        descriptor = _lock(directory)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+        target.mkdir(exist_ok=True)
+    except Timeout:
+        raise CheckpointError(
+            f"{directory}: another process is training in this directory; wait until it ends, or choose "
+            "another directory"
+        ) from None
     except OSError as error:
+        lock.release()
         raise CheckpointError(f"{directory}: cannot write to it: {error.strerror or error}") from None
     try:
-        with suppress(OSError):
-            inner = (path for path in directory.iterdir() if path.is_dir() and not path.is_symlink())
-            for place in (directory, *inner):
-                remove_leftovers(place)
-        _check_links(directory)
+        for path in target.rglob("*"):
+            check_link(path, directory)
+        for place in (target, *target.iterdir()):
+            remove_leftovers(place)
         yield
     finally:
-        if new_directories:
-            _remove_unused(directory, new_directories)
-        os.close(descriptor)
-
-
-def _check_links(directory: Path) -> None:
-    try:
-        for path in directory.rglob("*"):
-            check_link(path, directory)
-    except DataError as error:
-        raise CheckpointError(str(error)) from None
-
-
-def _lock(directory: Path) -> int:
-    """Acquire the lock and return the file descriptor that holds it."""
-    while True:
-        directory.mkdir(parents=True, exist_ok=True)
-        # O_NOFOLLOW: a symbolic link could point to any file.
-        try:
-            descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        except FileNotFoundError:
-            continue  # another process created the directory and removed it unused
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise CheckpointError(
-                f"{directory}: another process is training in this directory; wait until it ends, or choose "
-                "another directory"
-            ) from None
-        except OSError:
-            _log.warning("%s: this file system has no locks; run only one process per directory", directory)
-        # The lock file may have been removed between open and flock: compare the inodes.
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.stat(directory / LOCK_FILE), os.fstat(descriptor)):
-                return descriptor
-        os.close(descriptor)
-
-
-def _remove_unused(directory: Path, made: list[Path]) -> None:
-    """Remove the created directories if they contain nothing except the lock file."""
-    if [path.name for path in directory.iterdir()] == [LOCK_FILE]:
-        with suppress(OSError):
-            (directory / LOCK_FILE).unlink()
-            for path in made:
-                path.rmdir()
-
-
-AT_FDCWD, RENAME_EXCHANGE = -100, 2
-"""Constants of the system call `renameat2`, from `fcntl.h` and `linux/fs.h`."""
+        # If nothing was written, the created directories are removed, and the lock file in any case.
+        for remove in (
+            *(path.rmdir for path in created if path == target),
+            Path(lock.lock_file).unlink,
+            *(path.rmdir for path in created if path != target),
+        ):
+            with suppress(OSError):
+                remove()
+        lock.release()
 
 
 def check_replaceable(directory: Path, marker: str, content: str) -> None:
@@ -150,9 +94,10 @@ def check_replaceable(directory: Path, marker: str, content: str) -> None:
 def atomic_directory(directory: Path, require_empty: bool = False) -> Iterator[Path]:
     """Yield an empty temporary directory that replaces `directory` when the block ends without an error.
 
-    After an error, the temporary directory is removed and `directory` is unchanged. The old and the new
-    directory are exchanged atomically, so that `directory` exists at all times. Leftovers of a killed process
-    are removed by the next call. Symbolic links are followed. Open files of the old directory stay readable.
+    After an error, the temporary directory is removed and `directory` is unchanged. Otherwise the old
+    directory is moved away, the new one gets its name, and the old one is removed. If the process is killed
+    between the two renames, the next call gives the old directory its name back. Leftovers of a killed
+    process are removed by the next call. Symbolic links are followed.
 
     Args:
         directory: The directory to create or replace.
@@ -164,77 +109,26 @@ def atomic_directory(directory: Path, require_empty: bool = False) -> Iterator[P
     """
     directory = resolve_links(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
-    _restore_backup(directory)
     with partial_directory(directory) as temporary:
         yield temporary
         for place, _, names in os.walk(temporary):
-            for name in names:
-                sync_file(Path(place, name))
-            sync_directory(Path(place))
-        _replace(temporary, directory, require_empty)
-        sync_directory(directory.parent)
+            for path in (*(Path(place, name) for name in names), Path(place)):
+                sync(path)
+        if os.path.lexists(directory):
+            if require_empty:
+                directory.rmdir()
+            else:
+                old = temporary.with_name("old")
+                old.mkdir()
+                # `partial_directory` undoes this rename if the next one fails.
+                os.rename(directory, old / directory.name)
+        os.rename(temporary, directory)
+        sync(directory.parent)
 
 
 def is_empty(directory: Path) -> bool:
-    """Return whether a directory contains nothing except a lock file and leftovers of killed processes."""
-    return all(path.name == LOCK_FILE or is_partial(path) for path in directory.iterdir())
-
-
-def _replace(new: Path, directory: Path, require_empty: bool) -> None:
-    """Move `new` to `directory`; an old directory ends up at the path `new` or is removed."""
-    try:
-        os.rename(new, directory)  # also replaces an empty directory
-        return
-    except OSError as error:
-        if require_empty or error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise
-    if _exchange(new, directory):
-        return
-    # Without renameat2, two renames are needed. `_restore_backup` repairs the state if killed in between.
-    old = _backup_path(directory)
-    os.rename(directory, old)
-    try:
-        os.rename(new, directory)
-    except OSError:
-        os.rename(old, directory)
-        raise
-    _remove(old)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths atomically; return False if the system or the file system does not support it."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename is None:
-        return False
-    if rename(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
-        return False
-    raise OSError(number, os.strerror(number), str(other))
-
-
-def _backup_path(directory: Path) -> Path:
-    """Return the backup path of the old directory while it is replaced without an atomic exchange."""
-    return directory.with_name(f".{stem_of(directory)}.old")
-
-
-def _restore_backup(directory: Path) -> None:
-    """Restore or remove the backup of a process that was killed between its two renames."""
-    old = _backup_path(directory)
-    if not os.path.lexists(old):
-        return
-    if os.path.lexists(directory):
-        _remove(old)
-    else:
-        os.rename(old, directory)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+    """Return whether a directory contains nothing except leftovers of killed processes."""
+    return all(map(is_partial, directory.iterdir()))
 
 
 def recipes_dir(name: str) -> Path:

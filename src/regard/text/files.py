@@ -1,16 +1,18 @@
-"""Atomic file writing: a file is written to a temporary directory, flushed to disk, and renamed.
+"""Atomic writing of files and directories: content is written elsewhere, flushed to disk, and renamed.
 
 All commands write their files with these functions. Log files are the exception, because they are appended
-to. A file or directory is first created in a partial directory next to it:
+to. A file or directory is first created in a partial directory in the same directory as its final name:
 
-    .NAME.XXXXXXXX.partial/     in the same directory as NAME, with a random hexadecimal XXXXXXXX
+    .NAME.XXXXXXXX.partial/     with a random hexadecimal XXXXXXXX
+        .lock                   locked by the process that created the partial directory
+        new/                    the new content
+        old/NAME                the old directory, while the new one is renamed to NAME
 
-The process that creates one holds a lock on it. A partial directory without a lock was left by a killed
-process, on this machine or another one. The next process that writes NAME removes it.
+A partial directory without a lock was left by a killed process, on this machine or another one. The next
+process that writes NAME removes it. If NAME is missing, the old directory first gets its name back.
 """
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -18,9 +20,11 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
 
 from regard.errors import DataError
 from regard.text.compression import compress
@@ -34,12 +38,10 @@ __all__ = [
     "is_special_file",
     "open_atomic",
     "partial_directory",
-    "remove_all_leftovers",
     "remove_leftovers",
     "resolve_links",
     "stem_of",
-    "sync_directory",
-    "sync_file",
+    "sync",
     "write_atomic",
 ]
 
@@ -54,17 +56,13 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
     Raises:
         DataError: if the file cannot be written (missing directory, no permission, disk full).
     """
-    with _convert_errors(path):
-        if is_special_file(path):
-            with _closing(open(path, "wb")) as file:
-                with compress(file, path) as content:
-                    yield content
-                file.flush()
-            return
-        with atomic_file(path) as temporary_path, _closing(open(temporary_path, "wb")) as file:
-            with compress(file, path) as content:
-                yield content
-            file.flush()
+    with (
+        _convert_errors(path),
+        nullcontext(path) if is_special_file(path) else atomic_file(path) as destination,
+        open(destination, "wb") as file,
+        compress(file, path) as content,
+    ):
+        yield content
 
 
 @contextmanager
@@ -81,9 +79,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
         temporary_path = place / target.name
         yield temporary_path
         # The content must be on disk before the rename: otherwise a crash could leave an empty file.
-        sync_file(temporary_path)
+        sync(temporary_path)
         os.replace(temporary_path, target)
-        sync_directory(target.parent)
+        sync(target.parent)
 
 
 def write_atomic(path: Path, content: bytes) -> None:
@@ -117,33 +115,16 @@ def is_special_file(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def sync_file(path: Path) -> None:
-    """Flush the content of a file to disk."""
-    _sync(path, os.O_RDONLY)
-
-
-def sync_directory(directory: Path) -> None:
-    """Flush the entries of a directory to disk, so that a rename in it survives a power failure."""
-    _sync(directory, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags)
+def sync(path: Path) -> None:
+    """Flush a file or the entries of a directory to disk, so that a rename survives a power failure."""
+    windows = os.name == "nt"
+    if windows and path.is_dir():
+        return  # Windows cannot open directories
+    descriptor = os.open(path, os.O_RDWR if windows else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _closing(file: BinaryIO) -> Iterator[BinaryIO]:
-    """Close a file at the end of the block and ignore errors of closing."""
-    try:
-        yield file
-    finally:
-        # The caller flushes the file, so that a write error has been raised already.
-        with suppress(OSError):
-            file.close()
 
 
 @contextmanager
@@ -171,7 +152,7 @@ _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 
 @contextmanager
 def partial_directory(target: Path) -> Iterator[Path]:
-    """Yield an empty directory next to `target`; it is removed with its content when the block ends.
+    """Yield the empty directory `new` of a partial directory, which is removed when the block ends.
 
     Args:
         target: The file or directory to create. Its parent must exist.
@@ -180,12 +161,35 @@ def partial_directory(target: Path) -> Iterator[Path]:
         OSError: if the directory cannot be created.
     """
     remove_leftovers(target.parent, stem_of(target))
-    place, descriptor = _make(target)
+    place, lock = _create_partial(target)
     try:
-        yield place
+        (place / "new").mkdir()
+        yield place / "new"
     finally:
-        shutil.rmtree(place, ignore_errors=True)
-        os.close(descriptor)
+        _remove_partial(place, lock)
+
+
+def _create_partial(target: Path) -> tuple[Path, FileLock]:
+    """Return a new partial directory and its lock, which is held."""
+    while True:
+        place = target.with_name(f".{stem_of(target)}.{secrets.token_hex(4)}.partial")
+        place.mkdir()
+        lock = FileLock(place / ".lock", blocking=False)
+        # Another process may remove the directory as a leftover before it is locked.
+        with suppress(Timeout, FileNotFoundError):
+            lock.acquire()
+            return place, lock
+
+
+def _remove_partial(place: Path, lock: FileLock) -> None:
+    """Remove a partial directory and release its lock; give an old directory without successor its name."""
+    for old in place.glob("old/*"):
+        if not os.path.lexists(place.parent / old.name):
+            os.rename(old, place.parent / old.name)
+    shutil.rmtree(place, ignore_errors=True)
+    lock.release()
+    with suppress(OSError):
+        place.rmdir()  # Windows does not remove a file, such as the lock, while it is open
 
 
 def resolve_links(path: Path) -> Path:
@@ -206,13 +210,6 @@ def stem_of(target: Path) -> str:
     return target.name if len(name) <= MAX_NAME_BYTES else hashlib.sha256(name).hexdigest()
 
 
-def remove_all_leftovers(target: Path) -> None:
-    """Remove the partial directories of killed processes for `target`, and those inside it."""
-    target = Path(os.path.realpath(target))
-    remove_leftovers(target.parent, stem_of(target))
-    remove_leftovers(target)
-
-
 def is_partial(path: Path) -> bool:
     """Return whether a path has the name of a partial directory."""
     return _PARTIAL.fullmatch(path.name) is not None
@@ -225,39 +222,13 @@ def remove_leftovers(directory: Path, stem: str | None = None) -> None:
         directory: The directory to search; nothing happens if it cannot be read.
         stem: Remove only those of this target (a result of `stem_of`). None removes all.
     """
-    leftovers: list[Path] = []
     # A directory that cannot be read has no leftovers that could be removed.
-    with suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            match = _PARTIAL.fullmatch(entry.name)
-            if match and stem in (None, match[1]) and entry.is_dir(follow_symlinks=False):
-                leftovers.append(Path(entry.path))
-    for path in leftovers:
-        with suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                # Fails if the creating process is still running. It also fails on file systems without
-                # locks, where the directory is kept, since its owner is unknown.
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
-            finally:
-                os.close(descriptor)
-
-
-def _make(target: Path) -> tuple[Path, int]:
-    """Create a partial directory; return its path and the file descriptor that holds its lock."""
-    while True:
-        place = target.with_name(f".{stem_of(target)}.{secrets.token_hex(4)}.partial")
-        os.mkdir(place)
-        try:
-            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            continue  # another process removed it as a leftover before it was locked
-        # A shared lock: network file systems grant no exclusive lock on a descriptor opened for reading.
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-        with suppress(FileNotFoundError):
-            # The directory may have been removed between mkdir and flock: compare the inodes.
-            if os.path.samestat(os.stat(place), os.fstat(descriptor)):
-                return place, descriptor
-        os.close(descriptor)
+    with suppress(OSError):
+        for place in list(directory.iterdir()):
+            match = _PARTIAL.fullmatch(place.name)
+            if match and stem in (None, match[1]) and place.is_dir() and not place.is_symlink():
+                lock = FileLock(place / ".lock", blocking=False)
+                # Fails if the process that created it is still running.
+                with suppress(OSError):
+                    lock.acquire()
+                    _remove_partial(place, lock)

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.errors import DataError
 from regard.text.compression import READ_ERRORS, decompress, is_compressed, read_failure
+from regard.text.files import remove_leftovers, stem_of
 
 __all__ = [
     "MAX_JSON_BYTES",
     "Checksums",
     "InvalidJsonError",
-    "JsonNumber",
     "check_link",
     "checked_directory",
     "checked_file",
@@ -51,15 +51,6 @@ _T = TypeVar("_T")
 MAX_JSON_BYTES = 256 << 20
 """Maximum size of a JSON file in bytes."""
 
-JsonNumber = int | float
-
-_KINDS = (
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISSOCK, "a socket"),
-)
-
 
 class InvalidJsonError(ValueError):
     """Raised for text that is not JSON of the expected schema; the message gives place and reason."""
@@ -72,28 +63,18 @@ def open_regular_file(path: Path | str) -> BufferedReader:
         DataError: if it is missing, not readable, or a directory, a device, a named pipe or a socket.
     """
     try:
-        _check_regular(path, os.stat(path).st_mode)
-        # O_NONBLOCK: if a named pipe replaces the file after the check, opening it must not block.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            _check_regular(path, os.fstat(descriptor).st_mode)
-            return os.fdopen(descriptor, "rb")
-        except BaseException:
-            os.close(descriptor)
-            raise
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise DataError(f"{path}: Is a directory")
+        if not stat.S_ISREG(mode):
+            raise DataError(
+                f"{path}: not a regular file, but a device or a pipe; save the text to a file first"
+            )
+        return open(path, "rb")
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}") from None
     except ValueError:
         raise DataError(f"{str(path)!r}: not a valid file name") from None
-
-
-def _check_regular(path: Path | str, mode: int) -> None:
-    if stat.S_ISREG(mode):
-        return
-    if stat.S_ISDIR(mode):
-        raise DataError(f"{path}: Is a directory")
-    kind = next((name for test, name in _KINDS if test(mode)), "not a regular file")
-    raise DataError(f"{path}: {kind}, expected a regular file; save the text to a file first")
 
 
 def read_limited(path: Path | str, max_bytes: int) -> bytes:
@@ -206,6 +187,10 @@ def checked_file(directory: Path, name: str, where: str | Path | None = None) ->
             f"{where or directory}: contains the file name {name!r}; expected the plain name of a file in "
             "the same directory"
         )
+    if not directory.exists():
+        # A process that was killed while it replaced the directory has left it under another name.
+        target = directory.resolve()
+        remove_leftovers(target.parent, stem_of(target))
     path = directory / name
     check_link(path, directory)
     try:

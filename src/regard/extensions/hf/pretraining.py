@@ -25,7 +25,7 @@ from regard.extensions.hf.language_model import HfLanguageModel, build_language_
 from regard.extensions.hf.monolingual import CausalDataset, MaskedDataset, read_monolingual
 from regard.models.base import TranslationModel
 from regard.text.directories import directory_lock
-from regard.text.files import partial_directory, sync_directory, sync_file, write_atomic
+from regard.text.files import partial_directory, sync, write_atomic
 from regard.text.reading import InvalidJsonError, file_digest, read_json
 from regard.training.config import TrainingConfig
 from regard.training.device import init_process_group, pick_device, set_num_threads
@@ -279,8 +279,8 @@ def _export_model(model: HfLanguageModel, tokenizer: Any, output_dir: Path) -> N
             for file in sorted(temporary_dir.iterdir(), key=lambda one: (one.name == HF_CONFIG, one.name)):
                 # The content must be on disk before the file gets its final name: a crash leaves no empty
                 # file.
-                sync_file(file)
+                sync(file)
                 os.replace(file, output_dir / file.name)
-        sync_directory(output_dir)
+        sync(output_dir)
     except OSError as error:
         raise CheckpointError(f"{output_dir}: cannot be written: {error.strerror or error}") from None
