@@ -12,15 +12,15 @@ affect the probabilities of the following words. All logarithms are to the base 
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from regard.config.results import Result, json_value, perplexity
+from regard.config.results import Result, perplexity
 from regard.errors import DataError
 from regard.extensions.smt.storage import read_arrays, read_only, write_arrays
 from regard.extensions.smt.trie import TRIE_ARRAYS, Trie
@@ -77,7 +77,7 @@ class LanguageModelArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class Perplexity:
-    """The perplexity of a text under a model.
+    """The perplexity of a text under a model, per word or end of sentence.
 
     Attributes:
         log_prob: The log10 probability of all words and ends of sentences.
@@ -85,6 +85,8 @@ class Perplexity:
         num_sentences: The number of sentences.
         num_unknown: The number of words that are not in the model's vocabulary.
         unknown_log_prob: The log10 probability of the unknown words.
+        with_unknown: The perplexity of all words.
+        without_unknown: The perplexity without unknown words.
     """
 
     log_prob: float
@@ -92,21 +94,8 @@ class Perplexity:
     num_sentences: int
     num_unknown: int
     unknown_log_prob: float
-
-    @property
-    def with_unknown(self) -> float:
-        """The perplexity per word or end of sentence."""
-        return self._perplexity(self.log_prob, self.num_words + self.num_sentences)
-
-    @property
-    def without_unknown(self) -> float:
-        """The perplexity without unknown words."""
-        known = self.num_words - self.num_unknown + self.num_sentences
-        return self._perplexity(self.log_prob - self.unknown_log_prob, known)
-
-    @staticmethod
-    def _perplexity(log_prob: float, num_events: int) -> float:
-        return perplexity(-log_prob * math.log(10) / num_events) if num_events else math.nan
+    with_unknown: float
+    without_unknown: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,19 +112,6 @@ class LanguageModelSummary(Result):
     order: int
     ngrams: tuple[int, ...]
     perplexity: Perplexity | None = None
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the sizes, and all fields of the perplexity and its two values."""
-        result = self.perplexity
-        values = None
-        if result is not None:
-            ratios = {"with_unknown": result.with_unknown, "without_unknown": result.without_unknown}
-            values = asdict(result) | {name: json_value(value) for name, value in ratios.items()}
-        return {"order": self.order, "ngrams": list(self.ngrams), "perplexity": values}
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per length of n-grams: the length, and their number."""
-        return [{"n": n, "ngrams": count} for n, count in enumerate(self.ngrams, 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +182,13 @@ class NgramLanguageModel:
             unknown += int(is_unknown.sum())
             words += len(ids) - 1
             count += 1
-        return Perplexity(total, words, count, unknown, unknown_total)
+
+        def per_event(log_prob: float, num_events: int) -> float:
+            return perplexity(-log_prob * math.log(10) / num_events) if num_events else math.nan
+
+        events = words + count
+        whole, known = per_event(total, events), per_event(total - unknown_total, events - unknown)
+        return Perplexity(total, words, count, unknown, unknown_total, whole, known)
 
     def summary(self, sentences: Iterable[Sequence[str]] | None = None) -> LanguageModelSummary:
         """Return the size of the model, and the perplexity of sentences if they are given."""

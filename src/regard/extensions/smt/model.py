@@ -4,6 +4,7 @@ The directory `phrase/` of a model directory contains `about.json` (weights by n
 text, checksums) and the memory-mapped arrays of phrase table and language model. It is created atomically.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -25,17 +26,18 @@ from regard.extensions.smt.features import feature_names
 from regard.extensions.smt.language_model import NgramLanguageModel
 from regard.extensions.smt.phrase_table import PhraseTable
 from regard.extensions.smt.search_kernels import MAX_DISTORTION_LIMIT
-from regard.extensions.smt.storage import DESCRIPTION_FILE, described_directory
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationBatchConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line, TokenizedLine
 from regard.generation.translation import Translation
+from regard.text.directories import atomic_directory
 from regard.text.reading import (
     Checksums,
     InvalidJsonError,
     checked_directory,
     checked_file,
+    compute_checksums,
     read_json,
     verify_checksums,
 )
@@ -54,7 +56,7 @@ __all__ = [
     "save_phrases",
 ]
 
-PHRASE_DIR = "phrase"
+PHRASE_DIR, DESCRIPTION_FILE = "phrase", "about.json"
 FORMAT_VERSION = 2
 
 
@@ -207,9 +209,18 @@ def save_phrases(
         "file_checksums": dict(file_checksums or {}),
         "weights": dict(zip(feature_names(), decoder.weights.tolist(), strict=True)),
     }
-    with described_directory(output_dir / PHRASE_DIR, description) as temp_dir:
-        decoder.table.save(temp_dir)
-        decoder.language_model.save(temp_dir)
+    directory = output_dir / PHRASE_DIR
+    try:
+        with atomic_directory(directory) as temp_dir:
+            decoder.table.save(temp_dir)
+            decoder.language_model.save(temp_dir)
+            checksums = compute_checksums(temp_dir, sorted(path.name for path in temp_dir.iterdir()))
+            text = json.dumps({**description, "sha256": checksums}, indent=2) + "\n"
+            (temp_dir / DESCRIPTION_FILE).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CheckpointError(f"{directory}: cannot be written: {error.strerror or error}") from None
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def load_phrases(model_dir: Path, config: PhraseConfig, text: TextProcessor | None = None) -> PhraseModel:

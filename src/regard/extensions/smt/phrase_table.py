@@ -8,6 +8,7 @@ Phrase probabilities are relative frequencies, by default with modified Kneser-N
 Orientations are smoothed with the distribution of the whole text, Koehn et al. (2005).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -38,27 +39,6 @@ MAX_TRANSLATIONS = 50
 """The maximum number of translations of a source phrase; those with the highest p(t | s) are kept."""
 ORIENTATION_PSEUDO_COUNT = 0.5
 """The pseudo-count of the text's orientation distribution."""
-
-
-@dataclass(frozen=True, eq=False)
-class _UnsortedPairs:
-    """Unsorted phrase pairs.
-
-    Attributes:
-        sources: The source phrases.
-        targets: The target phrases.
-        pairs: int64, the indices of the source phrase and of the target phrase of each pair.
-        scores: float32 [pairs, 4], in the order of `SCORES`.
-        links: int64 [pairs], the link mask of each pair; see `PhraseOccurrences`.
-        reordering: float32 [pairs, 6], the orientation scores.
-    """
-
-    sources: PhraseList
-    targets: PhraseList
-    pairs: tuple[np.ndarray, np.ndarray]
-    scores: np.ndarray
-    links: np.ndarray
-    reordering: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,38 +128,42 @@ _LOG_PROB_RANGE = -1e30, 1e30
 _NAMES = tuple(name for name in PhraseTable.__dataclass_fields__ if name != "trie")
 
 
-def _build_phrase_table(pairs: _UnsortedPairs, size: int) -> PhraseTable:
+def _build_phrase_table(
+    sources: PhraseList,
+    targets: PhraseList,
+    pairs: tuple[np.ndarray, np.ndarray],
+    columns: Mapping[str, np.ndarray],
+    size: int,
+) -> PhraseTable:
     """Sort phrase pairs into a table with the `MAX_TRANSLATIONS` best translations of each phrase.
 
     Args:
-        pairs: The phrase pairs.
+        sources: The source phrases.
+        targets: The target phrases.
+        pairs: int64, the indices of the source phrase and of the target phrase of each pair.
+        columns: The scores, links and reordering of each pair; see `PhraseTable`.
         size: The size of the source vocabulary.
-
-    Raises:
-        DataError: if there is no phrase pair.
     """
-    if not len(pairs.links):
-        raise DataError("a phrase table needs at least one phrase pair, but there is none")
-    trie, nodes = build_phrase_trie(*pairs.sources, size)
-    node = nodes[pairs.pairs[0]]
+    trie, nodes = build_phrase_trie(*sources, size)
+    node, scores = nodes[pairs[0]], columns["scores"]
     # Ties are broken by the target phrase, so that the order of the input pairs does not matter.
-    order = np.lexsort((pairs.pairs[1], -pairs.scores[:, 1], -pairs.scores[:, 0], node))
+    order = np.lexsort((pairs[1], -scores[:, 1], -scores[:, 0], node))
     ordered = node[order]
     # The rank of a pair within its source phrase: its position minus that of the first pair of the phrase.
     rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
     order = order[rank < MAX_TRANSLATIONS]
-    used, targets = np.unique(pairs.pairs[1][order], return_inverse=True)
-    words, offsets = _select_phrases(pairs.targets, used)
+    used, target_rows = np.unique(pairs[1][order], return_inverse=True)
+    words, offsets = _select_phrases(targets, used)
     entries = np.concatenate([[0], np.cumsum(np.bincount(node[order], minlength=len(trie)))])
-    reordering = pairs.reordering[order].astype(np.float32)
+    reordering = columns["reordering"][order].astype(np.float32)
     # Hypotheses are recombined if their last phrases have equal forward scores, not only if they are equal.
     _, ahead = np.unique(reordering[:, 3:], axis=0, return_inverse=True)
     return PhraseTable(
         trie,
         entries.astype(np.int64),
-        targets.astype(np.int32),
-        pairs.scores[order].astype(np.float32),
-        pairs.links[order],
+        target_rows.astype(np.int32),
+        scores[order].astype(np.float32),
+        columns["links"][order],
         reordering,
         ahead.reshape(-1).astype(np.int32),
         words.astype(np.int32),
@@ -231,10 +215,12 @@ def estimate_phrase_table(
         lexical[1],
     )
     orientations = [_orientations(members, kinds, len(keys)) for kinds in (phrases.backward, phrases.forward)]
-    unsorted = _UnsortedPairs(
-        sources, targets, pairs, np.stack(columns, axis=1), masks, np.concatenate(orientations, axis=1)
-    )
-    return _build_phrase_table(unsorted, len(corpus.source.words))
+    values = {
+        "scores": np.stack(columns, axis=1),
+        "links": masks,
+        "reordering": np.concatenate(orientations, axis=1),
+    }
+    return _build_phrase_table(sources, targets, pairs, values, len(corpus.source.words))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,47 +1,18 @@
-"""Directories of arrays: one file per array, and a description with the checksums of these files.
+"""Directories of arrays.
 
 Each array has a file of its own, so that it can be memory-mapped: a system starts without reading its tables.
 The files contain no pickled objects, which could execute code.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from regard.errors import CheckpointError, DataError
-from regard.text.directories import atomic_directory
-from regard.text.reading import checked_file, compute_checksums
+from regard.errors import DataError
+from regard.text.reading import checked_file
 
-__all__ = ["DESCRIPTION_FILE", "described_directory", "read_arrays", "read_only", "write_arrays"]
-
-DESCRIPTION_FILE = "about.json"
-
-
-@contextmanager
-def described_directory(directory: Path, description: Mapping[str, Any]) -> Iterator[Path]:
-    """Create a directory atomically: yield a temporary directory, and complete it with `about.json`.
-
-    Args:
-        directory: The directory, which is replaced if it exists.
-        description: The content of `about.json`, to which the key `sha256` with the checksums is added.
-
-    Raises:
-        CheckpointError: if a file cannot be written.
-    """
-    try:
-        with atomic_directory(directory) as temp_dir:
-            yield temp_dir
-            checksums = compute_checksums(temp_dir, sorted(path.name for path in temp_dir.iterdir()))
-            text = json.dumps({**description, "sha256": checksums}, indent=2) + "\n"
-            (temp_dir / DESCRIPTION_FILE).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CheckpointError(f"{directory}: cannot be written: {error.strerror or error}") from None
-    except DataError as error:
-        raise CheckpointError(str(error)) from None
+__all__ = ["read_arrays", "read_only", "write_arrays"]
 
 
 def write_arrays(directory: Path, prefix: str, arrays: Mapping[str, np.ndarray]) -> None:

@@ -1,7 +1,6 @@
 """A phrase-based system as a model that a run trains: alignment, extraction, estimation and tuning."""
 
 import logging
-import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,7 @@ from regard.alignment.symmetrize import LinkTable
 from regard.alignment.word_aligner import train_both
 from regard.cpu_threads import num_available_cpus
 from regard.data.dataset import PreparedData
-from regard.errors import CheckpointError, DataError
+from regard.errors import CheckpointError
 from regard.extensions.smt.decoder import PhraseDecoder
 from regard.extensions.smt.features import INITIAL_WEIGHTS
 from regard.extensions.smt.kneser_ney import estimate_language_model
@@ -37,7 +36,6 @@ from regard.extensions.smt.tuning import TuningText, tune_weights
 from regard.models.base import TrainableSystem
 from regard.models.registry import register_model
 from regard.text.corpus import read_lines
-from regard.text.reading import checked_directory
 from regard.text.vocabulary import UNK
 from regard.training.progress import TrainingProgress
 from regard.training.resume import compare_checksums, file_checksums, read_stated_config
@@ -46,9 +44,6 @@ from regard.training.trainer import TrainingResult
 __all__ = ["PhraseSystem", "align_corpus"]
 
 _log = logging.getLogger(__name__)
-
-STATE_PREFIX = "phrases-"
-"""Prefix of the directory in `training/` that holds the state of a run; the text's fingerprint follows."""
 
 
 @register_model("phrase", PhraseConfig)
@@ -61,8 +56,8 @@ class PhraseSystem(TrainableSystem):
 
     @classmethod
     def has_run(cls, model_dir: Path) -> bool:
-        """Return whether a directory contains a phrase-based system or the state of an unfinished run."""
-        return (model_dir / PHRASE_DIR).is_dir() or any(_state_dirs(model_dir))
+        """Return whether a directory contains a phrase-based system."""
+        return (model_dir / PHRASE_DIR).is_dir()
 
     @classmethod
     def train_run(
@@ -94,9 +89,6 @@ class PhraseSystem(TrainableSystem):
         else:
             bleu = _train(config, prepared, model_dir, file_checksums, seed, num_threads)
             reason, seconds = "tuning", time.monotonic() - begun
-        # The state is not needed once the system is complete, nor is that of a run on another text.
-        for state_dir in _state_dirs(model_dir):
-            shutil.rmtree(state_dir, ignore_errors=True)
         return TrainingResult(
             reason, None, TrainingProgress(seconds=seconds, best_score=bleu), "bleu", model_dir
         )
@@ -116,15 +108,6 @@ class PhraseSystem(TrainableSystem):
         return PhraseTranslator(model, model.text, search, num_threads, str(model_dir))
 
 
-def _state_dirs(directory: Path) -> list[Path]:
-    """Return the state directories of unfinished runs, on this text or another."""
-    try:
-        states = checked_directory(directory, "training").glob(f"{STATE_PREFIX}*")
-        return [checked_directory(path.parent, path.name) for path in states]
-    except DataError as error:
-        raise CheckpointError(str(error)) from None
-
-
 def _train(
     config: PhraseConfig,
     prepared: PreparedData,
@@ -133,24 +116,17 @@ def _train(
     seed: int,
     num_threads: int,
 ) -> float:
-    """Train and tune a system, or resume an interrupted run; return the BLEU of the validation text.
+    """Train and tune a system, and return the BLEU of the validation text.
 
     The same text, options and seed give the same system with any number of threads.
     """
-    num_threads, fingerprint = num_threads or num_available_cpus(), prepared.fingerprint
-    # The name contains the fingerprint, so that the state of a run on another text is not resumed.
-    state_dir = output_dir / "training" / f"{STATE_PREFIX}{fingerprint[:16]}"
-    if (state_dir / PHRASE_DIR).is_dir():
-        _log.info("resuming with the tables in %s", state_dir)
-        decoder = load_phrases(state_dir, config, prepared.text).decoder
-    else:
-        decoder = _estimate_tables(config, prepared, seed, num_threads)
-        save_phrases(state_dir, decoder, 0.0, fingerprint)
+    num_threads = num_threads or num_available_cpus()
+    decoder = _estimate_tables(config, prepared, seed, num_threads)
     text = _validation_text(prepared, PhraseModel(decoder, prepared.text, 0.0))
-    tuning_dir = checked_directory(state_dir, "tuning")
-    best = tune_weights(decoder, text, config.tuning, seed, num_threads, state_dir=tuning_dir)
+    rounds = tune_weights(decoder, text, config.tuning, seed, num_threads)
+    best = max(rounds, key=lambda tuning_round: tuning_round.bleu)
     tuned = replace(decoder, weights=best.weights)
-    save_phrases(output_dir, tuned, best.bleu, fingerprint, file_checksums)
+    save_phrases(output_dir, tuned, best.bleu, prepared.fingerprint, file_checksums)
     return best.bleu
 
 
