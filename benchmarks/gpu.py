@@ -25,7 +25,7 @@ from regard.data.batch import collate
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import enumerate_lines
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.translation import count_statistics
 from regard.models import build_model
 from regard.models.precision import Precision
@@ -186,7 +186,7 @@ def recipe(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
         result = train(config, Path(directory) / "model")
         spent = time.perf_counter() - start
         loaded = load_model(Path(directory) / "model", str(device))
-        translator = Translator(loaded.model, loaded.text, config.generation)
+        translator = NeuralTranslator(loaded.model, loaded.text, config.generation)
         outputs = [
             r.text
             for r in translator.translate(enumerate_lines(read_lines(args.data / "test_2016_flickr.de.gz")))

@@ -110,7 +110,7 @@ def main() -> None:
     sources, references = (list(read_lines(text / f"{args.split}.{side}")) for side in ("source", "target"))
     print("| model | metric | before | after | difference, 95 % | p |\n| --- | --- | --- | --- | --- | --- |")
     for directory in args.models:
-        translator = regard.load(directory, tokenized=True).translator
+        translator = regard.load(directory, tokenized=True).backend
         start = time.perf_counter()
         if args.mbr:
             firsts, outputs, summary = selected(translator, judge, args.mbr, sources)

@@ -207,12 +207,12 @@ def searching(directory: Path, model: Any) -> Callable[[], int]:
     from regard.config import read_config
     from regard.data.dataset import prepare_data
     from regard.generation.lines import enumerate_lines
-    from regard.generation.translator import Translator
+    from regard.generation.neural_translator import NeuralTranslator
     from regard.runs.config import RunConfig
 
     config = read_config(RunConfig, directory / "lstm.toml")
     lines = (directory / "corpus" / "test.de").read_text(encoding="utf-8").splitlines()[:TRANSLATED]
-    translator = Translator(model, prepare_data(config.data).text, config.generation)
+    translator = NeuralTranslator(model, prepare_data(config.data).text, config.generation)
 
     def search() -> int:
         model.eval()

@@ -24,7 +24,7 @@ __all__ = ["api_pages", "command_parameters", "commands", "fill", "option_pages"
 
 TOPICS = {
     "Train, load and translate": (
-        "train", "tune", "load", "Model", "Translation", "Translations", "Scores", "Translator", "load_model",
+        "train", "tune", "load", "Translator", "Translation", "Translations", "Scores", "load_model",
         "load_config", "RunConfig", "Callback", "configure_threads", "load_plugins", "__version__",
     ),
     "Evaluate, check and report": (

@@ -17,7 +17,7 @@ from regard.plot.heatmap import attention_heatmap
 from regard.plot.word_attention import history_figure, self_attention_figure
 
 
-def plot_translation(name: str, model: regard.Model, sentence: str, output_dir: Path) -> None:
+def plot_translation(name: str, model: regard.Translator, sentence: str, output_dir: Path) -> None:
     """Plot the attention map, the history and the self-attention of a translation."""
     translation = model.translate(sentence, output_attentions="all")
     weights, source, target = translation.attention_map, translation.source_tokens, translation.tokens

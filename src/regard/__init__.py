@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from regard.api.fertility import fertilities, train_fertility_predictor
     from regard.api.init_run import init_run
     from regard.api.links import evaluate_links
-    from regard.api.model import Model, load
     from regard.api.report import ReportOptions, report
     from regard.api.training import train, tune
     from regard.api.translations import Scores, Translations
+    from regard.api.translator import Translator, load
     from regard.attention.registry import register_attention, register_normalizer
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
@@ -60,7 +60,6 @@ __all__ = [
     "Callback",
     "Evaluation",
     "EvaluationOptions",
-    "Model",
     "PenaltyTuningOptions",
     "Repair",
     "ReportOptions",
@@ -69,6 +68,7 @@ __all__ = [
     "Scores",
     "Translation",
     "Translations",
+    "Translator",
     "__version__",
     "align",
     "analyze",
@@ -101,7 +101,6 @@ _HOMES = {
     "Callback": "regard.training.run_context",
     "Evaluation": "regard.api.evaluation",
     "EvaluationOptions": "regard.api.evaluation",
-    "Model": "regard.api.model",
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
     "Repair": "regard.generation.repair_candidates",
     "ReportOptions": "regard.api.report",
@@ -110,6 +109,7 @@ _HOMES = {
     "Scores": "regard.api.translations",
     "Translation": "regard.generation.translation",
     "Translations": "regard.api.translations",
+    "Translator": "regard.api.translator",
     "align": "regard.api.alignment",
     "configclass": "regard.config",
     "configure_threads": "regard.cpu_threads",
@@ -117,7 +117,7 @@ _HOMES = {
     "evaluate_links": "regard.api.links",
     "fertilities": "regard.api.fertility",
     "init_run": "regard.api.init_run",
-    "load": "regard.api.model",
+    "load": "regard.api.translator",
     "load_config": "regard.runs.config",
     "load_plugins": "regard.config.plugins",
     "option": "regard.config",

@@ -5,8 +5,8 @@ They cover errors, attention, the faithfulness of maps and scores by length:
 analysis = regard.analyze.errors("runs/first", "test.de", "test.en", aligner="aligner")
 analysis.rows()[0]  # the sentence with the highest number of errors
 
-Models are given as a directory, as several directories, or as a loaded `regard.Model`, and texts as lists of
-sentences or as files. Further keyword arguments are those of `regard.load`: `device`, `precision`,
+Models are given as a directory, as several directories, or as a loaded `regard.Translator`, and texts as
+lists of sentences or as files. Further keyword arguments are those of `regard.load`: `device`, `precision`,
 `num_threads`, and search settings such as `beam_size`, `batch_size`, `layer`, `head` and `shift`.
 """
 
@@ -26,8 +26,8 @@ from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions
 from regard.api.loading import as_paths
-from regard.api.model import Model
 from regard.api.systems import load_systems, lock_models, name_models
+from regard.api.translator import Translator
 from regard.generation.config import MapMethod
 
 __all__ = [
@@ -42,7 +42,7 @@ __all__ = [
     "length",
 ]
 
-ModelSource = Model | Path | str
+ModelSource = Translator | Path | str
 ModelSources = ModelSource | Sequence[ModelSource]
 
 
@@ -79,8 +79,8 @@ def errors(
     """
     text = parallel_text(sources, references)
     # A string is a sequence, too, so a single path must be recognized by its type.
-    single = isinstance(model, Model | Path | str)
-    chosen = model if isinstance(model, Model) else as_paths([model] if single else model)
+    single = isinstance(model, Translator | Path | str)
+    chosen = model if isinstance(model, Translator) else as_paths([model] if single else model)
     threads = settings.get("num_threads")
     if aligner is None and train_missing and (companions := Companions.of([chosen], threads or 0)):
         aligner = companions.aligner()
@@ -195,7 +195,7 @@ def length(
 
 
 def _load(
-    given: dict[str, Model | list[Path]], text: ParallelText, settings: dict[str, Any]
+    given: dict[str, Translator | list[Path]], text: ParallelText, settings: dict[str, Any]
 ) -> Iterator[System]:
     """Load all systems when the first one is needed, and yield them in the given order."""
     systems = {system.name: system for system in load_systems(given, settings, len(text), text.source_name)}

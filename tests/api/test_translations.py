@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import regard
-from api.test_model import TEXT, save_model
+from api.test_translator import TEXT, save_model
 from regard.data.fertility import Budget, PredictedFertilityConfig
 from regard.errors import DataError, UsageError
 from regard.metrics.alignment import alignment_score
@@ -66,7 +66,7 @@ def test_a_scored_translation_has_the_fertility_bounds_of_a_generated_one(bounde
     if kind == "predicted":
         budget = Budget(PredictedFertilityConfig(sink=True), predictor=Growing())
         text = dataclasses.replace(bounded.text, budget=budget)
-        bounded = regard.Model(bounded.directories, dataclasses.replace(bounded.translator, text=text))
+        bounded = regard.Translator(bounded.directories, dataclasses.replace(bounded.backend, text=text))
     generated = bounded.translate([TEXT, "", "a"])
     scored = bounded.score([TEXT, "", "a"], ["A B", "A", "A"])
     assert [one.fertility_bounds for one in scored] == [one.fertility_bounds for one in generated]

@@ -4,7 +4,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from regard.api.model import load
+from regard.api.translator import load
 from regard.cli.align import actions
 from regard.cli.command import Command
 from regard.config import from_dict

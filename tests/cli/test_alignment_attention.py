@@ -159,7 +159,7 @@ def test_layer_out_of_range_is_reported_everywhere(guided) -> None:
 def test_unknown_words_are_replaced_by_the_selected_attention(guided, tmp_path) -> None:
     model = regard.load(guided)
     with torch.no_grad():
-        model.translator.model.output_bias[UNK] = 50.0
+        model.backend.model.output_bias[UNK] = 50.0
     assert load_config(guided).generation.alignment == GUIDED
     for given in ({}, {"layer": -1}, {"shift": True}):
         result = model.translate(LINE, replace_unk=True, max_length_offset=2, **given)

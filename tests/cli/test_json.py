@@ -7,7 +7,7 @@ import typer
 from typer.testing import CliRunner
 
 import regard
-from api.test_model import save_model
+from api.test_translator import save_model
 from quick_coverage import train_quickly
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict

@@ -13,7 +13,7 @@ from regard.generation.attribution import attribute, to_map
 from regard.generation.config import AlignmentConfig, GenerationConfig, search_settings
 from regard.generation.ensemble import Ensemble
 from regard.generation.lines import enumerate_lines
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 
@@ -34,9 +34,9 @@ def side(words: str) -> TextSide:
 TEXT = TextProcessor(side("a b c d e f g"), side("A B C D E F G"))
 
 
-def translator(model, method: str = "attention") -> Translator:
+def translator(model, method: str = "attention") -> NeuralTranslator:
     search = from_dict(GenerationConfig, {"beam_size": 2, "num_return": 2, "max_length_ratio": 1.0})
-    return Translator(model, TEXT, search).with_search({"map": method})
+    return NeuralTranslator(model, TEXT, search).with_search({"map": method})
 
 
 def expected_map(model, method: str, source: str, target: list[int]) -> np.ndarray:

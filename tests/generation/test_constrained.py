@@ -17,8 +17,8 @@ from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.constrained import RequiredOutput, TermConstraints, WordBoundaries, contains_term
 from regard.generation.forced import force_decode
 from regard.generation.lines import enumerate_lines
+from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.penalties import HypothesisScorer
-from regard.generation.translator import Translator
 from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
 from regard.text.tokenizers.words import (
     SPACE_MARK,
@@ -293,7 +293,9 @@ def test_translations_contain_terms_as_words_with_every_tokenizer(build, make, b
     required = ["ab\tcab", "", "c\ta b", " a \t\t"]
     lines = enumerate_lines(["a b c", "d", "e f g a b c d", "g"], terms=required)
     with caplog.at_level(logging.WARNING):
-        found = list(Translator(model, text, config(beam_size=beam, suppress_unk=True)).translate(lines))
+        found = list(
+            NeuralTranslator(model, text, config(beam_size=beam, suppress_unk=True)).translate(lines)
+        )
     for result, terms in zip(found, required, strict=True):
         for term in filter(None, map(str.strip, terms.split("\t"))):
             assert f" {term} " in f" {result.text} ".replace(".", " "), (result.text, term)
@@ -304,7 +306,9 @@ def test_impossible_terms_are_logged(build, caplog):
     text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
     lines = enumerate_lines(["a b", "c", "", "d"], terms=["A\tNew York", "B B", "A", "C"])
     with caplog.at_level(logging.WARNING):
-        found = list(Translator(build(), text, config(beam_size=2, no_repeat_ngram_size=1)).translate(lines))
+        found = list(
+            NeuralTranslator(build(), text, config(beam_size=2, no_repeat_ngram_size=1)).translate(lines)
+        )
     assert "A" in found[0].text.split() and "C" in found[3].text.split()
     assert [message.split(":")[0] for message in caplog.messages] == ["line 1", "line 2"]
     assert "New York" in caplog.messages[0] and "B B" in caplog.messages[1]
@@ -317,4 +321,8 @@ def test_number_of_term_lines_must_match_and_sampling_rejects_terms(build):
         list(enumerate_lines(["a"], terms=["A", "B"], names=("", "", "terms.txt")))
     text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
     with pytest.raises(UsageError, match="terms"):
-        list(Translator(build(), text, config(), Sampling()).translate(enumerate_lines(["a"], terms=["A"])))
+        list(
+            NeuralTranslator(build(), text, config(), Sampling()).translate(
+                enumerate_lines(["a"], terms=["A"])
+            )
+        )

@@ -12,7 +12,7 @@ from regard.data.text import TextProcessor, TextSide
 from regard.generation.config import AlignmentConfig, GenerationConfig, Sampling
 from regard.generation.forced import predict_tokens, score_lines, sentence_attention
 from regard.generation.lines import enumerate_lines
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.attention import summarize
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
@@ -122,7 +122,7 @@ def test_translation_and_scoring_return_the_same_attention_as_analysis(build, at
     )
     # Only for soft attention are prior weights and posteriors the same.
     has_posterior, num_different = attention["kind"] != "soft", 0
-    for result in Translator(model, TEXT, search, sampling).translate(enumerate_lines(sources)):
+    for result in NeuralTranslator(model, TEXT, search, sampling).translate(enumerate_lines(sources)):
         pairs = [(result.source, one.text) for one in result.nbest]
         scored = score_lines(model, TEXT, pairs, search)
         lines = zip(result.nbest, forced(model, pairs), scored, strict=True)

@@ -20,7 +20,7 @@ from regard.generation.linking import (
     select_heads,
     selection_links,
 )
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.alignment import alignment_score
 from regard.metrics.attention import score_links
 from regard.models import build_model
@@ -128,7 +128,9 @@ def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None
         assert figures.selected == {(s, t) for t, s in np.argwhere(priors[:-1] > 0).tolist()}
         assert figures.links == best and figures.support.max() == len(source.split())
     assert num_multiple and num_not_leftmost  # otherwise the leftmost selected token would pass, too
-    for result in Translator(model, TEXT, search).translate(enumerate_lines(source for source, _ in pairs)):
+    for result in NeuralTranslator(model, TEXT, search).translate(
+        enumerate_lines(source for source, _ in pairs)
+    ):
         one = result
         assert set(np.unique(one.attention[0])) <= {0.0, 1.0}
         assert one.links == {(int(row.argmax()), t) for t, row in enumerate(one.attention_map)}

@@ -13,7 +13,7 @@ from regard.errors import UsageError
 from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.lines import enumerate_lines
 from regard.generation.mbr import MBR, expected_utilities, rank_candidates
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -98,9 +98,11 @@ def test_translator_returns_the_best_candidates(build, sampling):
     model, text = build(), pair()
     lines = ["a b c", "", "d e", "g f e d c"]
     wide = list(
-        Translator(model, text, search(beam_size=8, num_return=8), sampling).translate(enumerate_lines(lines))
+        NeuralTranslator(model, text, search(beam_size=8, num_return=8), sampling).translate(
+            enumerate_lines(lines)
+        )
     )
-    chosen = Translator(
+    chosen = NeuralTranslator(
         model, text, search(beam_size=8, num_return=2), sampling, mbr=config(num_candidates=8)
     )
     for candidates, found in zip(wide, chosen.translate(enumerate_lines(lines)), strict=True):
@@ -117,7 +119,7 @@ def test_translator_returns_the_best_candidates(build, sampling):
 
 def test_samples_weighted_by_probability_are_counted_once(build):
     model, text = build(), pair()
-    sampler = Translator(
+    sampler = NeuralTranslator(
         model,
         text,
         search(beam_size=40, num_return=40, max_length_ratio=0.0, max_length_offset=1),
@@ -130,7 +132,7 @@ def test_samples_weighted_by_probability_are_counted_once(build):
     weights = probabilities / probabilities.sum()
     expected = expected_utilities([one.text for one in distinct.values()], weights, "chrf")
     setting = config(num_candidates=40, weighting="probability")
-    chosen = Translator(
+    chosen = NeuralTranslator(
         model,
         text,
         search(beam_size=40, num_return=1, max_length_ratio=0.0, max_length_offset=1),

@@ -84,7 +84,7 @@ def config(**options) -> Repair:
 
 @pytest.mark.parametrize("strategy", ["nbest", "fertility", "terms"])
 def test_each_strategy_lowers_the_expected_errors_within_the_allowed_loss(bounded, strategy) -> None:
-    translator = regard.load(bounded).translator
+    translator = regard.load(bounded).backend
     before = translator.translate_block(lines())
     after = repairing(translator, strategies=[strategy], max_loss=5).translate_block(lines())
     # Minimum attention does not make this model of random weights generate the right word.
@@ -106,10 +106,10 @@ def test_each_strategy_lowers_the_expected_errors_within_the_allowed_loss(bounde
 @pytest.mark.parametrize("strategy", ["nbest", "fertility", "terms"])
 def test_log_probabilities_of_candidates_are_those_without_constraints(bounded, strategy) -> None:
     model = regard.load(bounded)
-    results = model.translator.translate_block(lines())
+    results = model.backend.translate_block(lines())
     judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
     settings = config(strategies=[strategy])
-    found = find_candidates(RepairInput(model.translator, lines(), results, judged, UpperCase(), settings))
+    found = find_candidates(RepairInput(model.backend, lines(), results, judged, UpperCase(), settings))
     assert found and {one.strategy for one in found} == {strategy}
     for one in found:
         expected = model.score(SENTENCES[one.row], one.translation.text).log_probability
@@ -117,7 +117,7 @@ def test_log_probabilities_of_candidates_are_those_without_constraints(bounded, 
 
 
 def test_omitted_words_receive_their_minimum_of_attention(bounded) -> None:
-    translator = regard.load(bounded).translator
+    translator = regard.load(bounded).backend
     results = translator.translate_block(lines())
     judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
     settings = config(strategies=["fertility"], max_words=1, min_fertility=1.5)
@@ -133,7 +133,7 @@ def test_omitted_words_receive_their_minimum_of_attention(bounded) -> None:
 
 
 def test_terms_are_translations_of_the_omitted_words(plain) -> None:
-    translator = regard.load(plain).translator
+    translator = regard.load(plain).backend
     results = translator.translate_block(lines())
     judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
     given = RepairInput(
@@ -152,7 +152,7 @@ def test_terms_are_translations_of_the_omitted_words(plain) -> None:
 
 
 def test_high_threshold_and_no_loss_limit_the_changes(plain) -> None:
-    translator = regard.load(plain).translator
+    translator = regard.load(plain).backend
     for one in repairing(translator, threshold=0.95).translate_block(lines()):
         assert not one.repair.changed
     for one in repairing(translator, max_loss=0).translate_block(lines()):
@@ -161,10 +161,10 @@ def test_high_threshold_and_no_loss_limit_the_changes(plain) -> None:
 
 def test_a_line_is_repaired_alone_as_in_a_block(plain) -> None:
     model = regard.load(plain)
-    wrapped = repairing(model.translator)
+    wrapped = repairing(model.backend)
     together = [one.text for one in wrapped.translate(lines())]
     assert together == [next(wrapped.translate([line])).text for line in lines()]
-    assert together != [one.text for one in model.translator.translate(lines())]
+    assert together != [one.text for one in model.backend.translate(lines())]
 
 
 def test_python_interface_marks_changes_and_counts_them(plain) -> None:

@@ -13,7 +13,7 @@ from regard.generation.config import GenerationConfig
 from regard.generation.file_translator import FileTranslator
 from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.translation import count_statistics
 from regard.models import build_model
@@ -30,7 +30,7 @@ from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), ("x " * 40, "X")]
 
 
-def make_translator(attention=None, fertility=None) -> Translator:
+def make_translator(attention=None, fertility=None) -> NeuralTranslator:
     """Return a translator with random weights, with other attention or with bounds, if given."""
     sides = [
         TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
@@ -56,7 +56,7 @@ def make_translator(attention=None, fertility=None) -> Translator:
     size = len(sides[0].vocabulary)
     search = {"beam_size": 2, "min_length": 2, "max_length_ratio": 1.0, "max_length_offset": 2}
     search["max_source_length"] = 20
-    return Translator(
+    return NeuralTranslator(
         build_model(config, size, size).eval(),
         TextProcessor(*sides, budget),
         from_dict(GenerationConfig, search),
@@ -237,7 +237,7 @@ def test_model_card_of_a_transformer_names_its_own_default():
     config = from_dict(TransformerConfig, {"d_model": 8, "num_heads": 2, "tie_embeddings": "none", **sides})
     other = make_translator()
     size = len(other.text.source.vocabulary)
-    translator = Translator(build_model(config, size, size).eval(), other.text, other.search)
+    translator = NeuralTranslator(build_model(config, size, size).eval(), other.text, other.search)
     card = model_card(System("one", ("nowhere",), translator))
     assert card.attention == "soft, softmax, scaled_dot"
 

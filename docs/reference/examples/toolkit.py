@@ -6,7 +6,7 @@ print(result)
 # --- regard.load
 model = regard.load("runs/first", beam_size=3)
 ensemble = regard.load("runs/first", "runs/second")
-# --- regard.Model
+# --- regard.Translator
 model = regard.load("runs/first")
 model.translate("ein Hund läuft .").text
 model.score("ein Hund läuft .", "a dog runs .").log_probability

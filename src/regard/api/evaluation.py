@@ -61,7 +61,7 @@ def evaluate(
     """Score translations or word links with 95 % confidence intervals (Koehn 2004).
 
     Args:
-        hypotheses: Translations: strings, results of `Model.translate`, or a file.
+        hypotheses: Translations: strings, results of `Translator.translate`, or a file.
         references: One reference per translation, as a list or a file, or several sets of references as a
             list of lists or of files (`Path`).
         sources: Source text. It is included in the rows of sentences, and word links are checked against it.

@@ -24,7 +24,7 @@ WordFertilities = Mapping[str, FertilityBounds] | Sequence[FertilityBounds | Non
 def input_lines(
     translator: BaseTranslator, texts: Sequence[str], single: bool, fertilities: Any, prefix: Any, terms: Any
 ) -> list[Line]:
-    """Return the sentences with their prefixes, fertilities and terms; see `Model.translate`.
+    """Return the sentences with their prefixes, fertilities and terms; see `Translator.translate`.
 
     Args:
         translator: The translator of the sentences.

@@ -73,7 +73,7 @@ def _load_neural(
 ) -> "BaseTranslator":
     """Load one neural model, or an ensemble with the search settings of its first model."""
     from regard.generation.ensemble import Ensemble
-    from regard.generation.translator import Translator
+    from regard.generation.neural_translator import NeuralTranslator
     from regard.runs.experiment import load_model
 
     first, *others = loaded = [load_model(path, device, precision, overrides) for path in directories]
@@ -86,7 +86,7 @@ def _load_neural(
             )
     model = Ensemble([member.model for member in loaded]) if others else first.model
     name = ", ".join(map(str, directories))
-    return Translator(model, first.text, first.config.generation, name=name)
+    return NeuralTranslator(model, first.text, first.config.generation, name=name)
 
 
 def load_checker(directory: Path | str) -> "CoverageJudge":

@@ -14,9 +14,9 @@ from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions
-from regard.api.model import Model
 from regard.api.report_notes import few_pairs_notes, page_notes
 from regard.api.systems import load_systems, lock_models, name_models
+from regard.api.translator import Translator
 from regard.config.extensions import hook, require_hook
 from regard.data.training_text import read_training_text
 from regard.errors import UsageError
@@ -80,7 +80,7 @@ class ReportOptions:
 
 
 def report(
-    models: Model | Path | str | Sequence[Model | Path | str],
+    models: Translator | Path | str | Sequence[Translator | Path | str],
     *,
     test: tuple[TextSource, TextSource] | Literal["config"] | None = None,
     output: Path | str = "report.html",
@@ -190,7 +190,7 @@ def _default_check() -> SystemsCheck | None:
     return None if check is None else check(optional=True)
 
 
-def _check_output(path: Path, named: Mapping[str, Model | list[Path]], text: ParallelText) -> None:
+def _check_output(path: Path, named: Mapping[str, Translator | list[Path]], text: ParallelText) -> None:
     """Check that the page does not overwrite a model, a file of translations or the text."""
     systems = [model if isinstance(model, list) else model.directories for model in named.values()]
     texts = filter(None, (text.source_path, text.reference_path))

@@ -104,7 +104,7 @@ def score_files(
     num_threads: int | None = None,
     **search: Any,
 ) -> "Iterator[Translation]":
-    """Yield the translations of a file with their scores, one after another; see `Model.score`.
+    """Yield the translations of a file with their scores, one after another; see `Translator.score`.
 
     Args:
         model: Model directory.

@@ -9,7 +9,7 @@ from typing import Any
 from regard.analysis.inputs import System, check_names
 from regard.api.arguments import as_list
 from regard.api.loading import as_paths, load_translator
-from regard.api.model import Model
+from regard.api.translator import Translator
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.file_translator import FileTranslator
@@ -17,7 +17,7 @@ from regard.generation.file_translator import FileTranslator
 __all__ = ["load_systems", "lock_models", "name_models"]
 
 
-def name_models(models: Any, names: Sequence[str] | None = None) -> dict[str, Model | list[Path]]:
+def name_models(models: Any, names: Sequence[str] | None = None) -> dict[str, Translator | list[Path]]:
     """Return models by display name: loaded models, or lists with one directory or file each.
 
     Args:
@@ -27,11 +27,11 @@ def name_models(models: Any, names: Sequence[str] | None = None) -> dict[str, Mo
     Raises:
         UsageError: if there is no model, or the names do not match the models.
     """
-    sources = [models] if isinstance(models, Model | Path | str) else as_list(models, "models")
+    sources = [models] if isinstance(models, Translator | Path | str) else as_list(models, "models")
     if not sources:
         raise UsageError("models: expected at least one model")
-    loaded = [source if isinstance(source, Model) else as_paths([source]) for source in sources]
-    paths = [model.directories if isinstance(model, Model) else model for model in loaded]
+    loaded = [source if isinstance(source, Translator) else as_paths([source]) for source in sources]
+    paths = [model.directories if isinstance(model, Translator) else model for model in loaded]
     defaults = ["+".join(path.resolve().name for path in model_paths) for model_paths in paths]
     # Two models may be in directories of the same name, such as a/model and b/model.
     if len(set(defaults)) < len(defaults):
@@ -40,20 +40,20 @@ def name_models(models: Any, names: Sequence[str] | None = None) -> dict[str, Mo
 
 
 @contextmanager
-def lock_models(models: Iterable[Model | list[Path]]) -> Iterator[None]:
+def lock_models(models: Iterable[Translator | list[Path]]) -> Iterator[None]:
     """Hold the locks of the loaded models among some models.
 
     They are acquired in one order everywhere, so two threads that share several models never wait for each
     other.
     """
     with ExitStack() as locks:
-        for model in sorted((candidate for candidate in models if isinstance(candidate, Model)), key=id):
+        for model in sorted((candidate for candidate in models if isinstance(candidate, Translator)), key=id):
             locks.enter_context(model.lock)
         yield
 
 
 def load_systems(
-    systems: Mapping[str, Model | list[Path]], settings: Mapping[str, Any], num_lines: int, source: str
+    systems: Mapping[str, Translator | list[Path]], settings: Mapping[str, Any], num_lines: int, source: str
 ) -> Iterator[System]:
     """Yield the systems of an analysis: first the models, each when it is needed, then the files.
 
@@ -81,18 +81,18 @@ def load_systems(
     # Files are read before models, which take longer, so that a wrong file is reported at once.
     files: dict[str, FileTranslator] = {}
     for name, system in systems.items():
-        if not isinstance(system, Model) and len(system) == 1 and not system[0].is_dir():
+        if not isinstance(system, Translator) and len(system) == 1 and not system[0].is_dir():
             files[name] = FileTranslator.read(system[0], num_lines, Path(source))
     tokenizers: TextProcessor | None = None
     for name, system in systems.items():
         if name in files:
             continue
-        if isinstance(system, Model):
+        if isinstance(system, Translator):
             # `num_threads` also applies to the aligner of a report, so it is allowed with a loaded model.
             wrong = loading.keys() - {"num_threads"}
             if wrong:
                 raise UsageError(f"{min(wrong)}: {system!r} is loaded already; give it to regard.load()")
-            paths, translator = system.directories, system.translator
+            paths, translator = system.directories, system.backend
         else:
             paths, translator = system, load_translator(system, **loading)
         # An analysis uses one translation per line, although the model may be set to return more.

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.loading import as_paths
-from regard.api.model import Model
 from regard.api.systems import load_systems, lock_models
+from regard.api.translator import Translator
 from regard.config import dump_toml, from_dict, to_dict
 from regard.config.plugins import load_plugins
 from regard.config.reference import reference, select_tables
@@ -173,7 +173,7 @@ def describe_options(
 
 
 def tune(
-    model: Model | Path | str | Sequence[Path | str],
+    model: Translator | Path | str | Sequence[Path | str],
     sources: TextSource,
     references: TextSource,
     *,
@@ -198,8 +198,8 @@ def tune(
         DataError: if a file cannot be read, contains no text, or the numbers of lines differ.
     """
     text = parallel_text(sources, references)
-    single = isinstance(model, Model | Path | str)
-    models = {"the model": model if isinstance(model, Model) else as_paths([model] if single else model)}
+    single = isinstance(model, Translator | Path | str)
+    models = {"the model": model if isinstance(model, Translator) else as_paths([model] if single else model)}
     with lock_models(models.values()):
         (system,) = load_systems(models, settings, len(text), text.source_name)
         result = tune_penalties(

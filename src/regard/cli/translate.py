@@ -32,7 +32,7 @@ from regard.cli.translation_writer import (
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
-    from regard.api.model import Model
+    from regard.api.translator import Translator
     from regard.generation.base import Capability
     from regard.generation.lines import Line
 
@@ -249,7 +249,7 @@ def translate(
         raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
     fertilities = _word_fertilities(text.word_fertility or [])
 
-    from regard.api.model import load
+    from regard.api.translator import load
     from regard.training.device import set_num_threads
 
     set_num_threads(runtime.num_threads)
@@ -283,7 +283,7 @@ def translate(
             writer.write(result)
 
 
-def _require_capabilities(model: "Model", text: TranslationInput, output: TranslationOutput) -> None:
+def _require_capabilities(model: "Translator", text: TranslationInput, output: TranslationOutput) -> None:
     """Check that the model supports the given flags.
 
     Raises:
@@ -300,7 +300,7 @@ def _require_capabilities(model: "Model", text: TranslationInput, output: Transl
     ]
     for capability, flag, value in needed:
         if value:
-            model.translator.require(capability, flag)
+            model.backend.require(capability, flag)
 
 
 def _depend(flag: str, present: bool, others: dict[str, Any]) -> bool:

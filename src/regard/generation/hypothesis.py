@@ -31,7 +31,7 @@ class Hypothesis:
             end symbol, H heads, S source tokens without padding.
         posteriors: Posterior attention in the same form, after each token is known. Empty if it equals
             `attention`. With hard attention, it holds the probability of each selection. Search itself leaves
-            it empty; `Translator` fills it in.
+            it empty; `NeuralTranslator` fills it in.
         truncated: Of a sampled hypothesis: whether the end symbol was forced, because the maximum length was
             reached or no attention was left.
     """

@@ -158,14 +158,14 @@ class TranslationMetric:
     def __call__(self, model: TranslationModel) -> float:
         """Translate the validation split and return the score."""
         from regard.generation.lines import enumerate_lines
-        from regard.generation.translator import Translator
+        from regard.generation.neural_translator import NeuralTranslator
 
         sources, references = self.prepared.split("valid").raw_lines()
         if self.source_prefix is not None:
             sources = [f"{self.source_prefix} {line}" for line in sources]
         # The score only ranks the steps of one run; greedy search keeps the validation short.
         search = dataclasses.replace(self.search, beam_size=1, num_return=1)
-        translator = Translator(model, self.prepared.text, search)
+        translator = NeuralTranslator(model, self.prepared.text, search)
         with autocast(self.device, self.training.precision):
             translations = [result.text for result in translator.translate(enumerate_lines(sources))]
         metric = METRICS.get(self.training.validation.metric)

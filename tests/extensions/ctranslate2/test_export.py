@@ -11,7 +11,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from regard.api.model import load
+from regard.api.translator import load
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.batch import collate
@@ -20,8 +20,8 @@ from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
+from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.translation import Translation
-from regard.generation.translator import Translator
 from regard.models import build_model
 from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
 from regard.runs.experiment import load_model
@@ -130,7 +130,7 @@ def translate_with_both(
     loaded, other = load_model(directory, device), ExportedTranslator.load(exported, device)
     search = dataclasses.replace(loaded.config.generation, **options)
     text = lines("s" if "s1" in loaded.text.source.vocabulary else "t")
-    ours = Translator(loaded.model, loaded.text, search).translate(enumerate_lines(text))
+    ours = NeuralTranslator(loaded.model, loaded.text, search).translate(enumerate_lines(text))
     return list(ours), list(dataclasses.replace(other, search=search).translate(enumerate_lines(text)))
 
 
@@ -171,7 +171,7 @@ def test_greedy_search_supports_the_same_options(directories, options) -> None:
 def test_minimum_length_above_the_positions_of_the_model_is_refused(directories) -> None:
     directory, exported = directories("learned, untied")
     loaded = load_model(directory, "cpu")
-    translator = Translator(loaded.model, loaded.text, loaded.config.generation)
+    translator = NeuralTranslator(loaded.model, loaded.text, loaded.config.generation)
     for one in (translator, ExportedTranslator.load(exported, "cpu")):
         assert one.with_search({"min_length": 15, "max_length_offset": 99}).search.min_length == 15
         with pytest.raises(ConfigError, match="min_length = 16 exceeds 15, the maximum length of a transl"):

@@ -23,7 +23,7 @@ from regard.generation.beam import beam_search
 from regard.generation.config import search_settings
 from regard.generation.forced import force_decode
 from regard.generation.lines import enumerate_lines
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.runs.config import load_config
 from regard.runs.experiment import LoadedModel, load_model
 from regard.text.vocabulary import EOS
@@ -193,7 +193,7 @@ def _batch(pair: Pair) -> bool:
 
 def _terms(one: LoadedModel) -> bool:
     """Return whether every translation contains a required term."""
-    translator = Translator(one.model, one.text, one.config.generation)
+    translator = NeuralTranslator(one.model, one.text, one.config.generation)
     found = translator.translate(enumerate_lines(LINES, terms=[TERM] * len(LINES)))
     return all(not one.missing_terms and TERM in one.text for one in found)
 

@@ -94,13 +94,13 @@ def generated(directory: Path, line: str, **options: Any) -> tuple[list[list[int
     return rows, None if scores is None else scores.tolist()
 
 
-def own_ids(model: regard.Model, one: Any) -> list[int]:
+def own_ids(model: regard.Translator, one: Any) -> list[int]:
     """Return the library's ids of a translation."""
     target = model.text.target
     return [target.tokenizer.library_ids[number] for number in target.vocabulary.to_ids(one.tokens)]
 
 
-def translate(model: regard.Model, lines: list[str], beam_size: int, **options: Any) -> Any:
+def translate(model: regard.Translator, lines: list[str], beam_size: int, **options: Any) -> Any:
     return model.translate(
         lines, beam_size=beam_size, max_length_ratio=0.0, max_length_offset=LONGEST + 1, **options
     )
@@ -171,18 +171,18 @@ def test_attention_equals_that_of_the_library_at_the_source(name: str, causal_di
 def test_gradients_equal_those_of_the_embeddings_in_the_library(name: str, causal_dir: CausalDir) -> None:
     model, (own, tokenizer) = regard.load(causal_dir(name), device="cpu"), library(causal_dir(name))
     forced = list(
-        model.translator.with_search({"map": "gradient"}).force_decode(zip(LINES, TARGETS, strict=True))
+        model.backend.with_search({"map": "gradient"}).force_decode(zip(LINES, TARGETS, strict=True))
     )
     for line, target, found in zip(LINES, TARGETS, forced, strict=True):
         assert found is not None and found.contributions is not None
         prompt, ids = prompt_encoding(tokenizer, line)["input_ids"], model.text.target.encode(target)
-        reference = model.translator.model.token_ids[torch.tensor(ids)].tolist()
+        reference = model.backend.model.token_ids[torch.tensor(ids)].tolist()
         embedded = own.get_input_embeddings()(torch.tensor([[*prompt, *reference]])).detach()
         scale = torch.ones(1, embedded.shape[1], 1, requires_grad=True)
         logits = own(inputs_embeds=embedded * scale).logits[0].log_softmax(dim=-1)
         # The source and its sinks; after them, the template ends the prompt.
         size = found.contributions.shape[1] - 2
-        start = len(model.translator.model.layout.before)
+        start = len(model.backend.model.layout.before)
         for t, token in enumerate(reference):
             (gradient,) = torch.autograd.grad(logits[len(prompt) - 1 + t, token], scale, retain_graph=True)
             expected = gradient[0, start : start + size, 0].numpy()
@@ -231,7 +231,7 @@ def test_several_end_symbols_end_a_translation_as_in_generate(causal_dir: Causal
 def test_line_break_ends_a_translation_on_request(causal_dir: CausalDir, tmp_path: Path) -> None:
     model = regard.load(copied(causal_dir("llama"), tmp_path / "m", stop_at_newline=True), device="cpu")
     tokenizer = library(causal_dir("llama"))[1]
-    assert tokenizer.convert_tokens_to_ids("<0x0A>") in model.translator.model.end_ids
+    assert tokenizer.convert_tokens_to_ids("<0x0A>") in model.backend.model.end_ids
     found = translate(model, LINES, 1, sampling=regard.Sampling(seed=3), num_return=20)
     assert not any("<0x0A>" in one.tokens for line in found for one in (line, *line.alternatives))
 

@@ -148,7 +148,7 @@ def test_only_the_target_is_trained(gpt2: Path, texts: tuple[Path, Path]) -> Non
     from regard.text.vocabulary import EOS
 
     model = regard.load(gpt2, device="cpu")
-    text, own = model.text, model.translator.model
+    text, own = model.text, model.backend.model
     sources, targets = ([text.source.encode(tiny.TEXT[i])] for i in PAIRS[1])
     targets = [[*text.target.encode(tiny.TEXT[PAIRS[1][1]]), EOS]]
     loss = -own(text.batch(sources, targets, [0]), output_attentions="nothing").log_likelihood.sum()

@@ -26,8 +26,8 @@ from regard.generation.beam import beam_search
 from regard.generation.config import search_settings
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import enumerate_lines
+from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.translation import Translation
-from regard.generation.translator import Translator
 from regard.runs.experiment import LoadedModel, load_model
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 
@@ -180,7 +180,7 @@ def translate_lines(model_dir: Path, **flags: Any) -> list[Translation]:
     """Return the translations of `Translator`, configured as by the command line and the Python API."""
     one = loaded(model_dir)
     search = search_settings(one.config.generation, flags)
-    return list(Translator(one.model, one.text, search).translate(enumerate_lines(LINES)))
+    return list(NeuralTranslator(one.model, one.text, search).translate(enumerate_lines(LINES)))
 
 
 def test_settings_are_read_from_config_of_older_directories(model_dir: ModelDir, tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_mbart_translation_starts_with_the_language_token_as_in_training(
 @pytest.mark.parametrize("name", ["marian", "t5"])
 def test_contrastive_gains_equal_differences_of_losses(name: str, model_dir: ModelDir) -> None:
     one = loaded(model_dir(name))
-    translator = Translator(one.model, one.text, one.config.generation)
+    translator = NeuralTranslator(one.model, one.text, one.config.generation)
     pairs = split_pairs(LINES[:3], ["a small dog .", "the cat", "the man reads a book"])
     model, tokenizer = library(model_dir(name))
 

@@ -12,7 +12,7 @@ from tiny import ModelDir
 import regard
 from regard.generation.attribution import attribute
 from regard.generation.config import AlignmentConfig
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.runs.experiment import load_model
 from regard.text.vocabulary import EOS
 
@@ -56,7 +56,7 @@ def test_gradients_equal_finite_differences_of_the_embeddings(name: str, model_d
 @pytest.mark.parametrize("name", ["marian", "nllb", "t5"])
 def test_leaving_out_a_token_equals_scoring_without_it(name: str, model_dir: ModelDir) -> None:
     found = load_model(model_dir(name), "cpu")
-    translator = Translator(found.model, found.text, found.config.generation)
+    translator = NeuralTranslator(found.model, found.text, found.config.generation)
     (shown,) = translator.with_search({"map": "leave_one_out"}).force_decode(PAIRS[:1])
     source, target = found.text.source.encode(PAIRS[0][0]), found.text.target.encode(PAIRS[0][1])
 

@@ -43,7 +43,7 @@ def run_dir(model_dir: ModelDir, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 def test_source_tokens_receive_at_most_their_fertility(run_dir: Path) -> None:
     model = regard.load(run_dir, device="cpu")
-    assert isinstance(model.translator.model, HfSeq2Seq)
+    assert isinstance(model.backend.model, HfSeq2Seq)
     found = model.translate(LINE, beam_size=3)
     words = np.asarray(found.source_word_ids) >= 0  # the others are symbols of the tokenizer, the sink
     assert 0 < words.sum() < len(words) and len(found.attention) == 2

@@ -55,8 +55,8 @@ def test_translations_and_scores_are_those_of_safetensors(published: Path, tmp_p
     (directory / "pytorch_model.bin").unlink()  # the loaded weights may be in the old file
     (directory / "pytorch_model.bin").write_bytes(b"not read")
     stored = regard.load(directory, device="cpu")
-    weights = stored.translator.model.state_dict()
-    assert all(torch.equal(tensor, weights[n]) for n, tensor in pickled.translator.model.state_dict().items())
+    weights = stored.backend.model.state_dict()
+    assert all(torch.equal(tensor, weights[n]) for n, tensor in pickled.backend.model.state_dict().items())
     first, second = pickled.translate(LINE), stored.translate(LINE)
     assert first.text == second.text and first.score == pytest.approx(second.score, abs=1e-5)
 

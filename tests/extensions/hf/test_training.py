@@ -100,7 +100,7 @@ def test_hugging_face_model_is_fine_tuned_with_another_attention(model_dir: Mode
     given = regard.load(whole, device="cpu").score("die Katze schläft auf dem Sofa .", tiny.TEXT[3])
     shutil.rmtree(whole)
     loaded = regard.load(tmp_path / "run", device="cpu")
-    assert isinstance(loaded.translator.model, HfSeq2Seq)
+    assert isinstance(loaded.backend.model, HfSeq2Seq)
     learned = loaded.score("die Katze schläft auf dem Sofa .", tiny.TEXT[3])
     assert learned.log_probability > 0.5 * given.log_probability
     assert (learned.attention[-1] == 0).any() and not (given.attention[-1] == 0).any()

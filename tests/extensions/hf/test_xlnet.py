@@ -46,7 +46,7 @@ def test_encoder_is_trained_and_its_predictions_are_attributed(model_dir: ModelD
     model = {"kind": "pretrained", "encoder_path": str(model_dir("xlnet")), **SMALL}
     run_training(run_config(tmp_path, model, 3), tmp_path / "run")
     loaded = regard.load(tmp_path / "run")
-    assert isinstance(loaded.translator.model, TransformerModel)
+    assert isinstance(loaded.backend.model, TransformerModel)
     found = loaded.score(tiny.TEXT[0], tiny.TEXT[2], map="gradient")
     (weights,) = found.attention
     words = [place for place, number in enumerate(found.source_word_ids) if number >= 0]

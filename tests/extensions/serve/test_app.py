@@ -16,7 +16,7 @@ from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.generation.lines import Line
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.text.whitespace import normalize_whitespace, split_whitespace
 from warm_python import warm_python
 
@@ -45,7 +45,7 @@ def ranked(sentence):
 def alone(engine, line, **changes):
     """Return the translations of one line, computed without the server."""
     search = engine._make(SearchSettings(**changes))
-    translator = Translator(engine.translator.model, engine.text, search.search)
+    translator = NeuralTranslator(engine.translator.model, engine.text, search.search)
     return translator.translate_block([Line(1, line)])[0].nbest
 
 
@@ -248,14 +248,14 @@ def test_invalid_sentence_does_not_affect_others(engines):
 
 
 def test_failed_batch_is_retried_one_sentence_at_a_time(engines, monkeypatch):
-    block = Translator.translate_block
+    block = NeuralTranslator.translate_block
 
     def fails_on_d(self, lines):
         if any(line.text == "d" for line in lines):
             raise RuntimeError("d")
         return block(self, lines)
 
-    monkeypatch.setattr(Translator, "translate_block", fails_on_d)
+    monkeypatch.setattr(NeuralTranslator, "translate_block", fails_on_d)
     found = engines[0].process_batch(SearchSettings(), [SentenceJob(line) for line in LINES])
     assert [isinstance(one, Exception) for one in found] == [line == "d" for line in LINES]
 
@@ -264,7 +264,7 @@ def test_unexpected_error_is_logged_with_its_identifier(engines, monkeypatch, ca
     def fails(self, lines):
         raise RuntimeError("the secret cause")
 
-    monkeypatch.setattr(Translator, "translate_block", fails)
+    monkeypatch.setattr(NeuralTranslator, "translate_block", fails)
     with caplog.at_level(logging.ERROR):
         answer = post(engines, "/translate", {"text": "a"})
     assert answer.status_code == 500 and "secret" not in answer.text

@@ -283,7 +283,7 @@ def test_python_api_equals_command_line(directory: Path) -> None:
         (lambda model: model.translate("ein Hund", sampling=regard.Sampling()), "sampling"),
         (lambda model: model.translate("ein Hund", mbr=regard.MBR(utility="chrf")), "mbr"),
         (
-            lambda model: tune_penalties(model.translator, ["a"], ["a"], PenaltyTuningOptions()),
+            lambda model: tune_penalties(model.backend, ["a"], ["a"], PenaltyTuningOptions()),
             "length_penalty",
         ),
     ],

@@ -24,13 +24,13 @@ from regard.generation.coverage import CoverageJudgment
 from regard.text.words import fold_word, is_word
 
 if TYPE_CHECKING:
-    # `regard.api.model` imports this module.
-    from regard.api.model import Model
+    # `regard.api.translator` imports this module.
+    from regard.api.translator import Translator
     from regard.generation.base import BaseTranslator
 
 __all__ = ["CoverageModel", "check"]
 
-TranslatorSource: TypeAlias = "BaseTranslator | Model | Path | str"
+TranslatorSource: TypeAlias = "BaseTranslator | Translator | Path | str"
 """A translator, a model, or a model directory."""
 
 
@@ -173,6 +173,6 @@ def _load_translator(given: "TranslatorSource | None") -> "BaseTranslator | None
     """Return the translator of a model, of its directory, or itself."""
     if isinstance(given, Path | str):
         return load_translator([Path(given)])
-    # A `Model` contains its translator.
-    translator: Any = getattr(given, "translator", given)
+    # A `regard.Translator` has a translator of lines.
+    translator: Any = getattr(given, "backend", given)
     return translator

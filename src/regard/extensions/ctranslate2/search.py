@@ -7,9 +7,9 @@ tokens. To report the model's own probabilities:
   sentence's results contain one of them, its search is repeated with the ban.
 - Translations for which CTranslate2 does not return the model's log-probability are scored in another pass.
 
-Greedy search gives the same translations as `Translator`. Beam search finishes a sentence when the number of
-its translations reaches the beam size, whereas `Translator` continues until no unfinished hypothesis can beat
-them. The translations are ranked by the same score.
+Greedy search gives the same translations as `NeuralTranslator`. Beam search finishes a sentence when the
+number of its translations reaches the beam size, whereas `NeuralTranslator` continues until no unfinished
+hypothesis can beat them. The translations are ranked by the same score.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -118,7 +118,7 @@ class EngineSearch:
             for tokens, known in several.items():
                 # The missing scores come in the order in which these loops visit the candidates.
                 log_probability = sum(next(scores).log_probs) if known is None else known
-                # The end symbol counts as a token of the translation, as in `Translator`.
+                # The end symbol counts as a token of the translation, as in `NeuralTranslator`.
                 penalty = length_penalty(len(tokens) + 1, self.search.length_penalty)
                 ids = tuple(self.ids[token] for token in tokens)
                 score = log_probability / penalty

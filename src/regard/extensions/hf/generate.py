@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.api.loading import load_translator
-from regard.api.model import Model
+from regard.api.translator import Translator
 from regard.config import configclass, from_dict, option
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
@@ -21,8 +21,8 @@ from regard.generation.base import BaseTranslator
 from regard.generation.beam import beam_search
 from regard.generation.config import Sampling
 from regard.generation.hypothesis import Hypothesis
+from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.sampling import sample
-from regard.generation.translator import Translator
 from regard.runs.config import load_config
 from regard.text.vocabulary import BOS
 
@@ -86,7 +86,7 @@ class Continuations(Result):
 
 
 def generate_text(
-    model: Path | str | Model,
+    model: Path | str | Translator,
     prompt: str,
     *,
     sampling: Sampling | None = None,
@@ -113,14 +113,14 @@ def generate_text(
     config = from_dict(ContinuationConfig, {"prompt": prompt, **options}, origin="generate")
     if sampling is not None and config.beam_size > 1:
         raise UsageError("beam_size: a setting of beam search, which cannot be combined with sampling")
-    translator = model.translator if isinstance(model, Model) else _load(Path(model), device, precision)
-    if not isinstance(translator, Translator) or not isinstance(translator.model, HfCausal):
+    translator = model.backend if isinstance(model, Translator) else _load(Path(model), device, precision)
+    if not isinstance(translator, NeuralTranslator) or not isinstance(translator.model, HfCausal):
         raise UsageError(
             f"{model}: cannot continue text; use a decoder-only model, such as one of `regard pretrain` with "
             "kind = 'causal'"
         )
     # A loaded model may be in use by other threads.
-    with model.lock if isinstance(model, Model) else nullcontext():
+    with model.lock if isinstance(model, Translator) else nullcontext():
         return Continuations(prompt, _continue(translator, translator.model, config, sampling))
 
 
@@ -134,7 +134,7 @@ def _load(directory: Path, device: str, precision: str) -> BaseTranslator:
 
 
 def _continue(
-    translator: Translator, model: HfCausal, config: ContinuationConfig, sampling: Sampling | None
+    translator: NeuralTranslator, model: HfCausal, config: ContinuationConfig, sampling: Sampling | None
 ) -> tuple[Continuation, ...]:
     """Return continuations of a text, best first, or samples in their order.
 

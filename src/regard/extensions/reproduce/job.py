@@ -25,7 +25,7 @@ from regard.extensions.reproduce.scores import (
 )
 from regard.generation.config import GenerationConfig
 from regard.generation.ensemble import Ensemble
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penalties
 from regard.runs.config import RunConfig
 from regard.runs.experiment import LoadedModel, load_model
@@ -124,7 +124,7 @@ def _tune_penalties(
 ) -> tuple[GenerationConfig, list[dict[str, Any]]]:
     """Return the search with the best penalties by tokenized BLEU on the validation text, and all trials."""
     sources, references = (text.lines("valid", side) for side in ("source", "target"))
-    translator = Translator(loaded.model, loaded.text, search)
+    translator = NeuralTranslator(loaded.model, loaded.text, search)
     options = PenaltyTuningOptions(row.penalties, row.penalties, "none", lowercase=True)
     result = tune_penalties(translator, sources, references, options)
     best = result.best

@@ -22,7 +22,7 @@ from regard.extensions.reproduce.tables import LENGTH_BINS
 from regard.generation.config import GenerationConfig
 from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.alignment import aer_from_counts, count_links
 from regard.metrics.base import Aggregate, SentenceCounts, ratio
 from regard.metrics.by_length import bucket_by_length, count_lengths
@@ -77,7 +77,7 @@ class ScoredSystem:
         # Several metrics use the same translations, which are by far the slowest step.
         if beam_size not in self._outputs:
             search = dataclasses.replace(self.search, beam_size=beam_size)
-            translator = Translator(self.model.model, self.model.text, search)
+            translator = NeuralTranslator(self.model.model, self.model.text, search)
             self._outputs[beam_size] = [
                 result.text for result in translator.translate(enumerate_lines(self.sources))
             ]

@@ -35,14 +35,14 @@ from regard.models.base import TranslationModel
 from regard.text.vocabulary import EOS, UNK
 
 __all__ = [
-    "Translator",
+    "NeuralTranslator",
 ]
 
 _MAX_SCORED_ROWS = 100_000  # the largest batch that the search settings allow
 
 
 @dataclass(frozen=True)
-class Translator(BaseTranslator):
+class NeuralTranslator(BaseTranslator):
     """A neural model, or an ensemble, with its text processing and search settings.
 
     Attributes:

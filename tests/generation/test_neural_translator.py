@@ -20,7 +20,7 @@ from regard.generation.config import (
 from regard.generation.forced import score_lines
 from regard.generation.lines import Line, enumerate_lines
 from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.models.registry import build_model
 from regard.models.transformer.config import TransformerConfig
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
@@ -47,12 +47,12 @@ def lines(texts=LINES):
 
 def test_results_do_not_depend_on_blocks_and_batches(build):
     model = build()
-    expected = [r.text for r in Translator(model, TEXT, search(min_length=1)).translate(lines())]
+    expected = [r.text for r in NeuralTranslator(model, TEXT, search(min_length=1)).translate(lines())]
     assert len(expected) == len(LINES)
     assert [bool(text) for text in expected] == [bool(line.strip()) for line in LINES]
     for block, sentences, tokens in [(1, 32, 4096), (3, 2, 4096), (100, 32, 6)]:
         options = search(min_length=1, buffer_lines=block, batch_size=sentences, max_batch_tokens=tokens)
-        results = list(Translator(model, TEXT, options).translate(lines()))
+        results = list(NeuralTranslator(model, TEXT, options).translate(lines()))
         assert [r.text for r in results] == expected
         assert [r.source for r in results] == LINES
 
@@ -60,7 +60,7 @@ def test_results_do_not_depend_on_blocks_and_batches(build):
 @pytest.mark.parametrize("threads", [1, 3, 4])
 def test_parallel_batches_are_deterministic(build, threads):
     options = search(min_length=1, batch_size=2)
-    translator, texts = Translator(build(), TEXT, options), LINES * 4
+    translator, texts = NeuralTranslator(build(), TEXT, options), LINES * 4
     before, found = torch.get_num_threads(), []
     torch.set_num_threads(threads)
     try:
@@ -81,14 +81,14 @@ def test_at_most_two_blocks_of_lines_are_read(build):
             read.append(i)
             yield "a b"
 
-    results = Translator(build(), TEXT, search(buffer_lines=5)).translate(lines(endless()))
+    results = NeuralTranslator(build(), TEXT, search(buffer_lines=5)).translate(lines(endless()))
     for _ in range(7):
         next(results)
     assert len(read) <= 10
 
 
 def test_empty_lines_translate_to_empty_lines(build):
-    results = list(Translator(build(), TEXT, search(min_length=2)).translate(lines(["", "\t ", "a"])))
+    results = list(NeuralTranslator(build(), TEXT, search(min_length=2)).translate(lines(["", "\t ", "a"])))
     assert [r.text == "" for r in results] == [True, True, False]
     assert results[0].nbest == ()
 
@@ -97,7 +97,9 @@ def test_overlong_lines_are_skipped_with_a_warning(build, caplog):
     texts = ["a b", "a " * 100_000, "z" * 10_000_000, "a b"]
     with caplog.at_level(logging.WARNING):
         results = list(
-            Translator(build(), TEXT, search(min_length=1, max_source_length=50)).translate(lines(texts))
+            NeuralTranslator(build(), TEXT, search(min_length=1, max_source_length=50)).translate(
+                lines(texts)
+            )
         )
     assert [r.text == "" for r in results] == [False, True, True, False]
     assert results[0].text == results[3].text
@@ -115,7 +117,7 @@ def test_all_learned_positions_are_usable():
     }
     sizes = [len(side.vocabulary) for side in (TEXT.source, TEXT.target)]
     model = build_model(from_dict(TransformerConfig, settings), *sizes).eval()
-    translator = Translator(model, TEXT, search(min_length=1))
+    translator = NeuralTranslator(model, TEXT, search(min_length=1))
     results = list(translator.translate(lines(["a b c d e", "a b c d e f"])))
     assert [result.error for result in results] == [None, "the line has 6 tokens; the maximum is 5"]
     assert 0 < len(results[0].tokens) <= 4
@@ -127,14 +129,14 @@ def test_all_learned_positions_are_usable():
 def test_term_longer_than_the_limit_is_skipped(build):
     options = search(min_length=1, max_source_length=6)
     line = Line(1, "a b", terms=("A B A B A B A B", "E"))
-    (result,) = Translator(build(), TEXT, options).translate([line])
+    (result,) = NeuralTranslator(build(), TEXT, options).translate([line])
     assert result.error is None and "E" in result.text.split()
     assert result.missing_terms == ("'A B A B A B A B'",)
 
 
 def test_forbidden_term_does_not_change_the_translation(build):
     options = search(min_length=1, no_repeat_ngram_size=1)
-    translator = Translator(build(), TEXT, options)
+    translator = NeuralTranslator(build(), TEXT, options)
     with_term, without = translator.translate(
         [Line(1, "a b", terms=("A A", "E")), Line(2, "a b", terms=("E",))]
     )
@@ -145,7 +147,7 @@ def test_forbidden_term_does_not_change_the_translation(build):
 def test_results_have_tokens_scores_attention_and_links(build):
     options = search(num_return=2)
     for sampling in (None, Sampling()):
-        for result in Translator(build(), TEXT, options, sampling).translate(lines()):
+        for result in NeuralTranslator(build(), TEXT, options, sampling).translate(lines()):
             for translation in result.nbest:
                 steps, words = len(translation.tokens), len(result.source_tokens)
                 assert translation.attention[0].shape == (steps + 1, 1, words)
@@ -178,7 +180,7 @@ def test_replacement_changes_the_text_but_not_the_tokens(build):
     model = build()
     model.output_bias.data[UNK] = 50.0
     options = search(alignment={"replace_unk": True}, max_length_ratio=0.0, max_length_offset=2)
-    (result,) = Translator(model, TEXT, options).translate(lines(["x y z"]))
+    (result,) = NeuralTranslator(model, TEXT, options).translate(lines(["x y z"]))
     best = result
     assert best.tokens == ("<unk>", "<unk>")
     assert set(best.text.split()) <= {"x", "y", "z"}
@@ -189,7 +191,7 @@ def test_replacement_changes_the_text_but_not_the_tokens(build):
 
 def test_prefix_text_is_unchanged(build):
     given = enumerate_lines(["a b", "", "c"], ["A new", "B", ""])
-    results = list(Translator(build(), TEXT, search(alignment={"replace_unk": True})).translate(given))
+    results = list(NeuralTranslator(build(), TEXT, search(alignment={"replace_unk": True})).translate(given))
     assert results[0].text.startswith("A new")
     assert results[0].tokens[:2] == ("A", "<unk>")
     assert results[1].text == ""
@@ -205,8 +207,8 @@ def test_number_of_prefixes_must_match_the_lines(texts, prefixes, message):
 
 def test_samples_depend_on_the_line_number_not_on_the_block(build):
     model, sampling = build(), Sampling()
-    whole = list(Translator(model, TEXT, search(), sampling).translate(lines(["a b c"] * 6)))
-    parts = Translator(model, TEXT, search(buffer_lines=2), sampling).translate(lines(["a b c"] * 6))
+    whole = list(NeuralTranslator(model, TEXT, search(), sampling).translate(lines(["a b c"] * 6)))
+    parts = NeuralTranslator(model, TEXT, search(buffer_lines=2), sampling).translate(lines(["a b c"] * 6))
     assert [r.text for r in whole] == [r.text for r in parts]
     assert len({r.text for r in whole}) > 1
 
@@ -224,7 +226,7 @@ def test_batches_contain_every_line_once_within_their_limits():
 
 def test_scoring_returns_the_scores_of_search(build, caplog):
     model = build()
-    results = list(Translator(model, TEXT, search(length_penalty=0.6)).translate(lines()))
+    results = list(NeuralTranslator(model, TEXT, search(length_penalty=0.6)).translate(lines()))
     pairs = [(r.source, r.text) for r in results]
     with caplog.at_level(logging.WARNING):
         scored = list(score_lines(model, TEXT, pairs, search(length_penalty=0.6, buffer_lines=3)))

@@ -1,4 +1,4 @@
-"""Trained models and ensembles that translate and score text: `regard.load` and `Model`.
+"""Trained models and ensembles that translate and score text: `regard.load` and `Translator`.
 
 model = regard.load("runs/first")
 t = model.translate("Ein Hund läuft.")
@@ -26,7 +26,7 @@ from regard.generation.lines import Line
 from regard.generation.repair import TranslateOptions, configure_translator
 from regard.generation.translation import Translation
 
-__all__ = ["AttentionOutput", "Model", "load"]
+__all__ = ["AttentionOutput", "Translator", "load"]
 
 AttentionOutput = Literal["source", "all"]
 """Attention in a translation: to the source, or also the self-attention of encoder and decoder."""
@@ -42,7 +42,7 @@ def load(
     engine: Literal["regard", "ctranslate2"] | None = None,
     num_threads: int | None = None,
     **search: Unpack[SearchOverrides],
-) -> "Model":
+) -> "Translator":
     """Load a trained model, or several as an ensemble.
 
     Args:
@@ -77,34 +77,34 @@ def load(
     load_plugins(plugins)
     paths = [Path(directory) for directory in directories]
     translator = load_translator(paths, device, precision, search, overrides, num_threads, engine)
-    return Model(tuple(paths), translator.pretokenized() if tokenized else translator)
+    return Translator(tuple(paths), translator.pretokenized() if tokenized else translator)
 
 
 # With `eq=False`, models are compared and hashed by identity, not by their weights.
 @dataclass(frozen=True, eq=False)
-class Model:
+class Translator:
     """A trained model or an ensemble. It may be shared by threads; a lock serializes their calls.
 
     Attributes:
         directories: Directories it was loaded from.
-        translator: The translator, with text processing and the default search settings.
-        lock: Held by every use of the translator: translation, scoring, analyses and reports. The thread that
+        backend: The translator of lines, with text processing and the default search settings.
+        lock: Held by every use of the backend: translation, scoring, analyses and reports. The thread that
             holds it may acquire it again.
     """
 
     directories: tuple[Path, ...]
-    translator: BaseTranslator
+    backend: BaseTranslator
     lock: "threading.RLock" = dataclasses.field(default_factory=threading.RLock, init=False, repr=False)
 
     @property
     def text(self) -> TextProcessor:
         """Text processing of both sides."""
-        return self.translator.text
+        return self.backend.text
 
     @property
     def search(self) -> GenerationConfig:
         """The default search settings."""
-        return self.translator.search
+        return self.backend.search
 
     # A string is also an iterable of strings, so pyright reports overlapping overloads.
     @overload
@@ -176,10 +176,10 @@ class Model:
         if isinstance(text, Path):
             text = read_texts(text, "text")
         texts = check_texts([text] if single else text, "text")
-        lines = input_lines(self.translator, texts, single, fertilities, prefix, terms)
+        lines = input_lines(self.backend, texts, single, fertilities, prefix, terms)
         if output_attentions == "all":
-            self.translator.require("self_attention", "output_attentions='all'")
-        translator = configure_translator(self.translator, **options)
+            self.backend.require("self_attention", "output_attentions='all'")
+        translator = configure_translator(self.backend, **options)
         with self.lock:
             # Blocks are sorted by length inside `translate_block`, which limits padding and memory.
             translations = [
@@ -210,7 +210,7 @@ class Model:
             UsageError: if an option is not compatible with the model.
             ConfigError: if a search setting is invalid; names it.
         """
-        return configure_translator(self.translator, fertilities, **options).translate(lines)
+        return configure_translator(self.backend, fertilities, **options).translate(lines)
 
     @overload
     def score(  # pyright: ignore[reportOverlappingOverload]
@@ -247,7 +247,7 @@ class Model:
                 tokenizers.
             ConfigError: if a search setting is invalid; names it.
         """
-        self.translator.require("score", "score")
+        self.backend.require("score", "score")
         single = isinstance(source, str)
         if single != isinstance(target, str | Translation):
             raise UsageError("source and target: expected two strings, or two lists of strings")
@@ -256,7 +256,7 @@ class Model:
         if len(sources) != len(targets):
             raise UsageError(f"{len(sources)} sources but {len(targets)} targets: expected one each")
         pairs = [self._scored_pair(*pair) for pair in zip(sources, targets, strict=True)]
-        translator = self.translator.with_search(search)
+        translator = self.backend.with_search(search)
         with self.lock:
             scores = tuple(translator.score(pairs))
         if single and scores[0].error:
@@ -282,4 +282,4 @@ class Model:
 
     def __repr__(self) -> str:
         """Return the model's directories."""
-        return f"Model({', '.join(repr(str(directory)) for directory in self.directories)})"
+        return f"Translator({', '.join(repr(str(directory)) for directory in self.directories)})"

@@ -20,7 +20,7 @@ from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.generation.mbr import expected_utilities
-from regard.generation.translator import Translator
+from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.translation import count_statistics
 from regard.models import build_model
 from regard.plot.heatmap import attention_heatmap
@@ -97,7 +97,7 @@ def transformer(tmp_path_factory):
 
 def test_result_equals_output_of_translator(model):
     loaded = load_model(model.directories[0], "cpu")
-    translator = Translator(loaded.model, loaded.text, loaded.config.generation)
+    translator = NeuralTranslator(loaded.model, loaded.text, loaded.config.generation)
     (wanted,) = [found for found in translator.translate(numbered(TEXT))]
     result = model.translate(TEXT)
     assert (str(result), result.tokens) == (wanted.text, wanted.tokens)
