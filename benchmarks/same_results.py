@@ -3,10 +3,11 @@
     python benchmarks/same_results.py write before.npz     # in a checkout of each version
     python benchmarks/same_results.py compare before.npz after.npz
 
-`write` trains small models on Multi30k for 50 steps (a recurrent model with constrained sparsemax attention and
-fertilities, a recurrent model with posterior attention, a convolutional model, Transformers with soft and with hard
-attention), translates 60 sentences, scores their references, aligns 2,000 pairs and checks 60 translations. It uses the
-public API alone. `compare` prints the largest difference of each array and ends with status 1 if one is above 1e-5.
+`write` trains small models on Multi30k for 50 steps (a recurrent model with constrained sparsemax attention
+and fertilities, a recurrent model with posterior attention, a convolutional model, Transformers with soft and
+with hard attention), translates 60 sentences, scores their references, aligns 2,000 pairs and checks 60
+translations. It uses the public API alone. `compare` prints the largest difference of each array and ends
+with status 1 if one is above 1e-5.
 """
 
 import argparse
@@ -61,9 +62,9 @@ def run_config(name: str) -> dict[str, Any]:
 
 def write(path: Path) -> None:
     """Write the results of this version of the package to a file."""
-    train = list(zip(read("train", "de", 2000), read("train", "en", 2000), strict=True))
-    valid = list(zip(read("val", "de", 60), read("val", "en", 60), strict=True))
-    sources, references = (list(side) for side in zip(*valid, strict=True))
+    sides = read("train", "de", 2000), read("train", "en", 2000)
+    sources, references = read("val", "de", 60), read("val", "en", 60)
+    train, valid = list(zip(*sides, strict=True)), list(zip(sources, references, strict=True))
     arrays: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in MODELS:
@@ -80,15 +81,16 @@ def write(path: Path) -> None:
             arrays[f"{name} scores of references"] = np.array([translation.score for translation in scored])
     for kind in ("ibm2", "hmm", "bayes"):
         print(kind, file=sys.stderr)
-        alignments = regard.align(*zip(*train, strict=True), kind)
+        alignments = regard.align(*sides, kind)
         arrays[f"alignments {kind}"] = np.array([str(links.tolist()) for links in alignments.links])
-    checked = regard.check(sources, [*references[1:], references[0]], training=tuple(zip(*train, strict=True)))
+    wrong = [*references[1:], references[0]]
+    checked = regard.check(sources, wrong, training=sides)
     arrays["check"] = np.array([sentence.worst for sentence in checked.sentences])
     np.savez(path, **arrays)
 
 
 def compare(before: Path, after: Path) -> bool:
-    """Print the largest difference of each array, weights of a model together; return whether all are below 1e-5."""
+    """Print the largest difference of each array; return whether all are at most 1e-5."""
     first, second = np.load(before), np.load(after)
     print("only in one file:", sorted(set(first) ^ set(second)) or "none")
     differences: dict[str, float] = {}
