@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 import regard
 from quick_coverage import phrasebook_model, train_quickly
 from regard.errors import ConfigError, DataError, UsageError
-from regard.extensions.check.base import DETECTORS, DetectionInput, Detector, PairScores, build_detector
+from regard.extensions.check.base import DETECTORS, DetectionInput, build_detector
 from regard.extensions.check.corruptions import (
     CORRUPTIONS,
     CorruptionConfig,
@@ -27,11 +27,10 @@ from regard.extensions.check.features import best_run
 from regard.extensions.check.logistic import LogisticRegression
 from regard.extensions.check.model import CoverageModelConfig, ErrorModel
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
-from regard.extensions.check.testing import check_detector
 from regard.extensions.check.text import WordPair, split_pairs
 from regard.extensions.phrasebook.corpus import generate
 from regard.text.reading import compute_checksums
-from regard.text.words import is_word, split_line
+from regard.text.words import is_word
 
 
 def phrases(count: int, seed: int) -> tuple[list[WordPair], list[frozenset[tuple[int, int]]]]:
@@ -67,14 +66,6 @@ def test_errors_in_the_phrasebook_are_found(model, kind, error) -> None:
     side = "source" if error == "omission" else "target"
     for found, one in zip(scores, examples, strict=True):
         assert len(found.words[error]) == len(getattr(one.pair, side))
-
-
-def test_a_pair_scores_alone_as_in_a_text(model) -> None:
-    pairs = phrases(20, 4)[0]
-    together = model.scores(model.collect(pairs, 1))
-    for pair, expected in zip(pairs, together, strict=True):
-        (alone,) = model.scores(model.collect([pair], 1))
-        assert alone.sentence == pytest.approx(expected.sentence, abs=1e-5)
 
 
 def test_an_unrelated_translation_omits_and_adds_everything(model) -> None:
@@ -225,21 +216,19 @@ def test_detectors_name_the_input_that_they_need(model) -> None:
 
 @pytest.mark.parametrize("name", ["combined", "alignment", "length", "repetition"])
 def test_detectors_follow_their_interface(model, name) -> None:
-    check_detector(name, DetectionInput(model))
-
-
-def test_detector_whose_scores_depend_on_the_text_is_found(monkeypatch) -> None:
-    class Counting(Detector):
-        name = "counting"
-
-        def detect(self, pairs):
-            return [PairScores({"omission": float(len(pairs))}) for _ in pairs]
-
-    monkeypatch.setattr(
-        "regard.extensions.check.testing.build_detector", lambda name, inputs: Counting(inputs)
-    )
-    with pytest.raises(AssertionError, match="counting: a pair alone equals a pair in a text: omission"):
-        check_detector("counting")
+    texts = ["Ein Hund läuft .", "Zwei Kinder spielen .", "Ein Mann", "", "Ja"]
+    translations = ["A dog runs .", "Two children play play .", "", "A woman .", "Yes"]
+    pairs, inputs = split_pairs(texts, translations), DetectionInput(model)
+    results = build_detector(name, inputs).detect(pairs)
+    for pair, scores in zip(pairs, results, strict=True):
+        assert set(scores.words) <= set(scores.sentence) == set(results[0].sentence)
+        for error, words in scores.words.items():
+            assert words.shape == (len(pair.source if error == "omission" else pair.target),)
+            assert np.isfinite(words).all()
+        (alone,) = build_detector(name, inputs).detect([pair])
+        assert alone.sentence == pytest.approx(scores.sentence, abs=1e-4)
+        for error, words in scores.words.items():
+            assert alone.words[error] == pytest.approx(words, abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)
@@ -350,11 +339,6 @@ def test_pairs_for_calibration_change_nothing_else(monkeypatch) -> None:
 def test_best_run_equals_enumeration(values) -> None:
     sums = [sum(values[i:j]) for i in range(len(values)) for j in range(i + 1, len(values) + 1)]
     assert best_run(np.array(values)) == pytest.approx(max([0.0, *sums]), abs=1e-9)
-
-
-def test_pairs_contain_the_words_of_their_lines() -> None:
-    assert split_line("Don't stop, Anna-Lena!") == ("Don", "'", "t", "stop", ",", "Anna", "-", "Lena", "!")
-    assert split_pairs(["A b"], [""]) == [WordPair(("A", "b"), ())]
 
 
 def repetition(target: str) -> float:

@@ -175,11 +175,3 @@ def test_summary_counts_sentences() -> None:
     assert [one.line for one in found.worst(2)] == [1, 3]
     with pytest.raises(UsageError, match="the detector 'own' finds omission"):
         found.worst(error="addition")
-
-
-def test_html_marks_words_and_escapes_text() -> None:
-    sentence = CheckedSentence.of(
-        1, ("<b> x", "y"), PairScores({"omission": 0.9}, {"omission": np.array([0.0, 0.9, 0.0, 0.0])})
-    )
-    shown = CoverageCheck("own", (sentence,))._repr_html_()
-    assert '&lt;<mark title="omission">b</mark>&gt; x' in shown

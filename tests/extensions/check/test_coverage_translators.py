@@ -11,9 +11,8 @@ import pytest
 
 import regard
 from regard.api.loading import load_translator
-from regard.config import from_dict
 from regard.data.text import TextProcessor
-from regard.errors import ConfigError, UsageError
+from regard.errors import UsageError
 from regard.extensions.check.base import DETECTORS, ContrastiveConfig, DetectionInput, build_detector
 from regard.extensions.check.contrastive import score_spans
 from regard.extensions.check.text import SideText, WordPair, split_pairs
@@ -138,8 +137,6 @@ def test_single_words_and_longer_spans_follow_the_pairs_with_the_highest_gains()
     assert list(score_spans(LEXICAL, [good], ContrastiveConfig())[0].gains) == [(0, 2), (2, 4)]
     (two,) = split_pairs(["ein Hund"], ["a"])
     assert list(score_spans(LEXICAL, [two], ContrastiveConfig())[0].gains) == [(0, 1), (1, 2)]
-    with pytest.raises(ConfigError, match="max_span"):
-        from_dict(ContrastiveConfig, {"max_span": 0})
 
 
 def test_gain_of_a_single_word_is_lowered_by_the_penalty() -> None:

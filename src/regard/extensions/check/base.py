@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Float
 
-from regard.config import configclass, option
 from regard.config.registry import NamedRegistry, subclass_of
 from regard.errors import UsageError
 from regard.extensions.check.text import WordPair, blocks
@@ -57,33 +56,24 @@ class PairScores:
     words: Mapping[CoverageError, Float[np.ndarray, "..."]] = field(default_factory=dict)
 
 
-@configclass
+@dataclass(frozen=True)
 class ContrastiveConfig:
-    """Settings of contrastive conditioning."""
+    """Settings of contrastive conditioning.
 
-    max_span: int = option(
-        default=5,
-        help="Maximum number of words in a span that is left out. The text between two punctuation marks may "
-        "be longer.",
-        ge=1,
-        le=100,
-    )
-    candidates: float = option(
-        default=0.5,
-        help="Number of spans that are left out, per word of the sentence: those with the highest scores of "
-        "the detector `combined` if there is a model of good translations. Otherwise, the words are left out "
-        "in pairs first, and these are the single words and the spans of three or more words with the "
-        "highest gains. 100 leaves out all of them.",
-        gt=0,
-        le=100,
-    )
-    word_penalty: float = option(
-        default=1.5,
-        help="Nats by which the gain of a span of one word is lowered, because lines are often more probable "
-        "without a word that is not omitted.",
-        ge=0,
-        le=100,
-    )
+    Attributes:
+        max_span: Maximum number of words in a span that is left out. The text between two punctuation marks
+            may be longer.
+        candidates: Number of spans that are left out, per word of the sentence: those with the highest scores
+            of the detector `combined` if there is a model of good translations. Otherwise, the words are left
+            out in pairs first, and these are the single words and the spans of three or more words with the
+            highest gains.
+        word_penalty: Nats by which the gain of a span of one word is lowered, because lines are often more
+            probable without a word that is not omitted.
+    """
+
+    max_span: int = 5
+    candidates: float = 0.5
+    word_penalty: float = 1.5
 
 
 @dataclass(frozen=True)
@@ -103,32 +93,20 @@ class DetectionInput:
     translator: "BaseTranslator | None" = None
     reverse_translator: "BaseTranslator | None" = None
     contrastive: ContrastiveConfig = field(default_factory=ContrastiveConfig)
-    _kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def evidence(self, pairs: Sequence[WordPair]) -> "Iterator[Evidence]":
-        """Yield the evidence of the model about a text, in blocks of sentences that bound the memory.
-
-        The evidence about a text of one block is kept for other detectors with the same inputs.
-        """
+        """Yield the evidence of the model about a text, in blocks of sentences that bound the memory."""
         assert self.model is not None
-        if self._kept.get("pairs") is pairs:
-            yield self._kept["evidence"]
-            return
-        for block in blocks(pairs):
-            block_evidence = self.model.collect(block, self.num_threads)
-            if len(block) == len(pairs):
-                self._kept.update(pairs=pairs, evidence=block_evidence)
-            yield block_evidence
+        return (self.model.collect(block, self.num_threads) for block in blocks(pairs))
 
     @property
     def translators(self) -> "Mapping[CoverageError, BaseTranslator]":
-        """The given translators, by the kind of error that they find."""
-        by_error: "dict[CoverageError, BaseTranslator]" = {}
-        if self.translator is not None:
-            by_error["omission"] = self.translator
-        if self.reverse_translator is not None:
-            by_error["addition"] = self.reverse_translator
-        return by_error
+        """The translators that are present, by the kind of error that they find."""
+        both: "dict[CoverageError, BaseTranslator | None]" = {
+            "omission": self.translator,
+            "addition": self.reverse_translator,
+        }
+        return {error: translator for error, translator in both.items() if translator is not None}
 
 
 class Detector(ABC):

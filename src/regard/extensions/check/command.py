@@ -221,7 +221,7 @@ def check_command(
         _show(file, result, output)
         if result.evaluation is not None:
             file.write("\n")
-            write_table(file, _evaluation_rows(result.evaluation, file.is_terminal))
+            write_table(file, _evaluation_rows(result.evaluation))
 
 
 def _check_error(error: str | None) -> None:
@@ -321,36 +321,8 @@ def _contains(outer: tuple[Any, ...], inner: tuple[Any, ...]) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1] and outer[:2] != inner[:2]
 
 
-def _evaluation_rows(evaluated: "CoverageEvaluation", compact: bool) -> list[list[str]]:
-    """Return the table of measures.
-
-    Args:
-        evaluated: The measures.
-        compact: Whether to return percentages with one column per error, which fit a terminal, instead of one
-            row per measure.
-    """
+def _evaluation_rows(evaluated: "CoverageEvaluation") -> list[list[str]]:
+    """Return the table of measures, with a header."""
     rows = evaluated.rows()
-    if not compact:
-        cells = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
-        return [list(rows[0]), *cells]
-    errors = list(dict.fromkeys(row["error"] for row in rows))
-    lines: dict[tuple[str, str], dict[str, str]] = {}
-    for row in rows:
-        counts = f"{row['num_errors']:,} of {row['num_labeled']:,}"
-        lines.setdefault((row["level"], f"{row['level']}s"), {})[row["error"]] = counts
-        value, low, high = (f"{100 * row[name]:.3g}" for name in ("value", "low", "high"))
-        # An undefined measure is NaN, which differs from itself.
-        cell = "-" if row["value"] != row["value"] else f"{value} {low}-{high}"
-        lines.setdefault((row["level"], row["metric"]), {})[row["error"]] = cell
-    table = [
-        [_label(name), *(by_error.get(error, "") for error in errors)]
-        for (_, name), by_error in lines.items()
-    ]
-    return [["%, 95 % interval", *errors], *table]
-
-
-def _label(metric: str) -> str:
-    """Return the label of a measure in the table."""
-    name, _, budget = metric.partition("_at_")
-    name = {"auroc": "AUROC", "f1": "F1", "average_precision": "av. precision"}.get(name, name)
-    return f"{name} {budget} %" if budget else name
+    cells = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+    return [list(rows[0]), *cells]

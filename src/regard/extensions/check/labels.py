@@ -35,6 +35,7 @@ WORD_KEYS: Mapping[CoverageError, str] = {
 }
 """The key of the affected words of each error. Omitted words are in the source, the others in the
 translation."""
+_CELLS = {"": None, "0": False, "1": True}
 _SENTENCE_ERRORS: tuple[SentenceError, ...] = get_args(SentenceError)
 
 
@@ -135,19 +136,20 @@ def _read_table(path: Path | str, lines: Sequence[str]) -> list[LineLabels]:
     for number, line in enumerate(lines[1:], 2):
         if not line.strip():
             continue
-        cells = dict(zip(header, line.split("\t"), strict=False))
-        place = cells.pop("line")
+        values = line.split("\t")
         # An empty cell is an unknown label.
-        valid = all(value in ("", "0", "1") for value in cells.values())
-        # A line has at most 1 MiB, but a number of 12 digits is no line number.
-        if len(line.split("\t")) != len(header) or not valid or not (place.isdecimal() and len(place) < 12):
+        cells: dict[str, Any] = {
+            name: _CELLS.get(value, value) for name, value in zip(header, values, strict=False)
+        }
+        try:
+            if len(values) != len(header):
+                raise ValueError
+            place = int(values[header.index("line")][:12])
+            labels.append(_Line.model_validate(cells | {"line": place}).labels())
+        except ValueError:
             raise DataError(
                 f"{path}:{number}: expected {len(header)} columns: a line number, and labels 0 or 1"
-            )
-        errors: dict[SentenceError, bool] = {
-            error: cells[error] == "1" for error in _SENTENCE_ERRORS if cells.get(error)
-        }
-        labels.append(LineLabels(int(place), errors))
+            ) from None
     return labels
 
 

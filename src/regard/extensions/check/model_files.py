@@ -116,7 +116,7 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
         LengthModel(**vars(description.length)),
         {error: ErrorTagger.from_arrays(_group(arrays, f"tagger.{error}")) for error in TAGGED},
         LogisticRegression.from_data(**vars(description.repeated_words)),
-        _regressions(description.sentences),
+        {error: LogisticRegression.from_data(**vars(description.sentences[error])) for error in ERRORS},
         LogisticRegression.from_data(**vars(description.unrelated)),
     )
     try:
@@ -190,11 +190,6 @@ def _link_model(
     return LinkModel(aligner, counts, (source, target), stem_length)
 
 
-def _regressions(found: "_Regressions") -> dict[CoverageError, LogisticRegression]:
-    """Return the regression of each error."""
-    return {error: LogisticRegression.from_data(**vars(getattr(found, error))) for error in ERRORS}
-
-
 _Weight = Annotated[float, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
 
 
@@ -204,15 +199,6 @@ class _Regression:
 
     weights: list[_Weight] = option(help="Weights.")
     bias: _Weight = option(help="Intercept.")
-
-
-@configclass
-class _Regressions:
-    """The regressions of all errors in `checker.json`."""
-
-    omission: _Regression = option(help="Omissions.")
-    addition: _Regression = option(help="Additions.")
-    repetition: _Regression = option(help="Repetitions.")
 
 
 @configclass
@@ -232,6 +218,6 @@ class _Description:
     config: CoverageModelConfig = option(help="Settings of the training.")
     length: _Length = option(help="Length model.")
     repeated_words: _Regression = option(help="Regression of repeated words.")
-    sentences: _Regressions = option(help="Regressions of sentences.")
+    sentences: dict[CoverageError, _Regression] = option(help="Regressions of sentences, of all errors.")
     unrelated: _Regression = option(help="Regression of unrelated translations.")
     sha256: Checksums = option(help="Checksums of the other files.")

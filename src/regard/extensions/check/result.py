@@ -1,7 +1,5 @@
 """The results of a check: sentences with the probabilities of coverage errors, and with affected words."""
 
-import html
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +39,6 @@ MARKS: Mapping[CoverageError, tuple[str, str]] = {
 }
 """The brackets around omitted, added and repeated words in text."""
 _MAX_LINES = 8  # lines that a note lists
-_MAX_HTML_SENTENCES = 20
 
 
 @dataclass(frozen=True)
@@ -303,12 +300,6 @@ class CoverageCheck(Result):
         """Return the number of sentences and the detector."""
         return f"CoverageCheck({len(self)} sentences, detector={self.detector!r})"
 
-    def _repr_html_(self) -> str:
-        """Return the summary and the worst sentences for notebooks, with affected words marked."""
-        rows = "".join(map(_html_row, self.worst(_MAX_HTML_SENTENCES)))
-        head = "<tr><th>line</th><th>errors</th><th>source and translation</th></tr>"
-        return f"<p>{html.escape(self.summary())}</p><table>{head}{rows}</table>"
-
 
 def _word_labels(
     sentence: CheckedSentence, labels: LineLabels, error: CoverageError
@@ -322,34 +313,3 @@ def _affected(sentence: CheckedSentence, error: CoverageError) -> str:
     """Return the texts that an error affects, separated by ` | `."""
     text = sentence.source if error == "omission" else sentence.translation
     return " | ".join(text[first:last] for first, last, _ in marked_spans(sentence, error))
-
-
-def _html_row(sentence: CheckedSentence) -> str:
-    """Return a row of the table for notebooks."""
-    errors = ", ".join(
-        f"{error} {value:.2f}" for error, value in sentence.probabilities.items() if value >= _THRESHOLD
-    )
-    texts = (
-        _html_marks(sentence.source, {"omission": marked_spans(sentence, "omission")}),
-        _html_marks(
-            sentence.translation,
-            {error: marked_spans(sentence, error) for error in ("addition", "repetition")},
-        ),
-    )
-    return f"<tr><td>{sentence.line}</td><td>{errors}</td><td>{'<br>'.join(texts)}</td></tr>"
-
-
-def _html_marks(text: str, marks: Mapping[CoverageError, Sequence[tuple[int, int, bool]]]) -> str:
-    """Return the text with marked spans; the title of each names the error."""
-    errors: list[CoverageError | None] = [None] * len(text)
-    for error, spans in marks.items():
-        for first, last, _ in spans:
-            errors[first:last] = itertools.repeat(error, last - first)
-    marked, start = "", 0
-    for place in range(1, len(text) + 1):
-        if place == len(text) or errors[place] != errors[start]:
-            part = html.escape(text[start:place])
-            error = errors[start]
-            marked += part if error is None else f'<mark title="{error}">{part}</mark>'
-            start = place
-    return marked
