@@ -10,7 +10,7 @@ threads, so that other work on the machine affects all of them alike. A ratio is
 of the figure divided by that of the baseline in the same round. If a system cannot be installed or fails,
 the reason is reported and the others continue. OpenNMT-py has all models and JoeyNMT the first two; eole is
 measured with Transformers, and CTranslate2 decodes with our own trained Transformer, exported by `regard
-export ctranslate2`.
+export`.
 
 The model of each kind is the same for all systems; unavoidable differences are listed in `peers/run_*.py`:
 

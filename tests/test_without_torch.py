@@ -54,9 +54,7 @@ def test_commands_of_the_text_wing_need_no_torch(text: Path, line: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "line", ["translate somewhere", "check test.de test.en --train-source train.de --train-target train.en"]
-)
+@pytest.mark.parametrize("line", ["translate somewhere", "check test.de test.en --train train.de train.en"])
 def test_commands_that_need_torch_say_how_to_install_it(text: Path, line: str) -> None:
     done = run(text, *line.split())
     assert done.returncode == 2 and "pip install 'regard[torch]'" in done.stderr, done.stderr

@@ -73,10 +73,12 @@ def take_check(new_page: NewPage, model: Path, corpus: Path, directory: Path, ou
     """Make errors in the translations of the test set, check them, and take a picture of the worst ones."""
     made, page_file = directory / "corrupted.en", directory / "check.html"
     texts = str(corpus / "test.de"), str(corpus / "test.en")
-    kinds = [part for kind in ("deletion", "insertion", "repetition") for part in ("--kind", kind)]
     # The quickstart has trained the coverage model.
     check = ["check", texts[0], str(made), "--checker", str(model / "checker"), "--num-sentences", "0"]
-    commands = [["corrupt", *texts, *kinds, "-o", str(made)], [*check, "--report", str(page_file)]]
+    commands = [
+        ["corrupt", *texts, "--kinds", "deletion,insertion,repetition", "-o", str(made)],
+        [*check, "--report", str(page_file)],
+    ]
     for command in commands:
         subprocess.run([sys.executable, "-m", "regard", *command], check=True)
     page = new_page()

@@ -1,4 +1,4 @@
-"""Measure CTranslate2 4: its beam search with our own trained Transformer, from `regard export ctranslate2`.
+"""Measure CTranslate2 4: its beam search with our own trained Transformer, from `regard export`.
 
 Run by the interpreter of this project, which has CTranslate2 as an extra. The script only decodes. The
 exported model is in the directory of the trained model and is created by a separate process, so that the

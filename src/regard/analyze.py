@@ -61,14 +61,13 @@ def errors(
     """Translate a text and find dropped and repeated words (Malaviya et al. (2018), Section 5).
 
     Args:
-        model: A model, or a file with translations. Several directories form an ensemble.
-        sources: The source lines.
-        references: Their reference translations.
-        aligner: A word aligner or its directory, needed to find dropped words.
+        model: Model directory, or a file of translations. Several directories form an ensemble.
+        sources: Source text, plain or compressed.
+        references: Reference translations, one line per source line.
+        aligner: Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words.
         train_missing: Whether to train an aligner, if none is given, on the training text in the directory of
             the model. It is kept there.
-        reference_links: Word links of source and reference, used instead of the aligner's: a file in the
-            Pharaoh format, or pairs of positions for each line.
+        reference_links: Word links of source and reference (0-0 1-2), used instead of the aligner's.
         lowercase: Whether to ignore case in repetitions and word links.
         progress: Progress display, such as a wrapper of `tqdm`.
         settings: Arguments of `regard.load`.
@@ -107,9 +106,9 @@ def attention(
     These are the statistics of Shankar & Sarawagi (2019), Figures 2 to 5 and Table 3.
 
     Args:
-        models: A model, or several, which are compared.
-        sources: The source lines.
-        references: Their reference translations, on which forced decoding runs.
+        models: Model directories. Several are compared.
+        sources: Source text, plain or compressed.
+        references: Reference translations, one line per source line, on which forced decoding runs.
         options: Gold links, lines whose attention maps are kept, prior attention, and bins.
         names: Display names of the models. Default: the names of their directories.
         progress: Progress display.
@@ -140,9 +139,9 @@ def faithfulness(
     """Compute the fall of each probability when the source token with the largest weight is removed.
 
     Args:
-        models: A model, or several, which are compared.
-        sources: The source lines.
-        references: Their reference translations, on which forced decoding runs.
+        models: Model directories. Several are compared.
+        sources: Source text, plain or compressed.
+        references: Reference translations, one line per source line, on which forced decoding runs.
         map: The kind of map, or several: `attention`, `gradient`, `integrated_gradients`, `leave_one_out`.
         names: Display names of the models. Default: the names of their directories.
         progress: Progress display.
@@ -172,9 +171,9 @@ def length(
     """Translate a text and compute BLEU, REP and DROP by source length (Indurthi et al. (2019), Table 2).
 
     Args:
-        systems: A model or a file with translations, or several of them, which are compared with the first.
-        sources: The source lines.
-        references: Their reference translations.
+        systems: Model directories and files of translations. Several are compared with the first.
+        sources: Source text, plain or compressed.
+        references: Reference translations, one line per source line.
         options: Aligner, buckets, tokenizer and case.
         names: Display names of the systems. Default: the names of their directories and files.
         progress: Progress display.

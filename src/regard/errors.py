@@ -9,6 +9,7 @@ __all__ = [
     "PluginError",
     "RegardError",
     "TrainingDivergedError",
+    "TrainingInterruptedError",
     "UsageError",
 ]
 
@@ -66,3 +67,17 @@ class InfeasibleBoundsError(RegardError, ValueError):
 
 class TrainingDivergedError(RegardError):
     """The training loss is repeatedly not finite; the message suggests remedies."""
+
+
+class TrainingInterruptedError(RegardError):
+    """A signal stopped a training, whose state is saved.
+
+    Attributes:
+        signal: The number of the signal.
+    """
+
+    def __init__(self, signal: int) -> None:
+        """Store the number of the signal."""
+        super().__init__("The state is saved. Run the same command again to resume.")
+        # Shells report a process that a signal ended with status 128 + signal number.
+        self.signal, self.exit_status = signal, 128 + signal

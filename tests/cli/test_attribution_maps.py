@@ -77,5 +77,3 @@ def test_impossible_maps_are_refused_with_one_message(model, files):
     arguments = ("score", model, files / "in.txt", files / "ref.txt", "--map")
     with pytest.raises(ConfigError, match="layer, heads and shift select attention"):
         run(*arguments, "gradient", "--layer", 0)
-    with pytest.raises(ConfigError, match=r"alignment\.map"):
-        run(*arguments, "saliency")

@@ -104,7 +104,7 @@ def test_tables_of_any_name_are_converted_and_corrupted(files) -> None:
         "score {model} de en",
         "average new {model}",
         "average {0} MODEL",
-        "export ctranslate2 MODEL -o {0}",
+        "export MODEL -o {0}",
         "generate {model} --prompt x",
         "train {0}.toml",
         "config {0}.toml",

@@ -212,13 +212,12 @@ def test_configured_test_set_is_read_only_on_request(models, files, monkeypatch)
         (["--detector", "combined"], UsageError, "the detector 'combined' needs"),
         (["--detector", "luck"], UsageError, "detector 'luck': expected one of"),
         (["--checker", "no-checker"], DataError, "no-checker"),
-        (["--train-source", "in.txt"], UsageError, "--train-source and --train-target"),
         (
-            ["--checker", "a", "--train-source", "in.txt", "--train-target", "ref.txt"],
+            ["--checker", "a", "--train", "in.txt", "ref.txt"],
             UsageError,
-            "either --checker or --train-source",
+            "either checker .--checker. or training",
         ),
-        (["--train-source", "in.txt", "--train-target", "ref.txt"], DataError, "5 sentence pairs"),
+        (["--train", "in.txt", "ref.txt"], DataError, "5 sentence pairs"),
     ],
 )
 def test_invalid_arguments_write_nothing(models, files, monkeypatch, arguments, error, message):

@@ -376,7 +376,6 @@ def test_bfloat16_translates(model):
         (["--beam-size", "1000000000"], ConfigError, "search options: beam"),
         (["--min-length", "100000"], ConfigError, "search options: .*min_length = 100000 exceeds 1004"),
         (["--top-k", "3"], UsageError, "--sample"),
-        (["--mbr", "ter"], ConfigError, "utility"),
         (["--mbr-candidates", "4"], UsageError, "--mbr"),
         (
             ["--mbr", "bleu", "--beam-size", "2", "--mbr-candidates", "4"],

@@ -98,7 +98,7 @@ def build_world(directory: Path) -> None:
     _train_inflection(directory)
     _train_phrases(directory)
     run(directory, "align", "train.de", "train.en", "--save-aligner", "aligner", "-o", "train.links")
-    text = ["test.de", "test.en", "--train-source", "train.de", "--train-target", "train.en"]
+    text = ["test.de", "test.en", "--train", "train.de", "train.en"]
     run(directory, "check", *text, "--save-checker", "checker")
     shutil.copytree(directory / "checker", directory / "checkers" / "de-en")
     # Otherwise each report of a page would train its own.

@@ -86,7 +86,7 @@ BASE = (
     "prepare lstm.toml data.min_frequency=2",
     "train lstm.toml --output-dir model",
     "train transformer.toml --output-dir transformer",
-    "export ctranslate2 transformer -o exported",
+    "export transformer -o exported",
     "align corpus/train.de corpus/train.en --model ibm1 --save-aligner aligner -o links.txt --num-threads 1",
     "init corpus/train.de corpus/train.en -o own.toml --json i.json",
     "lm corpus/train.en --order 2 -o old.arpa",
@@ -149,7 +149,7 @@ COMMANDS = (
     Command("average", "average mean model --last-epochs 2", ("mean",), once=True, needs=("model",)),
     Command(
         "export",
-        "export ctranslate2 transformer -o exported --overwrite --quantization int8",
+        "export transformer -o exported --overwrite --quantization int8",
         ("exported",),
         needs=("transformer", "exported"),
     ),

@@ -21,7 +21,7 @@ MAKES = (
     "train phrase.toml --output-dir phrased",
     "align corpus/train.de corpus/train.en --model hmm --save-aligner aligner -o links.txt --num-threads 1",
     "align corpus/test.de corpus/test.en --aligner aligner -o test-links.txt --num-threads 1",
-    "check corpus/test.de corpus/test.en --train-source corpus/train.de --train-target corpus/train.en "
+    "check corpus/test.de corpus/test.en --train corpus/train.de corpus/train.en "
     "--save-checker checker --num-threads 1",
     "corrupt corpus/test.de corpus/test.en --checker checker --labels-output labels.jsonl",
     "lm corpus/train.en --order 2 -o lm.arpa",

@@ -3,12 +3,13 @@
 from typing import Any
 
 from regard.config.extensions import installed_extensions, named_object, require_hook
-from regard.text.files import open_atomic
+from regard.text.files import format_json, open_atomic
 from regard.text.paths import check_outputs, readable
 
 __all__ = [
     "build_options",
     "check_outputs",
+    "format_json",
     "installed_extensions",
     "named_object",
     "open_atomic",

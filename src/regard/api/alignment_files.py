@@ -45,7 +45,7 @@ def align_files(
     lowercase: bool = False,
     allow_empty: bool = False,
     model: str | None = None,
-    settings: Sequence[str] = (),
+    overrides: Sequence[str] = (),
     aligner: Path | str | None = None,
     save_aligner: Path | str | None = None,
     symmetrize: str = "grow-diag-final-and",
@@ -68,7 +68,7 @@ def align_files(
             get no links.
         model: Alignment model: ibm1, ibm2, hmm, bayes, ibm3 or ibm4 (extension `smt`), or one of a plugin.
             Default: bayes.
-        settings: Settings of the alignment model, as key=value.
+        overrides: Settings of the alignment model, as key=value.
         aligner: Directory of a trained word aligner (`regard align --save-aligner`).
         save_aligner: Directory in which to save the trained aligner.
         symmetrize: Symmetrization of the two directions: intersection, union, grow-diag, grow-diag-final or
@@ -88,7 +88,7 @@ def align_files(
     if symmetrize not in METHODS:
         raise UsageError(f"--symmetrize {symmetrize!r}: expected one of {', '.join(METHODS)}")
     method = cast(Method, symmetrize)
-    if aligner is not None and (model is not None or settings or save_aligner is not None):
+    if aligner is not None and (model is not None or overrides or save_aligner is not None):
         raise UsageError(
             "--aligner uses a trained aligner, so it cannot be combined with --model, --set or --save-aligner"
         )
@@ -101,7 +101,7 @@ def align_files(
         raise UsageError(
             "--allow-empty needs --aligner and two text files: an aligner cannot be trained on empty lines"
         )
-    config = aligner_config(model or DEFAULT_ALIGNER, dict(map(_setting, settings)), "--model", "--set")
+    config = aligner_config(model or DEFAULT_ALIGNER, dict(map(_setting, overrides)), "--model", "--set")
     # Check the target directory before training, which may take hours.
     if save_aligner is not None:
         WordAligner.check_output_dir(Path(save_aligner))

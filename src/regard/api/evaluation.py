@@ -61,9 +61,9 @@ def evaluate(
     """Score translations or word links with 95 % confidence intervals (Koehn 2004).
 
     Args:
-        hypotheses: Translations: strings, results of `Translator.translate`, or a file.
-        references: One reference per translation, as a list or a file, or several sets of references as a
-            list of lists or of files (`Path`).
+        hypotheses: Translations, one per line; in Python, also strings or results of `Translator.translate`.
+        references: Reference translations, one per translation. Several files, or a list of lists, are
+            several sets of references.
         sources: Source text. It is included in the rows of sentences, and word links are checked against it.
         metrics: Names of metrics: bleu, chrf, ter, rep, drop, meteor (English, needs Java), accuracy (share
             of exactly correct lines), edits (character edit distance), or one of a plugin.

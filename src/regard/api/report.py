@@ -44,10 +44,10 @@ class ReportOptions:
         names: Display names of the systems. Default: the names of the directories and files.
         title: Title of the page. Default: the names of the systems and of the text.
         max_lines: Maximum number of lines, from the start of the text. Default: all lines.
-        gold_links: Gold word links of source and reference, for the alignment error rate: a file in the
-            `.talp` format, or the links of each line.
-        attention_maps: `links` for the map that is used for word links; `all` for the maps of all layers and
-            heads, and the prior attention, as well.
+        gold_links: Gold word links of source and reference (.talp: i-j sure, ipj possible), for the alignment
+            error rate.
+        attention_maps: The maps on the page: `links` for the map that is used for word links; `all` for the
+            maps of all layers and heads, and the prior attention, as well.
         tokenize: Tokenizer of BLEU and lengths: `13a`, `none` (for tokenized text), `intl`, `char`...
         lowercase: Whether to ignore case in BLEU, chrF, REP and word links.
         check: The check whose errors are marked, such as `regard.ReportCheck`. Default: that of an extension,
@@ -92,14 +92,13 @@ def report(
     """Write an HTML page with the translations, attention and scores of one or more systems.
 
     Args:
-        models: A directory, a file of translations or a loaded model, or several of them, which are compared
-            with the first.
-        test: The source lines and their references, as files or as lists of sentences. `config` for the test
+        models: Model directories and files of translations. Several are compared with the first.
+        test: Source text and reference translations, plain or compressed. In Python, `config` uses the test
             text in the configuration of the first model, or else its validation text. A configuration may
             name any file on this machine, so use `config` only with your own models.
         output: File of the page.
-        aligner: A word aligner or its directory, needed to find dropped words. Default: see
-            `ReportOptions.train_missing`.
+        aligner: Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words.
+            Default: one that is trained; see `train_missing`.
         options: The content of the page.
         progress: Progress display.
         settings: Arguments of `regard.load`, such as `device` and `beam_size`.
@@ -157,29 +156,25 @@ def report(
 def report_check(
     detector: str = "combined",
     checker: Path | str | None = None,
-    train_source: Path | str | None = None,
-    train_target: Path | str | None = None,
+    training: tuple[Path | str, Path | str] | None = None,
     translator: Path | str | None = None,
     reverse_translator: Path | str | None = None,
 ) -> SystemsCheck:
     """Return the check of translations for `ReportOptions.check`.
 
     Args:
-        detector: The detector.
-        checker: Directory of a trained checker.
-        train_source: Source text of good translations, on which a checker is trained instead.
-        train_target: Their translations.
-        translator: Model directory of a translator from source to target, for the detector `contrastive`.
-        reverse_translator: Model directory of a translator in the other direction.
+        detector: Detector: combined (calibrated probabilities of all errors), alignment, length, repetition,
+            contrastive, or one of a plugin.
+        checker: Directory of a model of good translations (`regard check --save-checker`).
+        training: Source text and good translations, on which a model is trained instead.
+        translator: Model directory of a translator from the source to the target language, for contrastive.
+        reverse_translator: Model directory of a translator from the target to the source language.
 
     Raises:
         UsageError: if arguments contradict each other, or no extension provides detectors.
     """
-    if (train_source is None) != (train_target is None):
-        raise UsageError("--train-source and --train-target need each other: give both files")
-    training = None if train_source is None or train_target is None else (train_source, train_target)
     if training is not None and checker is not None:
-        raise UsageError("give either --checker or --train-source and --train-target, not both")
+        raise UsageError("give either checker (--checker) or training (--train), not both")
     check = require_hook("report_check", "check")
     return check(detector, checker, training, translator, reverse_translator)
 

@@ -96,13 +96,10 @@ def score_files(
     target: Path | str,
     *,
     ensemble_with: Sequence[Path | str] = (),
-    tokenized: bool = False,
     tokens_from: Path | str | None = None,
-    overrides: Sequence[str] = (),
-    device: str = "auto",
-    precision: str = "float32",
-    num_threads: int | None = None,
-    **search: Any,
+    length_penalty: float = 0.0,
+    coverage_penalty: float = 0.0,
+    **settings: Any,
 ) -> "Iterator[Translation]":
     """Yield the translations of a file with their scores, one after another; see `Translator.score`.
 
@@ -111,32 +108,23 @@ def score_files(
         source: Source text, plain or compressed.
         target: Translations to score, one line per source line.
         ensemble_with: Directories of the other models of an ensemble.
-        tokenized: Whether the text consists of tokens, separated by whitespace, which are not split further.
         tokens_from: File with the tokens of the pairs, written by `regard translate` with --tokens-output or
             --attention-output. Default: the text is tokenized again, and its tokens may differ from the
             generated ones.
-        overrides: Settings of the model that are changed, as key=value.
-        device: The device.
-        precision: Number format of matrix multiplications.
-        num_threads: Number of CPU threads. Default: all available processors.
-        search: Search settings; see `regard.generation.config.search_settings`.
+        length_penalty: Exponent alpha of the length penalty ((5 + length) / 6)^alpha of Wu et al. (2016).
+        coverage_penalty: Weight beta of the coverage penalty of Wu et al. (2016), added to the score.
+        settings: Arguments of `regard.load`, such as `device` and `coverage_epsilon`.
 
     Raises:
         UsageError: if the models do not support an argument.
         DataError: if a file cannot be read or does not match the others.
     """
-    from regard.api.loading import load_translator
+    from regard.api.translator import load_with_search
 
-    if num_threads is not None:
-        from regard.training.device import set_num_threads
-
-        set_num_threads(num_threads)
-    directories = [Path(path) for path in (model, *ensemble_with)]
-    translator = load_translator(directories, device, precision, None, overrides)
-    translator.require("score", "regard score")
-    translator = translator.with_search(search)
-    if tokenized:
-        translator = translator.pretokenized()
+    penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
+    loaded, search = load_with_search((model, *ensemble_with), settings | penalties)
+    loaded.backend.require("score", "regard score")
+    translator = loaded.backend.with_search(search)
     pairs = read_pairs(CorpusConfig(source=str(source), target=str(target)))
     given_pairs = pairs if tokens_from is None else read_tokens(Path(tokens_from), pairs, translator.text)
     yield from translator.score(given_pairs)

@@ -26,7 +26,7 @@ from regard.generation.lines import Line
 from regard.generation.repair import TranslateOptions, configure_translator
 from regard.generation.translation import Translation
 
-__all__ = ["AttentionOutput", "Translator", "load"]
+__all__ = ["AttentionOutput", "Translator", "load", "load_with_search"]
 
 AttentionOutput = Literal["source", "all"]
 """Attention in a translation: to the source, or also the self-attention of encoder and decoder."""
@@ -35,7 +35,7 @@ AttentionOutput = Literal["source", "all"]
 def load(
     *directories: Path | str,
     device: str = "auto",
-    precision: str = "float32",
+    precision: Literal["float32", "bfloat16"] = "float32",
     overrides: Sequence[str] = (),
     tokenized: bool = False,
     plugins: Sequence[str] = (),
@@ -48,15 +48,15 @@ def load(
     Args:
         directories: Model directories, as written by `regard train` or `regard export`, or those of Hugging
             Face models.
-        device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
-        precision: Data type of matrix multiplications: `float32` or `bfloat16`.
-        overrides: Changed settings of the configuration of the run, such as `model.attention.top_k=0`.
-        tokenized: Whether all text is tokenized in the same way as the training text and is used unchanged.
-            Otherwise plain text is tokenized if the training text is.
+        device: Device: `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`...
+        precision: Number format of matrix multiplications; `bfloat16` is faster on recent GPUs.
+        overrides: Settings of the model that are changed, as key=value, for example
+            `model.attention.top_k=0`. The weights of the model must still fit.
+        tokenized: Whether to use the text as it is, tokenized in the same way as the training text. By
+            default, punctuation is separated from words if the training text is tokenized.
         plugins: Plugins to import: Python packages or files (.py) that register parts of the model.
         engine: Inference engine. Default: `ctranslate2` for an exported model, otherwise `regard`.
-        num_threads: Number of CPU threads of a system that is not a PyTorch module. None for one per
-            processor.
+        num_threads: Number of CPU threads. Default: all available processors.
         search: Search settings by name, which override those of the model; see `SearchOverrides`.
             `regard config` describes them under `[generation]`.
 
@@ -78,6 +78,19 @@ def load(
     paths = [Path(directory) for directory in directories]
     translator = load_translator(paths, device, precision, search, overrides, num_threads, engine)
     return Translator(tuple(paths), translator.pretokenized() if tokenized else translator)
+
+
+def load_with_search(
+    directories: Sequence[Path | str], settings: Mapping[str, Any]
+) -> "tuple[Translator, dict[str, Any]]":
+    """Return a translator, and those arguments of `load` that are search settings, which are not applied."""
+    arguments = {name: value for name, value in settings.items() if name in load.__annotations__}
+    if "num_threads" in arguments:
+        from regard.training.device import set_num_threads
+
+        set_num_threads(arguments["num_threads"])
+    search = {name: value for name, value in settings.items() if name not in arguments}
+    return load(*directories, **arguments), search
 
 
 # With `eq=False`, models are compared and hashed by identity, not by their weights.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli.api_flags import ApiCall, from_api
 from regard.cli.command import Writes
-from regard.cli.options import JsonOption, OutputOption, SettingsOption
+from regard.cli.options import JsonOption, OutputOption
 from regard.cli.output import open_output, print_message, write_json
 
 if TYPE_CHECKING:
@@ -21,12 +21,9 @@ MAX_REPORTED_PASSES = 20  # with more passes than this, only the last one is rep
 @from_api(
     "regard.api.alignment_files:align_files",
     arguments=["source", "target"],
-    skip=["settings", "on_pass"],
     writes={"save_aligner": Writes.DIRECTORY},
 )
-def align_command(
-    call: ApiCall, settings: SettingsOption = None, output: OutputOption = None, json_file: JsonOption = None
-) -> None:
+def align_command(call: ApiCall, output: OutputOption = None, json_file: JsonOption = None) -> None:
     """Align the words of parallel text. Words are separated by whitespace.
 
     The output has one line of links per sentence pair: `0-0 1-2` links source word 0 to target word 0 and
@@ -39,7 +36,7 @@ def align_command(
     # Open the output before training, so that an unwritable file is reported at once.
     with open_output(output) as file:
         with _reporting() as report:
-            result = call(settings=settings or [], on_pass=report)
+            result = call(on_pass=report)
         for line in result.lines:
             file.write(line + "\n")
         write_json(json_file, result.statistics)

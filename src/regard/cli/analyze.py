@@ -2,20 +2,14 @@
 
 import typer
 
-from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.api_flags import ATTENTION, COMPUTATION, SEARCH, ApiCall, from_api
 from regard.cli.command import Command
-from regard.cli.options import (
-    FiguresDirOption,
-    JsonOption,
-    LinkOptions,
-    NumSentencesOption,
-    OutputOption,
-    RuntimeOptions,
-    SearchOptions,
-)
+from regard.cli.options import FiguresDirOption, JsonOption, NumSentencesOption, OutputOption
 from regard.cli.output import open_output, print_message, write_figures, write_json, write_lines, write_tables
 
 __all__ = ["analyze"]
+
+_MAPS = ATTENTION | COMPUTATION
 
 analyze = typer.Typer(
     name="analyze",
@@ -25,12 +19,9 @@ analyze = typer.Typer(
 
 
 @analyze.command("errors", cls=Command)
-@from_api("regard.analyze:errors", arguments=["model"])
+@from_api("regard.analyze:errors", ["model"], panels=SEARCH | ATTENTION | COMPUTATION)
 def errors_command(
     call: ApiCall,
-    search: SearchOptions,
-    links: LinkOptions,
-    runtime: RuntimeOptions,
     num_sentences: NumSentencesOption = 10,
     output: OutputOption = None,
     json_file: JsonOption = None,
@@ -52,7 +43,7 @@ def errors_command(
 
     # The output is opened before the analysis, so that an unwritable file is reported at once.
     with open_output(output) as file:
-        result = call(search, links, runtime)
+        result = call()
         write_lines(file, lambda width: error_lines(result, num_sentences, width))
         write_json(json_file, result)
     for note in result.notes:
@@ -60,11 +51,9 @@ def errors_command(
 
 
 @analyze.command("attention", cls=Command)
-@from_api("regard.analyze:attention", arguments=["models"])
+@from_api("regard.analyze:attention", ["models"], panels=_MAPS)
 def attention_command(
     call: ApiCall,
-    links: LinkOptions,
-    runtime: RuntimeOptions,
     figures_dir: FiguresDirOption = None,
     output: OutputOption = None,
     json_file: JsonOption = None,
@@ -85,7 +74,7 @@ def attention_command(
     if figures_dir is not None:
         call.options.setdefault("options", {}).setdefault("lines", "auto")
     with open_output(output) as file:
-        result = call(links, runtime)
+        result = call()
         write_tables(file, attention_tables(result))
         write_json(json_file, result)
     if figures_dir is not None:
@@ -96,11 +85,9 @@ def attention_command(
 
 
 @analyze.command("faithfulness", cls=Command)
-@from_api("regard.analyze:faithfulness", arguments=["models"], skip=["map"])
+@from_api("regard.analyze:faithfulness", ["models"], panels=_MAPS)
 def faithfulness_command(
     call: ApiCall,
-    links: LinkOptions,
-    runtime: RuntimeOptions,
     figures_dir: FiguresDirOption = None,
     output: OutputOption = None,
     json_file: JsonOption = None,
@@ -117,18 +104,16 @@ def faithfulness_command(
     from regard.api.analysis_tables import faithfulness_tables
 
     with open_output(output) as file:
-        result = call(links, runtime)
+        result = call()
         write_tables(file, faithfulness_tables(result))
         write_json(json_file, result)
     write_figures(figures_dir, {"faithfulness": result.plot()})
 
 
 @analyze.command("length", cls=Command)
-@from_api("regard.analyze:length", arguments=["systems"])
+@from_api("regard.analyze:length", ["systems"], panels=SEARCH | COMPUTATION)
 def length_command(
     call: ApiCall,
-    search: SearchOptions,
-    runtime: RuntimeOptions,
     figures_dir: FiguresDirOption = None,
     output: OutputOption = None,
     json_file: JsonOption = None,
@@ -144,7 +129,7 @@ def length_command(
     from regard.api.analysis_tables import length_tables
 
     with open_output(output) as file:
-        result = call(search, runtime)
+        result = call()
         write_tables(file, length_tables(result))
         write_json(json_file, result)
     write_figures(figures_dir, {"length": result.plot()})

@@ -4,27 +4,67 @@
 classes. The types, the descriptions, the ranges and the defaults are those of the API
 (`regard.cli.declarations`), so that Python and the command line cannot differ:
 
-    @from_api("regard.analyze:length", arguments=["systems"])
-    def length_command(call: ApiCall, runtime: RuntimeOptions, json_file: JsonOption = None) -> None:
-        result = call(runtime)
+    @from_api("regard.analyze:length", arguments=["systems"], panels=SEARCH | COMPUTATION)
+    def length_command(call: ApiCall, json_file: JsonOption = None) -> None:
+        result = call()
 """
 
 import ast
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from regard.api import build_options, named_object
-from regard.cli.command import Writes, expand_groups, given
-from regard.cli.declarations import Declaration, option_class, read_class, read_function
+from regard.cli.command import Writes, check_paths
+from regard.cli.declarations import Declaration, option_class, read_class, read_function, read_setting
 from regard.cli.output import track
 from regard.errors import UsageError
 
-__all__ = ["ApiCall", "from_api"]
+__all__ = ["ATTENTION", "COMPUTATION", "SEARCH", "ApiCall", "Switch", "from_api"]
+
+# Panels of the arguments of `regard.load`, which the functions of models pass on.
+SEARCH = {"Search": "beam_size length_penalty coverage_penalty"}
+ATTENTION = {"Attention": "map layer head shift"}
+COMPUTATION = {"Computation": "batch_size precision device num_threads"}
+
+_TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str}
+_NAMES = {
+    "sources": "source",
+    "references": "reference",
+    "targets": "target",
+    "overrides": "set",
+    "training": "train",
+}
+"""The flags of parameters whose names differ: a parameter takes a list, a flag one file or setting."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The flag without which an option class is not built, as `--sample` for `Sampling`.
+
+    Attributes:
+        flag: Its name. It is that of a field, or turns the options on.
+        prefix: Prefix of the flags of the fields.
+        value: The field that the flag sets, if any.
+    """
+
+    flag: str
+    prefix: str = ""
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class _Flag:
+    """A flag: the parameter that it sets, or the field of the option class of the parameter `owner`."""
+
+    declaration: Declaration
+    owner: str | None = None
+    switch: Switch | None = None
 
 
 class ApiCall:
@@ -35,158 +75,215 @@ class ApiCall:
         options: The values of the fields of each option class, by the name of its parameter.
     """
 
-    def __init__(self, target: str, declarations: Collection[Declaration]) -> None:
-        """Store the function `module:name` and its parameters."""
-        self.target, self.values, self.options = target, dict[str, Any](), dict[str, dict[str, Any]]()
-        self.classes = {d.name: home for d in declarations if (home := option_class(d))}
+    def __init__(self, command: "_ApiCommand", flags: Mapping[str, _Flag], given: Mapping[str, Any]) -> None:
+        """Store the values of the flags.
+
+        Raises:
+            UsageError: if a flag is given without its switch, or is not a list of the right form.
+        """
+        self.target = command.target
+        self.values, self.options = dict[str, Any](), dict[str, dict[str, Any]]()
+        declarations = read_function(command.target)
+        self.classes = {declaration.name: option_class(declaration) for declaration in declarations}
+        self.classes |= command.parts
         self.shows_progress = any(declaration.annotation == "Progress" for declaration in declarations)
+        for owner, switch in command.switches.items():
+            names = [name for name, flag in flags.items() if flag.owner == owner and name != switch.flag]
+            needing = [f"--{name.replace('_', '-')}" for name in names if given[name] is not None]
+            if given[switch.flag]:
+                self.options[owner] = {}
+            elif needing:
+                listed = " and ".join(filter(None, [", ".join(needing[:-1]), needing[-1]]))
+                raise UsageError(f"{listed} {'need' if len(needing) > 1 else 'needs'} --{switch.flag}")
+        for name, flag in flags.items():
+            if (value := given[name]) is not None and flag.declaration.name:
+                values = self.values if flag.owner is None else self.options.setdefault(flag.owner, {})
+                values[flag.declaration.name] = (
+                    _split(flag.declaration, value) if isinstance(value, str) else value
+                )
 
-    def set(self, declaration: Declaration, owner: str | None, value: Any) -> None:
-        """Set an argument, or a field of the option class `owner`, to the value of its flag."""
-        values = self.values if owner is None else self.options.setdefault(owner, {})
-        values[declaration.name] = _split(declaration, value) if isinstance(value, str) else value
+    def take(self, name: str) -> Any:
+        """Return the object of an option class or part that is not passed on; None without its flags."""
+        return build_options(self.classes[name], self.options.pop(name)) if name in self.options else None
 
-    def __call__(self, *groups: Any, **values: Any) -> Any:
-        """Call the function with the values of option groups, and with further arguments."""
-        options = {name: build_options(self.classes[name], fields) for name, fields in self.options.items()}
-        merged = self.values | options
-        for group in groups:
-            merged |= given(group)
+    def __call__(self, **values: Any) -> Any:
+        """Call the function, with further arguments."""
+        options = {name: self.take(name) for name in list(self.options)}
         if self.shows_progress:
-            merged["progress"] = track
-        return named_object(self.target)(**merged | values)
+            options["progress"] = track
+        return named_object(self.target)(**self.values | options | values)
 
 
 def from_api(
     target: str,
     arguments: Collection[str] = (),
+    *,
     skip: Collection[str] = (),
-    panel: str | None = None,
-    notes: Mapping[str, str] = {},
+    panels: Mapping[str, str] = {},
     writes: Mapping[str, Writes] = {},
+    switches: Mapping[str, Switch] = {},
+    parts: Mapping[str, str] = {},
+    repeated: Collection[str] = (),
 ) -> Callable[[Callable[..., Any]], Callable[[], None]]:
     """Return a decorator that gives a command a flag for each parameter of an API function.
 
     The command receives the call with the given values as its first argument, an `ApiCall`; its own
-    parameters and option groups become flags, too. Without a flag, the function's default applies.
+    parameters become flags, too. Without a flag, the function's default applies.
 
     Args:
         target: The function, as `module:name`.
         arguments: The parameters that are arguments instead of flags, in their order.
-        skip: Parameters and fields without a flag.
-        panel: Title of the panel of the flags in `--help`.
-        notes: Sentences about the command line that follow the description of a parameter.
+        skip: Parameters and fields without a flag. A field may be named with its parameter: `mbr.utility`.
+        panels: Titles of panels in `--help`, with the names of their flags. A parameter stands for the fields
+            of its option class. A name that is no parameter is an argument of `regard.load`.
         writes: How the command writes the paths of parameters.
+        switches: The flags that turn on optional option classes, by parameter.
+        parts: Functions `module:name` whose results the command adds to the call, by name
+            (`ApiCall.take`).
+        repeated: Parameters whose flag is repeated instead of taking a list with commas.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[[], None]:
-        def complete() -> Callable[..., Any]:
-            return _complete(command, target, arguments, skip, panel, notes, writes)
-
         # The source of the API is read only when this command runs, not at each start of the command line.
         def stub() -> None:
             raise AssertionError("the command has no flags before it is completed")
 
-        stub.__name__, stub.__doc__, stub.complete = command.__name__, command.__doc__, complete  # type: ignore[attr-defined]
+        described = _ApiCommand(command, target, arguments, skip, panels, writes, switches, parts, repeated)
+        stub.__name__, stub.__doc__, stub.complete = command.__name__, command.__doc__, described.complete  # type: ignore[attr-defined]
         return stub
 
     return decorate
 
 
-def _complete(
-    command: Callable[..., Any],
-    target: str,
-    arguments: Collection[str],
-    skip: Collection[str],
-    panel: str | None,
-    notes: Mapping[str, str],
-    writes: Mapping[str, Writes],
-) -> Callable[..., Any]:
-    """Return a command with the flags of an API function; see `from_api`."""
-    declarations = read_function(target)
-    flags: dict[str, tuple[Declaration, str | None]] = {}
-    for declaration in declarations:
-        home = option_class(declaration)
-        owner = None if home is None else declaration.name
-        for entry in [declaration] if home is None else read_class(home):
-            if entry.name not in skip and entry.annotation != "Progress":
-                flags[entry.name] = entry, owner
-    order = [*arguments, *(name for name in flags if name not in arguments)]
-    parameters = [
-        _flag(flags[name][0], name in arguments, notes.get(name, ""), panel, writes.get(name))
-        for name in order
-    ]
+@dataclass(frozen=True)
+class _ApiCommand:
+    """A command with the flags of an API function; see `from_api`."""
 
-    def run(**values: Any) -> Any:
-        call = ApiCall(target, declarations)
-        for name, (declaration, owner) in flags.items():
-            if (value := values.pop(name)) is not None:
-                call.set(declaration, owner, value)
-        return command(call, **values)
+    command: Callable[..., Any]
+    target: str
+    arguments: Collection[str]
+    skip: Collection[str]
+    panels: Mapping[str, str]
+    writes: Mapping[str, Writes]
+    switches: Mapping[str, Switch]
+    parts: Mapping[str, str]
+    repeated: Collection[str]
 
-    others = list(inspect.signature(command).parameters.values())[1:]
-    keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*parameters, *others)]
-    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-    run.__doc__ = command.__doc__
-    return expand_groups(run)
+    def complete(self) -> Callable[..., Any]:
+        """Return a function from which typer makes all arguments and flags."""
+        flags = self._flags()
+        titles = {name: title for title, names in self.panels.items() for name in names.split()}
+        in_panels = [name for each in titles for name, flag in flags.items() if each in (name, flag.owner)]
+        order = dict.fromkeys([*self.arguments, *in_panels, *flags])
+        parameters = [
+            self._parameter(name, flags[name], titles.get(name, titles.get(flags[name].owner or "")))
+            for name in order
+        ]
 
+        def run(**values: Any) -> Any:
+            given = {name: values.pop(name) for name in flags}
+            return self.command(ApiCall(self, flags, given), **values)
 
-_TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str}
+        others = list(inspect.signature(self.command).parameters.values())[1:]
+        keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*parameters, *others)]
+        run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+        run.__doc__ = self.command.__doc__
+        return check_paths(run)
 
+    def _flags(self) -> dict[str, _Flag]:
+        """Return the flags by name: those of parameters and option classes, then those of `regard.load`."""
+        flags: dict[str, _Flag] = {}
+        for declaration in read_function(self.target):
+            owner, home = declaration.name, option_class(declaration)
+            if owner in (*self.skip, *self.parts) or declaration.annotation.startswith(
+                ("Progress", "Callable")
+            ):
+                continue
+            if home is None:
+                flags[owner] = _Flag(declaration)
+                continue
+            switch = self.switches.get(owner)
+            if switch is not None and switch.value is None:
+                # It turns the options on without a value of its own.
+                turn_on = Declaration("", "bool", False, False, declaration.help, None, None, "")
+                flags[switch.flag] = _Flag(turn_on, owner, switch)
+            for entry in read_class(home):
+                if entry.name not in (*self.skip, *self.parts) and f"{owner}.{entry.name}" not in self.skip:
+                    name = (
+                        entry.name if switch is None else f"{switch.prefix}{entry.name.removeprefix('num_')}"
+                    )
+                    if switch is not None and entry.name == switch.value:
+                        name, entry = switch.flag, replace(entry, default=None, help=declaration.help)
+                    flags[name] = _Flag(entry, owner, switch)
+        for owner, target in self.parts.items():
+            flags |= {
+                entry.name: _Flag(replace(entry, required=False), owner) for entry in read_function(target)
+            }
+        listed = [name for names in self.panels.values() for name in names.split()]
+        known = {*flags, *(flag.owner for flag in flags.values())}
+        return flags | {name: _Flag(read_setting(name)) for name in listed if name not in known}
 
-def _flag(
-    declaration: Declaration, is_argument: bool, note: str, panel: str | None, writes: Writes | None
-) -> inspect.Parameter:
-    """Return the parameter of a command for a parameter of the API."""
-    text = declaration.annotation.removesuffix(" | None")
-    kind: Any = _TYPES.get(text, str)
-    if text.startswith("Literal"):
-        kind = Literal[ast.literal_eval(f"({text[8:-1]},)")]
-    elif text.startswith("tuple") and "Path" in text + text.replace("TextSource", "Path"):
-        kind = tuple[Path, Path]
-    elif text.startswith("Sequence[Path"):
-        kind = list[Path]
-    elif "Path" in text or text.endswith(("Source", "Sources")):
-        # A command takes several models or files as one list of arguments.
-        several = is_argument and re.search(r"Sequence|Iterable|Sources", text)
-        kind = list[Path] if several else Path
-    elif is_argument and text.startswith("Sequence"):
-        kind = list[str]
-    optional = not declaration.required
-    if _element_types(declaration) and not is_argument:
-        note = f"{note} Several are separated by commas.".strip()
-    help_text = declaration.describe(note)
-    if is_argument:
-        info: Any = typer.Argument(help=help_text, show_default=False)
-    else:
-        name = declaration.name.replace("_", "-")
-        plural = name in ("sources", "references", "targets")
-        flag = f"--{name.removesuffix('s') if plural else name}"
-        names = [flag] if kind is not bool or not declaration.default else [f"{flag}/--no-{name}"]
-        # `regard init` has both; an optional directory is that of a run.
-        if declaration.name == "output" or (declaration.name == "output_dir" and declaration.required):
-            names.append("-o")
-        if kind is tuple[Path, Path]:
-            info = typer.Option(*names, help=help_text, metavar="SOURCE TARGET", rich_help_panel=panel)
+    def _parameter(self, name: str, flag: _Flag, panel: str | None) -> inspect.Parameter:
+        """Return the parameter of the command for a flag."""
+        declaration, is_argument = flag.declaration, name in self.arguments
+        is_repeated = name == "overrides" or name in self.repeated
+        kind = _type(declaration, is_argument, is_repeated)
+        optional = not declaration.required or flag.switch is not None
+        note = "The option may be repeated." if kind in (list[str], list[Path]) else ""
+        if kind is str and _elements(declaration):
+            note = "Several are separated by commas."
+        if is_argument:
+            help_text = declaration.describe("")
+            info: Any = typer.Argument(help=help_text, show_default=False)
         else:
-            number = kind in (int, float)
-            low, high = (declaration.low, declaration.high) if number else (None, None)
             info = typer.Option(
-                *names, help=help_text, show_default=False, min=low, max=high, rich_help_panel=panel
+                *_names(name, declaration, kind),
+                help=declaration.describe(note),
+                show_default=False,
+                metavar="SOURCE TARGET" if kind is tuple[Path, Path] else None,
+                rich_help_panel=panel,
             )
-    annotation = Annotated[(kind | None if optional else kind, info, *([writes] if writes else []))]
-    return inspect.Parameter(
-        declaration.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None if optional else inspect.Parameter.empty,
-        annotation=annotation,
-    )
+        marks = [self.writes[name]] if name in self.writes else []
+        return inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None if optional else inspect.Parameter.empty,
+            annotation=Annotated[(kind | None if optional else kind, info, *marks)],
+        )
 
 
-def _element_types(declaration: Declaration) -> list[str]:
+def _names(name: str, declaration: Declaration, kind: Any) -> list[str]:
+    """Return the names of a flag, such as `--shift/--no-shift` for one that is on by default."""
+    long = f"--{_NAMES.get(name, name).replace('_', '-')}"
+    # A setting of the model may be on or off, and the flag of an output directory that is required is short.
+    names = [f"{long}/--no-{long[2:]}" if kind is bool and declaration.default is not False else long]
+    short = name == "output" or (name == "output_dir" and declaration.required)
+    return [*names, "-o"] if short else names
+
+
+def _type(declaration: Declaration, is_argument: bool, is_repeated: bool) -> Any:
+    """Return the type of a flag, from which typer parses its value."""
+    text = declaration.annotation.removesuffix(" | None")
+    if text.startswith("tuple") and re.search("Path|TextSource", text):
+        return tuple[Path, Path]
+    if "Path" in text or text.endswith(("Source", "Sources")):
+        # A command takes several models or files as one list of arguments.
+        several = (
+            re.search(r"Sequence|Iterable|Sources", text) if is_argument else text.startswith("Sequence")
+        )
+        return list[Path] if several else Path
+    if _elements(declaration):
+        return list[str] if is_argument or is_repeated else str
+    if text.startswith("Literal"):
+        return Literal[ast.literal_eval(f"({text[8:-1]},)")]
+    return _TYPES.get(text, str)
+
+
+def _elements(declaration: Declaration) -> list[str]:
     """Return the types of the values of a flag with commas, such as `--lines 3,7`; none for another flag."""
-    found = re.search(r"(?:Sequence|Iterable|tuple)\[([\w, .]+)\]", declaration.annotation)
-    names = [] if found is None else [name.strip() for name in found[1].split(",") if name.strip() != "..."]
+    inner = re.search(r"(?:Sequence|Iterable|tuple)\[(Literal\[.*?\]|[\w, .]+)", declaration.annotation)
+    text = "" if inner is None else re.sub(r"Literal\[.*\]", "str", inner[1])
+    names = [name.strip() for name in text.split(",") if name.strip() not in ("...", "")]
     return names if set(names) <= _TYPES.keys() else []
 
 
@@ -196,8 +293,9 @@ def _split(declaration: Declaration, text: str) -> Any:
     Raises:
         UsageError: If a part of the list is not a number, or their number is wrong.
     """
-    kinds = _element_types(declaration)
-    if not kinds or f"'{text}'" in declaration.annotation:
+    kinds, words = _elements(declaration), re.sub(r"\w+\[Literal\[.*?\]", "", declaration.annotation)
+    # A word such as `auto` may stand instead of a list.
+    if not kinds or f"'{text}'" in words:
         return text
     parts = [part.strip() for part in text.split(",")]
     each = kinds if len(kinds) > 1 else kinds * len(parts)

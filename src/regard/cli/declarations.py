@@ -10,14 +10,15 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Declaration", "option_class", "read_class", "read_field", "read_function"]
+__all__ = ["Declaration", "option_class", "read_class", "read_function", "read_setting"]
 
 _PACKAGE = Path(__file__).parents[1]
+_SEARCH = "regard.generation.config"
 _ENTRY = re.compile(r" {4}(\w+): (.*)")
 
 
@@ -30,7 +31,6 @@ class Declaration:
         annotation: The source text of its annotation.
         default: Its default; None if it has none, or if it is not a constant.
         required: Whether it has no default.
-        keyword_only: Whether it is a keyword-only parameter.
         help: Its description.
         low: The smallest value; None without a limit.
         high: The largest value; None without a limit.
@@ -41,7 +41,6 @@ class Declaration:
     annotation: str
     default: Any
     required: bool
-    keyword_only: bool
     help: str
     low: float | None
     high: float | None
@@ -81,8 +80,8 @@ def read_function(target: str) -> list[Declaration]:
         *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
     ]
     return [
-        _declare(module, argument.arg, argument.annotation, default, helps.get(argument.arg, ""), i)
-        for i, (argument, default) in enumerate(pairs, -len(arguments))
+        _declare(module, argument.arg, argument.annotation, default, helps.get(argument.arg, ""))
+        for argument, default in pairs
     ]
 
 
@@ -100,28 +99,41 @@ def read_class(target: str) -> list[Declaration]:
         if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name):
             key = entry.target.id
             if "ClassVar" not in ast.unparse(entry.annotation):
-                field = _declare(module, key, entry.annotation, entry.value, helps.get(key, ""), 0)
+                field = _declare(module, key, entry.annotation, entry.value, helps.get(key, ""))
                 fields[key] = field
     return list(fields.values())
 
 
-def read_field(target: str) -> Declaration:
-    """Return the field `module.Class:path`, where a path such as `alignment.map` leads into other classes."""
-    owner, _, path = target.partition(":")
-    module, _, name = owner.rpartition(".")
-    key, _, below = path.partition(".")
-    field = next(field for field in read_class(f"{module}:{name}") if field.name == key)
-    if not below:
-        return field
-    inner = next(home for word in re.findall(r"\w+", field.annotation) if (home := _home(field.module, word)))
-    return read_field(f"{inner.replace(':', '.')}:{below}")
+def read_setting(name: str) -> Declaration:
+    """Return an argument of `regard.load`: one of its own, or a search setting, which it passes on."""
+    own = {declaration.name: declaration for declaration in read_function("regard.api.translator:load")}
+    if name in own:
+        return own[name]
+    nested = _constant(_SEARCH, ast.Name("_NESTED_OPTIONS"))
+    outer, field = nested.get(name, ("", name))
+    fields = {declaration.name: declaration for declaration in read_class(f"{_SEARCH}:GenerationConfig")}
+    if outer:
+        (home,) = filter(
+            None, (_home(_SEARCH, word) for word in re.findall(r"\w+", fields[outer].annotation))
+        )
+        fields = {declaration.name: declaration for declaration in read_class(home)}
+    if field not in fields:
+        fields = {declaration.name: declaration for declaration in read_class(f"{_SEARCH}:SearchOverrides")}
+        return replace(fields[name], required=False)
+    text = fields[field].help.partition(" Default:")[0]
+    return replace(
+        fields[field], name=name, required=False, default=None, help=f"{text} Default: that of the model."
+    )
 
 
 def option_class(declaration: Declaration) -> str | None:
     """Return `module:name` of the option class that a parameter takes; None if it takes another value."""
     name = declaration.annotation.removesuffix(" | None")
-    is_class = name.endswith(("Options", "Config")) and name.isidentifier()
-    return _home(declaration.module, name) if is_class else None
+    home = _home(declaration.module, name) if name.isidentifier() else None
+    if home is None or name.endswith(("Options", "Config")):
+        return home
+    decorators = getattr(_definition(*home.split(":")), "decorator_list", [])
+    return home if any(ast.unparse(decorator) == "configclass" for decorator in decorators) else None
 
 
 @cache
@@ -147,7 +159,7 @@ def _home(module: str, name: str) -> str | None:
 
 
 def _declare(
-    module: str, name: str, annotation: ast.expr | None, value: ast.expr | None, text: str, position: int
+    module: str, name: str, annotation: ast.expr | None, value: ast.expr | None, text: str
 ) -> Declaration:
     """Return a declaration; the value of a field is its default, or a call of `option` or `field`."""
     settings: dict[str, Any] = {}
@@ -160,10 +172,9 @@ def _declare(
         default = None if value is None else _constant(module, value)
     return Declaration(
         name,
-        "" if annotation is None else ast.unparse(annotation).strip("'"),
+        _annotation_text(module, annotation),
         default,
         required,
-        position >= 0,
         settings.get("help") or text,
         settings.get("ge", settings.get("gt")),
         settings.get("le", settings.get("lt")),
@@ -176,18 +187,34 @@ def _constant(module: str, node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
-        if not isinstance(node, ast.Name):
-            return None
+        assigned = _assigned(module, node.id) if isinstance(node, ast.Name) else None
+        return None if assigned is None else _constant(*assigned)
+
+
+def _assigned(module: str, name: str) -> tuple[str, ast.expr] | None:
+    """Return the expression that a module or one that it imports assigns to a name, with its module."""
     for statement in _tree(module).body:
-        targets = (
-            statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-        )
-        if any(isinstance(target, ast.Name) and target.id == node.id for target in targets):
-            return _constant(module, statement.value)  # type: ignore[attr-defined]
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            targets = [statement.target]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return module, statement.value  # type: ignore[attr-defined]
         if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("regard."):
-            if any(alias.name == node.id for alias in statement.names):
-                return _constant(str(statement.module), node)
+            if any(alias.name == name for alias in statement.names):
+                return _assigned(str(statement.module), name)
     return None
+
+
+def _annotation_text(module: str, annotation: ast.expr | None) -> str:
+    """Return the source text of an annotation, with the definitions of aliases such as `Literal[...]`."""
+
+    def expand(match: re.Match[str]) -> str:
+        _, value = _assigned(module, match[0]) or (module, ast.Name(match[0]))
+        text = ast.unparse(value)
+        return text if text.startswith("Literal[") else match[0]
+
+    text = "" if annotation is None else ast.unparse(annotation).strip("'")
+    return text if "Literal[" in text else re.sub(r"\b[A-Z]\w+", expand, text)
 
 
 def _described(node: ast.FunctionDef | ast.ClassDef, section: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.api_flags import ApiCall, from_api
-from regard.cli.command import Writes, setting
+from regard.cli.command import Writes
 from regard.cli.options import JsonOption, NumThreadsOption, OutputOption, SeedOption
 from regard.cli.output import open_output, print_message, write_json, write_rows
 from regard.errors import UsageError
@@ -30,11 +30,8 @@ def fertility(
     ] = False,
     slack: Annotated[
         float,
-        setting(
-            "regard.data.fertility.PredictedFertilityConfig:slack",
-            note="1 is that of Malaviya et al. (2018).",
-            min=0,
-            max=99,
+        typer.Option(
+            help="Value that is added to each fertility. 1 is that of Malaviya et al. (2018).", min=0, max=99
         ),
     ] = 0.0,
     save_predictor: Annotated[

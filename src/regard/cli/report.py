@@ -1,65 +1,27 @@
 """`regard report`: an HTML page with the translations, attention and scores of one or more systems."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
-from regard.cli.api_flags import ApiCall, from_api
-from regard.cli.command import Writes, given
-from regard.cli.options import (
-    CheckerOption,
-    LinkOptions,
-    OpenOption,
-    OptionalDetectorOption,
-    ReverseTranslatorOption,
-    RuntimeOptions,
-    SearchOptions,
-    TrainSourceOption,
-    TrainTargetOption,
-    TranslatorOption,
-)
+from regard.cli.api_flags import ATTENTION, COMPUTATION, SEARCH, ApiCall, from_api
+from regard.cli.command import Writes
+from regard.cli.options import OpenOption
 from regard.cli.output import open_page, print_message
 from regard.errors import UsageError
 
 __all__ = ["report_command"]
 
 
-@dataclass(frozen=True)
-class ReportCheckOptions:
-    """The check of the translations without the reference."""
-
-    panel: ClassVar[str] = "Check"
-
-    detector: OptionalDetectorOption = None
-    checker: CheckerOption = None
-    train_source: TrainSourceOption = None
-    train_target: TrainTargetOption = None
-    translator: TranslatorOption = None
-    reverse_translator: ReverseTranslatorOption = None
-
-
 @from_api(
     "regard.api.report:report",
-    arguments=["models"],
-    skip=["test", "check"],
+    ["models"],
+    panels={"Text": "test", "Check": "check"} | SEARCH | ATTENTION | COMPUTATION,
+    parts={"check": "regard.api.report:report_check"},
     writes={"output": Writes.FILE},
 )
 def report_command(
     call: ApiCall,
-    check: ReportCheckOptions,
-    links: LinkOptions,
-    search: SearchOptions,
-    runtime: RuntimeOptions,
-    test: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            help="Source text and reference translations, plain or compressed.",
-            metavar="SOURCE REFERENCE",
-            show_default=False,
-        ),
-    ] = None,
     config_test: Annotated[
         bool,
         typer.Option(
@@ -89,16 +51,16 @@ def report_command(
 
     Example: regard report runs/soft runs/constrained --test test.de test.en --names soft,bounded
     """
-    if (test is None) == (not config_test):
+    if ("test" in call.values) == config_test:
         raise UsageError(
             "give either --test SOURCE REFERENCE or --config-test, which uses the files in the configuration "
             "of the first model"
         )
-    if given(check):
-        from regard.api.report import report_check
-
-        call.options.setdefault("options", {})["check"] = report_check(**given(check))
-    written = call(links, search, runtime, test=test or "config")
+    if config_test:
+        call.values["test"] = "config"
+    if (check := call.take("check")) is not None:
+        call.options.setdefault("options", {})["check"] = check
+    written = call()
     print_message(f"wrote {written}")
     if open:
         open_page(written)

@@ -1,24 +1,13 @@
 """`regard score`: log-probabilities of given translations, by forced decoding."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.api_flags import ApiCall, from_api
-from regard.cli.command import setting
-from regard.cli.options import (
-    GENERATION,
-    CoverageEpsilonOption,
-    JsonOption,
-    LinkOptions,
-    LinksOutputOption,
-    ModelSettingsOption,
-    OutputOption,
-    RuntimeOptions,
-)
-from regard.cli.output import open_output, print_message, write_json
+from regard.cli.api_flags import ATTENTION, COMPUTATION, ApiCall, from_api
+from regard.cli.options import JsonOption, LinksOutputOption, OutputOption
+from regard.cli.output import format_links, open_output, print_message, write_json
 
 if TYPE_CHECKING:
     from regard.generation.translation import Translation
@@ -26,32 +15,29 @@ if TYPE_CHECKING:
 __all__ = ["score"]
 
 
-@dataclass(frozen=True)
-class PenaltyOptions:
-    """The penalties of the scores."""
-
-    length_penalty: Annotated[float, setting(f"{GENERATION}:length_penalty")] = 0.0
-    coverage_penalty: Annotated[float, setting(f"{GENERATION}:coverage_penalty.weight")] = 0.0
-    coverage_epsilon: CoverageEpsilonOption = None
-
-
 @from_api(
     "regard.api.scoring:score_files",
-    arguments=["model", "source", "target"],
-    skip=["overrides", "device", "precision", "num_threads"],
+    ["model", "source", "target"],
+    panels={
+        "Input": "ensemble_with tokenized tokens_from",
+        "Penalties": "length_penalty coverage_penalty coverage_epsilon",
+        **ATTENTION,
+        "Computation": COMPUTATION["Computation"] + " overrides",
+    },
 )
 def score(
     call: ApiCall,
-    penalties: PenaltyOptions,
-    links: LinkOptions,
-    runtime: RuntimeOptions,
     output: OutputOption = None,
     token_scores: Annotated[
-        bool, typer.Option("--token-scores", help="Write the log-probability of each token, as TOKEN|VALUE.")
+        bool,
+        typer.Option(
+            "--token-scores",
+            help="Write the log-probability of each token, as TOKEN|VALUE.",
+            rich_help_panel="Output",
+        ),
     ] = False,
     links_output: LinksOutputOption = None,
     json_file: JsonOption = None,
-    settings: ModelSettingsOption = None,
 ) -> None:
     """Score given translations by forced decoding.
 
@@ -67,10 +53,10 @@ def score(
     with ExitStack() as files:
         file = files.enter_context(open_output(output))
         linked = None if links_output is None else files.enter_context(open_output(links_output))
-        for scored in call(penalties, links, runtime, overrides=settings or []):
+        for scored in call():
             if linked is not None:
                 # Write a line also for a skipped pair, so that the files stay parallel.
-                linked.write(" ".join(f"{i}-{j}" for i, j in scored.alignment.tolist()) + "\n")
+                linked.write(format_links(scored.alignment) + "\n")
             file.write(_format_score(scored, token_scores) + "\n")
             # None marks a skipped pair, which does not count for the perplexity.
             log_probs = None if scored.error is not None else scored.token_log_probs.tolist()

@@ -1,235 +1,97 @@
 """`regard translate`: translate text with one model or an ensemble, and show or save its attention."""
 
+import html
 import sys
-from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.command import expand_groups, given, require_flag, setting
-from regard.cli.options import (
-    GENERATION,
-    CheckerOption,
-    CoverageEpsilonOption,
-    LinkOptions,
-    ModelDirsArgument,
-    ModelSettingsOption,
-    RuntimeOptions,
-    SearchOptions,
-    TokenizedOption,
-)
-from regard.cli.output import track
-from regard.cli.translation_writer import (
-    TranslationOutput,
-    TranslationWriter,
-    report_missing_words,
-    report_repairs,
-    report_unknown_tokens,
-)
-from regard.errors import UsageError
+from regard.api import format_json
+from regard.cli.api_flags import ATTENTION, COMPUTATION, ApiCall, Switch, from_api
+from regard.cli.command import Writes
+from regard.cli.options import LinksOutputOption, OutputOption
+from regard.cli.output import Output, format_links, open_output, print_message, track, write_rows
 
 if TYPE_CHECKING:
-    from regard.api.translator import Translator
-    from regard.generation.base import Capability
-    from regard.generation.lines import Line
+    from regard.generation.translation import Translation
 
-__all__ = ["SAMPLING", "translate"]
+__all__ = ["translate"]
 
-SAMPLING = "regard.generation.config.Sampling"
-_MBR = "regard.generation.mbr.MBR"
-_REPAIR = "regard.generation.repair_candidates.Repair"
-_PANEL = "Check and repair of omissions"
-
-
-@dataclass(frozen=True)
-class TranslationInput:
-    """The text to translate, and the files with demands on the translation of each line."""
-
-    panel: ClassVar[str] = "Input"
-
-    input: Annotated[
-        Path | None, typer.Option(help="Source text, plain or compressed. Default: standard input.")
-    ] = None
-    tokenized: TokenizedOption = False
-    prefixes: Annotated[
-        Path | None,
-        typer.Option(help="File with the required beginnings of the translations, one line per source line."),
-    ] = None
-    required_terms: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with required words and phrases, one line per source line, separated by tabs. An "
-            "empty line requires none."
-        ),
-    ] = None
-    fertilities: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with bounds of the total attention of source tokens, one line per source line. A line "
-            "has one field per token or word: MAX, MIN:MAX, MIN: or -. The model's own fertility replaces a "
-            "missing maximum. An empty line means the model's own fertilities.",
-        ),
-    ] = None
-    word_fertility: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Bounds of the total attention of a source word in all lines: WORD=MAX or WORD=MIN:MAX. The "
-            "option may be repeated.",
-            show_default=False,
-        ),
-    ] = None
-
-    @property
-    def interactive(self) -> bool:
-        """Whether the user types the lines in a terminal."""
-        return self.input is None and sys.stdin.isatty()
-
-    def lines(self) -> "Iterator[Line]":
-        """Yield the numbered lines, with their prefixes, fertilities and required terms."""
-        from regard.generation.lines import enumerate_lines
-        from regard.text.corpus import decode_lines, read_lines
-
-        def read(path: Path | None) -> Iterator[str] | None:
-            return None if path is None else read_lines(path)
-
-        return enumerate_lines(
-            read(self.input) or decode_lines(sys.stdin.buffer, "standard input"),
-            read(self.prefixes),
-            read(self.fertilities),
-            read(self.required_terms),
-            (str(self.prefixes), str(self.fertilities), str(self.required_terms)),
-        )
+_PANELS = {
+    "Input": "input tokenized prefixes required_terms fertilities word_fertility",
+    "Search": "beam_size length_penalty coverage_penalty coverage_epsilon num_return no_repeat_ngram_size "
+    "min_length max_length_ratio max_length_offset suppress_unk replace_unk",
+    **ATTENTION,
+    "Sampling and minimum Bayes risk decoding": "sampling mbr",
+    "Check and repair of omissions": "repair checker",
+    "Computation": COMPUTATION["Computation"] + " engine overrides",
+}
 
 
-@dataclass(frozen=True)
-class TranslationSearch(SearchOptions):
-    """All settings of beam search."""
-
-    num_return: Annotated[
-        int,
-        setting(
-            f"{GENERATION}:num_return",
-            note="With more than 1, the format is LINE ||| TEXT ||| SCORE, with lines counted from 0. In a "
-            "text with ||| or a character reference, & and | are written as &amp; and &#124;.",
-        ),
-    ] = 1
-    coverage_epsilon: CoverageEpsilonOption = None
-    no_repeat_ngram_size: Annotated[int | None, setting(f"{GENERATION}:no_repeat_ngram_size")] = None
-    min_length: Annotated[int | None, setting(f"{GENERATION}:min_length")] = None
-    max_length_ratio: Annotated[float | None, setting(f"{GENERATION}:max_length_ratio")] = None
-    max_length_offset: Annotated[int | None, setting(f"{GENERATION}:max_length_offset")] = None
-    suppress_unk: Annotated[
-        bool | None, setting(f"{GENERATION}:suppress_unk", "--suppress-unk/--allow-unk")
-    ] = None
-    replace_unk: Annotated[bool | None, setting(f"{GENERATION}:alignment.replace_unk", "--replace-unk")] = (
-        None
-    )
-
-
-@dataclass(frozen=True)
-class TranslationRuntime(RuntimeOptions):
-    """The options of the computation, with changes of the model and its inference engine."""
-
-    settings: ModelSettingsOption = None
-    engine: Annotated[
-        Literal["regard", "ctranslate2"] | None,
-        typer.Option(
-            help="Inference engine. ctranslate2 is for a model of `regard export` and supports plain "
-            "translation only. Default: the engine of the model.",
-            show_default=False,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class CandidateOptions:
-    """Sampling, the choice among candidates by expected utility, and the repair of translations."""
-
-    panel: ClassVar[str] = "Sampling and minimum Bayes risk decoding"
-
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Sample translations from the model instead of beam search.")
-    ] = False
-    temperature: Annotated[float | None, setting(f"{SAMPLING}:temperature")] = None
-    top_k: Annotated[int | None, setting(f"{SAMPLING}:top_k")] = None
-    top_p: Annotated[float | None, setting(f"{SAMPLING}:top_p")] = None
-    seed: Annotated[int | None, setting(f"{SAMPLING}:seed")] = None
-    mbr: Annotated[
-        str | None,
-        typer.Option(
-            help="Minimum Bayes risk decoding: choose from the beam, or from the samples of --sample, by "
-            "expected utility. Utilities are bleu, chrf, rep (100 minus the repetitions per 100 words) and "
-            "coverage (100 minus the omitted, added and repeated words per 100 words, by --checker). "
-            "Scores in the output are expected utilities.",
-            show_default=False,
-        ),
-    ] = None
-    mbr_candidates: Annotated[int | None, setting(f"{_MBR}:num_candidates")] = None
-    mbr_weighting: Annotated[str | None, setting(f"{_MBR}:weighting")] = None
-    check: Annotated[
+@from_api(
+    "regard.api.translation_files:translate_files",
+    ["models"],
+    skip=["needs", "repair.num_candidates", "max_words", "num_translations", "min_fertility"],
+    panels=_PANELS,
+    switches={
+        "sampling": Switch("sample"),
+        "mbr": Switch("mbr", "mbr_", value="utility"),
+        "repair": Switch("check", "check_"),
+    },
+    repeated=["word_fertility"],
+)
+def translate(
+    call: ApiCall,
+    output: OutputOption = None,
+    with_scores: Annotated[
         bool,
         typer.Option(
-            "--check",
-            help="Check the translations with --checker, and translate sentences again whose translation "
-            "probably omits a word. Each change is reported. --tokens-output and --attention-output contain "
-            "the translation and the probabilities before and after.",
-            rich_help_panel=_PANEL,
+            "--with-scores",
+            help="Write the score and a tab before each translation, which is quoted if it contains a "
+            "quotation mark.",
+            rich_help_panel="Output",
         ),
-    ] = False
-    checker: CheckerOption = None
-    check_threshold: Annotated[float | None, setting(f"{_REPAIR}:threshold", rich_help_panel=_PANEL)] = None
-    check_strategies: Annotated[
-        list[str] | None,
-        setting(f"{_REPAIR}:strategies", note="The option may be repeated.", rich_help_panel=_PANEL),
-    ] = None
-    check_weight: Annotated[float | None, setting(f"{_REPAIR}:weight", rich_help_panel=_PANEL)] = None
-    check_max_loss: Annotated[float | None, setting(f"{_REPAIR}:max_loss", rich_help_panel=_PANEL)] = None
-
-    def options(self) -> dict[str, Any]:
-        """Return the options of a translation that are given: `sampling`, `mbr`, `repair` and `checker`.
-
-        Raises:
-            UsageError: If a flag is given without the one that it depends on.
-            ConfigError: If a setting is invalid; names it.
-            DataError: If the checker cannot be read.
-        """
-        from regard.api.loading import load_checker
-        from regard.config import from_dict
-        from regard.generation.config import Sampling
-        from regard.generation.mbr import MBR
-        from regard.generation.repair_candidates import Repair
-
-        options: dict[str, Any] = {}
-        flags = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "seed")}
-        if _depend("--sample", self.sample, flags):
-            options["sampling"] = from_dict(Sampling, _given(flags), origin="sampling options")
-        flags = {"mbr_candidates": self.mbr_candidates, "mbr_weighting": self.mbr_weighting}
-        if _depend("--mbr", self.mbr is not None, flags):
-            chosen = {"num_candidates": self.mbr_candidates, "weighting": self.mbr_weighting}
-            chosen["utility"] = self.mbr
-            options["mbr"] = from_dict(MBR, _given(chosen), origin="--mbr options")
-        settings = ("threshold", "strategies", "weight", "max_loss")
-        flags = {f"check_{name}": getattr(self, f"check_{name}") for name in settings}
-        if _depend("--check", self.check, flags):
-            chosen = {name: flags[f"check_{name}"] for name in settings}
-            options["repair"] = from_dict(Repair, _given(chosen), origin="--check options")
-        if self.checker is not None:
-            options["checker"] = load_checker(self.checker)
-        return options
-
-
-@expand_groups
-def translate(
-    models: ModelDirsArgument,
-    text: TranslationInput,
-    output: TranslationOutput,
-    search: TranslationSearch,
-    links: LinkOptions,
-    candidates: CandidateOptions,
-    runtime: TranslationRuntime,
+    ] = False,
+    links_output: LinksOutputOption = None,
+    attention_output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output file for the attention weights, with one JSON object per line. `attention` is the "
+            "attention before a target token is observed, and `posterior_attention` is the attention given "
+            "the token. Both are nested by layer, time step (including the end symbol), head and source "
+            "token.",
+            rich_help_panel="Output",
+        ),
+        Writes.FILE,
+    ] = None,
+    tokens_output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Output file for the tokens, with one JSON object per line, for `regard score "
+            "--tokens-from`.",
+            rich_help_panel="Output",
+        ),
+        Writes.FILE,
+    ] = None,
+    show_attention: Annotated[
+        bool,
+        typer.Option(
+            "--show-attention",
+            help="Print the attention map of each line to the terminal.",
+            rich_help_panel="Output",
+        ),
+    ] = False,
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            help="SVG file for the attention map of the first line. The maps of other lines are written to "
+            "NAME-2.svg, NAME-3.svg and so on.",
+            rich_help_panel="Output",
+        ),
+        Writes.FILE,
+    ] = None,
 ) -> None:
     """Translate text, one line at a time.
 
@@ -243,90 +105,120 @@ def translate(
 
     Repair of omissions: regard translate runs/first --check --checker checkers/de-en < input.txt
     """
-    # Wrong flags are reported before the model is loaded.
-    options = {**given(search), **given(links), **candidates.options()}
-    if candidates.sample and text.required_terms is not None:
-        raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
-    fertilities = _word_fertilities(text.word_fertility or [])
-
-    from regard.api.translator import load
-    from regard.training.device import set_num_threads
-
-    set_num_threads(runtime.num_threads)
-    model = load(
-        *models,
-        device=runtime.device,
-        precision=runtime.precision,
-        overrides=runtime.settings or [],
-        tokenized=text.tokenized,
-        engine=runtime.engine,
-        num_threads=runtime.num_threads,
-    )
-    _require_capabilities(model, text, output)
-    if runtime.batch_size is not None:
-        options["batch_size"] = runtime.batch_size
+    outputs = {
+        "--links-output": links_output,
+        "--attention-output": attention_output,
+        "--show-attention": show_attention,
+        "--svg": svg,
+    }
+    call.values["needs"] = {flag: "attention" for flag, value in outputs.items() if value}
     # In interactive use, a block would wait for more lines before it shows the first translation.
-    if text.interactive:
-        options["buffer_lines"] = 1
-    results = model.translate_lines(text.lines(), fertilities, **options)
-    if candidates.check:
-        results = report_repairs(results, options["repair"].threshold)
-    if fertilities:
-        results = report_missing_words(results, fertilities)
-    if not text.interactive:
-        results = report_unknown_tokens(results)
+    interactive = "input" not in call.values and sys.stdin.isatty()
+    if interactive:
+        call.values["buffer_lines"] = 1
+    results = call(on_message=print_message)
     with ExitStack() as files:
-        writer = TranslationWriter(files, output, search.num_return > 1)
+        writer = _Writer(files, output, links_output, attention_output, tokens_output)
+        writer.nbest, writer.scores = call.values.get("num_return", 1) > 1, with_scores
         # A progress bar would be mixed with translations on the same terminal.
-        quiet = text.interactive or (output.output is None and sys.stdout.isatty())
+        quiet = interactive or (output is None and sys.stdout.isatty())
         for result in results if quiet else track(results, "translate", None):
             writer.write(result)
+            if result.nbest and show_attention:
+                _show_map(result)
+            if result.nbest and svg is not None:
+                _write_svg(svg, result)
 
 
-def _require_capabilities(model: "Translator", text: TranslationInput, output: TranslationOutput) -> None:
-    """Check that the model supports the given flags.
+class _Writer:
+    """Write the results to the output files: translations, links, attention and tokens.
 
-    Raises:
-        UsageError: If it does not; names the flag.
+    Attributes:
+        nbest: Whether to write n-best lists.
+        scores: Whether to write the scores.
     """
-    needed: list[tuple[Capability, str, object]] = [
-        ("prefix", "--prefixes", text.prefixes),
-        ("fertility", "--fertilities", text.fertilities),
-        ("terms", "--required-terms", text.required_terms),
-        ("attention", "--links-output", output.links_output),
-        ("attention", "--attention-output", output.attention_output),
-        ("attention", "--show-attention", output.show_attention),
-        ("attention", "--svg", output.svg),
-    ]
-    for capability, flag, value in needed:
-        if value:
-            model.backend.require(capability, flag)
+
+    nbest = scores = False
+
+    def __init__(
+        self,
+        files: ExitStack,
+        text: Path | None,
+        links: Path | None,
+        attention: Path | None,
+        tokens: Path | None,
+    ) -> None:
+        """Open the output files, which `files` closes."""
+        self.text = files.enter_context(open_output(text))
+        self.append = links == Path("-")
+        self.links, self.attention, self.tokens = (
+            None if path is None else files.enter_context(open_output(path))
+            for path in (None if self.append else links, attention, tokens)
+        )
+
+    def write(self, translation: "Translation") -> None:
+        """Write the results of one line."""
+        self._write_text(translation)
+        # A rejected line gets an empty line, so that the files stay parallel.
+        if self.links is not None:
+            self.links.write(format_links(translation.alignment) + "\n")
+        if self.attention is not None:
+            _write_json(self.attention, {"line": translation.number, **translation.to_dict("layers")})
+        if self.tokens is not None:
+            _write_json(self.tokens, {"line": translation.number, **translation.to_dict("none")})
+        # In interactive use, each translation must appear at once.
+        if self.text.is_terminal:
+            self.text.flush()
+
+    def _write_text(self, best: "Translation") -> None:
+        """Write the translation, a row with its score and links, or the n-best list."""
+        for translation in best.nbest if self.nbest else ():
+            # The n-best lists of Moses also count lines from 0.
+            fields = [str(best.number - 1), _escape(translation.text), f"{translation.score:.4f}"]
+            fields += [format_links(translation.alignment)] if self.append else []
+            self.text.write(" ||| ".join(fields) + "\n")
+        if self.nbest:
+            return
+        if not self.scores and not self.append:
+            self.text.write(best.text + "\n")
+            return
+        fields = [f"{best.score:.4f}" if best.nbest else ""] if self.scores else []
+        write_rows(
+            self.text, [[*fields, best.text, *([format_links(best.alignment)] if self.append else [])]]
+        )
 
 
-def _depend(flag: str, present: bool, others: dict[str, Any]) -> bool:
-    """Return whether a flag is given; refuse the others without it."""
-    require_flag(flag, present, others)
-    return present
+def _write_json(file: Output, content: dict[str, object]) -> None:
+    file.write(format_json(content) + "\n")
 
 
-def _given(flags: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in flags.items() if value is not None}
+def _show_map(translation: "Translation") -> None:
+    from rich.console import Console
+
+    from regard.api.translation_files import attention_text
+
+    sys.stdout.flush()
+    # Without markup: rich would interpret square brackets in the text.
+    console = Console(highlight=False, markup=False)
+    console.print(attention_text(translation))
+    console.print()
 
 
-def _word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the minimum and maximum attention of words, parsed from WORD=MAX or WORD=MIN:MAX.
+def _write_svg(path: Path, translation: "Translation") -> None:
+    from regard.api.translation_files import attention_svg
 
-    Raises:
-        UsageError: If an option does not have this form.
-        DataError: If the numbers of an option are not valid fertilities.
+    number = translation.number
+    name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+    with open_output(name) as file:
+        file.write(attention_svg(translation))
+
+
+def _escape(text: str) -> str:
+    """Return a text as a field of an n-best list, from which `html.unescape` restores it.
+
+    Moses writes `&` and `|` as `&amp;` and `&#124;`. Here only a text that contains the separator of the
+    fields or looks escaped is changed, so that other texts can be used as they are.
     """
-    from regard.data.fertility import parse_bounds
-
-    fertilities: dict[str, tuple[float, float]] = {}
-    for option in options:
-        # Split at the last "=", because the word itself may contain one.
-        word, equals, bounds = option.rpartition("=")
-        if not equals or not word:
-            raise UsageError(f"--word-fertility {option!r}: expected WORD=MAX or WORD=MIN:MAX")
-        fertilities[word] = parse_bounds(bounds, f"--word-fertility {option!r}")
-    return fertilities
+    if "|||" in text or html.unescape(text) != text:
+        return text.replace("&", "&amp;").replace("|", "&#124;")
+    return text

@@ -3,31 +3,20 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
 
-from regard.cli.api_flags import ApiCall, from_api
-from regard.cli.command import setting
-from regard.cli.options import GENERATION, CoverageEpsilonOption, JsonOption, RuntimeOptions
+from regard.cli.api_flags import COMPUTATION, ApiCall, from_api
+from regard.cli.options import JsonOption
 from regard.cli.output import open_output, write_json, write_table
 
 __all__ = ["tune_command"]
 
 
-@dataclass(frozen=True)
-class TuningSearch:
-    """The other settings of the search."""
-
-    panel: ClassVar[str] = "Search"
-
-    beam_size: Annotated[int | None, setting(f"{GENERATION}:beam_size")] = None
-    coverage_epsilon: CoverageEpsilonOption = None
-
-
-@from_api("regard.api.training:tune", arguments=["model"], skip=["on_progress"])
-def tune_command(
-    call: ApiCall, search: TuningSearch, runtime: RuntimeOptions, json_file: JsonOption = None
-) -> None:
+@from_api(
+    "regard.api.training:tune",
+    ["model"],
+    panels={"Search": "beam_size coverage_epsilon"} | COMPUTATION,
+)
+def tune_command(call: ApiCall, json_file: JsonOption = None) -> None:
     """Compare pairs of length penalty (alpha) and coverage penalty (beta) by BLEU on validation text.
 
     The score of a pair is that of beam search with this pair, not that of a rescored n-best list, so the
@@ -37,7 +26,7 @@ def tune_command(
     Example: regard tune runs/first --source valid.de --reference valid.en
     """
     with _progress() as on_progress:
-        result = call(search, runtime, on_progress=on_progress)
+        result = call(on_progress=on_progress)
     rows = [
         [f"{trial.length_penalty:g}", f"{trial.coverage_penalty:g}", f"{trial.bleu:.2f}"]
         for trial in result.trials

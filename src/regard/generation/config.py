@@ -337,6 +337,10 @@ class SearchOverrides(TypedDict, total=False):
 
     `layer`, `head` (or `heads`) and `shift` select the attention for word links, attention maps and the
     replacement of unknown words.
+
+    Attributes:
+        head: Head of that layer, from 0; -1 is the last. Default: the mean of the heads that the model uses
+            for word links (generation.alignment.heads), or of all heads with --layer.
     """
 
     batch_size: int

@@ -32,7 +32,7 @@ __all__ = [
 
 MODEL_FILE = TrainableSystem.weights_name
 EXPORTED_FILE = "model.bin"
-"""The weight file in a directory written by `regard export ctranslate2`."""
+"""The weight file in a directory written by `regard export`."""
 MODEL_PREFIX, OPTIMIZER_PREFIX = "model/", "optimizer/"
 """The prefixes of tensor names in a training state, which contains model and optimizer."""
 

@@ -31,7 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> regard.CoverageModel:
 
 @pytest.fixture(scope="module")
 def damaged(model) -> regard.CorruptedText:
-    return regard.corrupt(*phrases(200, 2), model=model)
+    return regard.corrupt(*phrases(200, 2), checker=model)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_detectors_without_a_model_work_without_training_text() -> None:
 
 def test_missing_input_is_named() -> None:
     for detector in ("combined", "alignment"):
-        with pytest.raises(UsageError, match="--train-source and --train-target or --checker DIR"):
+        with pytest.raises(UsageError, match="--train SOURCE TARGET or --checker DIR"):
             regard.check(["a"], ["b"], detector)
     with pytest.raises(UsageError, match="detector 'magic': expected one of"):
         regard.check(["a"], ["b"], "magic", training=(["a"], ["b"]))
@@ -132,7 +132,7 @@ def test_wrong_texts_are_refused(tmp_path, model) -> None:
         regard.check(["a"], ["a"], training=(["a"], ["a", "b"]))
     with pytest.raises(DataError, match="the training text has 2 sentence pairs; at least 100"):
         regard.check(["a"], ["a"], training=(["a", "b"], ["a", "b"]))
-    with pytest.raises(UsageError, match="either checker or training, not both"):
+    with pytest.raises(UsageError, match=r"either checker .* or training .*, not both"):
         regard.check(["a"], ["a"], checker=model, training=(["a"], ["b"]))
     with pytest.raises(DataError, match=r"checker\.json"):
         regard.check(["a"], ["a"], checker=tmp_path)
@@ -217,7 +217,7 @@ def test_detector_of_a_plugin_is_used_by_name() -> None:
 def test_labels_of_corrupted_text_show_the_change(model, kind) -> None:
     sources, translations = phrases(60, 7)
     raw = [f"{line[:1].upper()}{line[1:]} (or so)." for line in translations]
-    made = regard.corrupt(sources, raw, kind, rate=1.0, model=model)
+    made = regard.corrupt(sources, raw, kind, rate=1.0, checker=model)
     assert set(made.kinds) <= {kind, None} and made.kinds.count(kind) > 10
     for before, after, labels, own in zip(raw, made.translations, made.labels, made.kinds, strict=True):
         if own is None:
@@ -243,9 +243,9 @@ def test_spacing_of_the_text_is_kept(model) -> None:
 
 def test_corrupted_text_depends_on_the_seed_only(model) -> None:
     texts = phrases(50, 8)
-    assert regard.corrupt(*texts, model=model).to_dict() == regard.corrupt(*texts, model=model).to_dict()
-    other = regard.corrupt(*texts, model=model, seed=2)
-    assert other.translations != regard.corrupt(*texts, model=model).translations
+    assert regard.corrupt(*texts, checker=model).to_dict() == regard.corrupt(*texts, checker=model).to_dict()
+    other = regard.corrupt(*texts, checker=model, seed=2)
+    assert other.translations != regard.corrupt(*texts, checker=model).translations
 
 
 def test_corrupted_text_and_labels_are_written(damaged, tmp_path) -> None:

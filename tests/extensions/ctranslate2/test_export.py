@@ -308,7 +308,7 @@ def regard(*arguments: Any, text: str = "") -> str:
 def test_command_line_exports_and_translates_from_the_export_alone(directories, tmp_path) -> None:
     directory, _ = directories("post-norm")
     exported = tmp_path / "export"
-    regard("export", "ctranslate2", directory, "-o", exported)
+    regard("export", directory, "-o", exported)
     text = "".join(f"{line}\n" for line in lines())
     plain = regard("translate", directory, "--with-scores", text=text)
     shown = regard(
@@ -330,12 +330,12 @@ def test_only_an_export_is_overwritten_and_only_on_request(directories, tmp_path
     export_ctranslate2(directory, other)
     with pytest.raises(UsageError, match="contains an exported model; give a new directory, or --overwrite"):
         export_ctranslate2(directory, other)
-    export_ctranslate2(directory, other, "int8", force=True)
+    export_ctranslate2(directory, other, "int8", overwrite=True)
     assert (other / "model.bin").stat().st_size < (exported / "model.bin").stat().st_size
     assert [path.name for path in tmp_path.iterdir()] == ["export"]
     for taken in (directory, tmp_path):
         with pytest.raises(UsageError, match="is not an exported model"):
-            export_ctranslate2(directory, taken, force=True)
+            export_ctranslate2(directory, taken, overwrite=True)
     assert (directory / MODEL_FILE).exists()
 
 

@@ -119,7 +119,7 @@ def test_broken_missing_and_foreign_files_are_named(published: Path, tmp_path: P
         "score someone/opus a b",
         "serve someone/opus",
         "report someone/opus --test a b -o page.html",
-        "export ctranslate2 someone/opus -o new",
+        "export someone/opus -o new",
     ],
 )
 def test_command_with_a_name_on_the_hub_states_the_download_command(

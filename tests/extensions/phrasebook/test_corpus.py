@@ -229,7 +229,7 @@ def test_command_writes_and_reports_the_files(tmp_path):
     arguments = [str(tmp_path), "--num-train", "30", "--num-valid", "4", "--num-test", "6", "--seed", "2"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0
-    assert "30 train, 4 valid, 6 test; seed 2" in done.stderr
+    assert "wrote 12 files" in done.stderr
     assert done.stdout == ""
     assert len((tmp_path / "test.en").read_text("utf-8").splitlines()) == 6
     assert CliRunner().invoke(app, [str(tmp_path), "--num-train", "-1"]).exit_code != 0

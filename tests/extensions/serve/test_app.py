@@ -221,7 +221,7 @@ def test_foreign_host_name_is_rejected(engines):
 
     refused = ask(engines, work)
     assert [one.status_code for one in refused] == [421, 421, 421]
-    assert "--allow-host" in refused[0].json()["error"]
+    assert "--allow-hosts" in refused[0].json()["error"]
     allowed = ask(engines, work, allow_hosts=("translate.example.org",))
     assert [one.status_code for one in allowed] == [421, 421, 200]
 

@@ -41,7 +41,7 @@ def scope(host, server=("192.168.1.5", 8000)):
 def test_server_responds_only_to_its_own_host_names(listens, allowed, host, answered):
     refusal = AllowedHosts(listens, allowed).rejection_reason(scope(host))
     assert (refusal is None) == answered
-    assert answered or "--allow-host" in str(refusal)
+    assert answered or "--allow-hosts" in str(refusal)
 
 
 def test_loopback_names_are_accepted_over_the_loopback_address():

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from regard.alignment import Corpus, WordAligner
 from regard.cli.main import app
 from regard.config import read_config
-from regard.errors import UsageError
+from regard.errors import TrainingInterruptedError, UsageError
 from regard.extensions.tour import runner
 from regard.extensions.tour.report import write_report
-from regard.extensions.tour.runner import SYSTEMS, Tour, TrainingInterruptedError
+from regard.extensions.tour.runner import SYSTEMS, Tour
 from regard.metrics.alignment import alignment_score
 from regard.runs.config import RunConfig, load_config
 from regard.text.directories import recipes_dir

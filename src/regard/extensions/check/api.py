@@ -5,7 +5,8 @@ print(check.summary())
 check.worst(3)  # the sentences with the highest probabilities
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +17,7 @@ from regard.api.loading import load_translator
 from regard.errors import UsageError
 from regard.extensions.check.base import DETECTORS, ERRORS, DetectionInput, build_detector
 from regard.extensions.check.model import CoverageModelConfig, ErrorModel
-from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
+from regard.extensions.check.model_files import check_model_dir, load_coverage_model, save_coverage_model
 from regard.extensions.check.notes import apply_note, find_note
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
 from regard.extensions.check.text import WordPair, split_pairs
@@ -117,33 +118,43 @@ def check(
     *,
     checker: CoverageModel | Path | str | None = None,
     training: tuple[TextSource, TextSource] | None = None,
+    save_checker: Path | str | None = None,
     translator: "TranslatorSource | None" = None,
     reverse_translator: "TranslatorSource | None" = None,
     num_threads: int = 0,
+    on_message: Callable[[str], None] = lambda message: None,
 ) -> CoverageCheck:
     """Find omissions, additions and repetitions in translations of any system, without a reference.
 
     Args:
-        sources: The source lines, or a file.
-        translations: Their translations, or a file. A pair with a side of more than 1,000 words is not
-            checked, and has a note.
-        detector: Name of the detector. `length` and `repetition` need no model.
-        checker: A coverage model, or its directory.
-        training: Sources and translations of good text on which a coverage model is trained, if `checker` is
-            None.
-        translator: A model from the source to the target language, or its directory, for the detector
-            `contrastive`.
-        reverse_translator: The same from the target to the source language.
-        num_threads: Number of threads of the word aligner. 0 uses all processors.
+        sources: Source text, plain or compressed.
+        translations: Translations, one line per source line. A pair with a side of more than 1,000 words is
+            not checked, and has a note.
+        detector: Detector: combined (calibrated probabilities of all errors), alignment, length, repetition,
+            contrastive, or one of a plugin. length and repetition need no model.
+        checker: Directory of a model of good translations (`regard check --save-checker`), or the model.
+        training: Source text and good translations on which a model is trained: any parallel text of the
+            languages, best several thousand lines of a similar kind.
+        save_checker: Directory in which to save the trained model.
+        translator: Model directory of a translator from the source to the target language, with which
+            contrastive finds omissions.
+        reverse_translator: Model directory of a translator from the target to the source language, with which
+            it finds additions.
+        num_threads: Number of CPU threads. Default: all available processors.
+        on_message: Function that is called with the progress of training.
 
     Raises:
         DataError: if a file cannot be read, or the numbers of lines differ.
         UsageError: if there is no such detector, or an input that it needs is missing; names the remedy.
     """
+    if checker is not None and training is not None:
+        raise UsageError("give either checker (--checker) or training (--train), not both")
+    if save_checker is not None:
+        if training is None:
+            raise UsageError("save_checker (--save-checker) needs training (--train)")
+        check_model_dir(Path(save_checker))
     lines = read_parallel(sources, translations, ("sources", "translations"))
     pairs = split_pairs(*lines)
-    if checker is not None and training is not None:
-        raise UsageError("give either checker or training, not both")
     inputs = DetectionInput(
         num_threads=num_threads,
         translator=_load_translator(translator),
@@ -155,7 +166,13 @@ def check(
     if isinstance(checker, Path | str):
         checker = CoverageModel.load(checker, num_threads)
     elif training is not None:
+        start = time.monotonic()
+        on_message(f"training on {training[0]} and {training[1]} ...")
         checker = CoverageModel.train(*training, num_threads=num_threads)
+        if save_checker is not None:
+            checker.save(save_checker)
+        saved = "" if save_checker is None else f" and saved in {save_checker}"
+        on_message(f"trained in {time.monotonic() - start:.0f} s{saved}")
     trained = None if checker is None else checker.model
     usable = [WordPair((), ()) if pair.is_too_long else pair for pair in pairs]
     scores = build_detector(detector, replace(inputs, model=trained)).detect(usable)

@@ -142,8 +142,8 @@ class Detector(ABC):
 
 _REMEDIES: Mapping[str, str] = {
     "model": "parallel text of good translations, or a model trained on such text: training=(sources, "
-    "translations) or checker=DIR in Python, --train-source and --train-target or --checker DIR on the "
-    "command line. The detectors 'length' and 'repetition' need none",
+    "translations) or checker=DIR in Python, --train SOURCE TARGET or --checker DIR on the command "
+    "line. The detectors 'length' and 'repetition' need none",
     "translator": "a translator from the source to the target language (translator=), to find omissions",
     "reverse_translator": "a translator from the target to the source language (reverse_translator=), to "
     "find additions",

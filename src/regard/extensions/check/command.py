@@ -1,38 +1,21 @@
 """`regard check`: omissions, additions and repetitions in translations of any system, without a reference."""
 
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from regard.cli.command import Writes, expand_groups, require_flag
-from regard.cli.options import (
-    CheckerOption,
-    DetectorOption,
-    JsonOption,
-    NumBootstrapSamplesOption,
-    NumSentencesOption,
-    NumThreadsOption,
-    ParallelSourceArgument,
-    ParallelTargetArgument,
-    ReverseTranslatorOption,
-    SeedOption,
-    SentenceScoresOption,
-    TrainSourceOption,
-    TrainTargetOption,
-    TranslatorOption,
-)
+from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.command import Writes
+from regard.cli.options import JsonOption, NumSentencesOption, SentenceScoresOption
 from regard.cli.output import Output, open_output, print_message, write_json, write_rows, write_table
-from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from regard.extensions.check.api import CoverageModel
     from regard.extensions.check.base import CoverageError
     from regard.extensions.check.evaluation import CoverageEvaluation
     from regard.extensions.check.result import CheckedSentence, CoverageCheck
@@ -42,111 +25,45 @@ __all__ = ["check_command"]
 _COLORS = {"omission": "bold red", "addition": "bold blue", "repetition": "bold magenta"}
 
 
-@dataclass(frozen=True)
-class DetectorOptions:
-    """The detector, and the model of good translations."""
-
-    panel: ClassVar[str] = "Detector"
-
-    detector: DetectorOption = "combined"
-    checker: CheckerOption = None
-    train_source: TrainSourceOption = None
-    train_target: TrainTargetOption = None
-    save_checker: Annotated[
-        Path | None,
-        typer.Option(help="Directory in which to save the trained model.", show_default=False),
-        Writes.DIRECTORY,
-    ] = None
-    translator: TranslatorOption = None
-    reverse_translator: ReverseTranslatorOption = None
-    num_threads: NumThreadsOption = None
-
-    @property
-    def translators(self) -> dict[str, Any]:
-        """The directories of translators that are given."""
-        directories = {"translator": self.translator, "reverse_translator": self.reverse_translator}
-        return {name: path for name, path in directories.items() if path is not None}
-
-    def check(self) -> None:
-        """Check the combination of options before a text is read.
-
-        Raises:
-            UsageError: If there is no such detector, or options contradict each other.
-        """
-        from regard.extensions.check.base import DETECTORS
-        from regard.extensions.check.model_files import check_model_dir
-
-        if (self.train_source is None) != (self.train_target is None):
-            raise UsageError("--train-source and --train-target need each other: give both files")
-        trained = self.train_source is not None
-        if trained and self.checker is not None:
-            raise UsageError("give either --checker or --train-source and --train-target, not both")
-        require_flag("--train-source", trained, {"save_checker": self.save_checker})
-        if self.save_checker is not None:
-            check_model_dir(self.save_checker)
-        if DETECTORS.get(self.detector) is None:
-            raise UsageError(f"--detector {self.detector!r}: expected one of {', '.join(DETECTORS.names())}")
-
-    def load(self) -> "CoverageModel | None":
-        """Return the model, trained or loaded; None without one."""
-        from regard.extensions.check.api import CoverageModel
-
-        threads = self.num_threads or 0
-        if self.checker is not None:
-            return CoverageModel.load(self.checker, threads)
-        if self.train_source is None or self.train_target is None:
-            return None
-        start = time.monotonic()
-        print_message(f"training on {self.train_source} and {self.train_target} ...")
-        model = CoverageModel.train(self.train_source, self.train_target, num_threads=threads)
-        if self.save_checker is None:
-            suffix = "; with --save-checker DIR, the model is kept for other texts"
-        else:
-            model.save(self.save_checker)
-            suffix = f" and saved in {self.save_checker}, for --checker"
-        print_message(f"trained in {time.monotonic() - start:.0f} s{suffix}")
-        return model
-
-
-@dataclass(frozen=True)
-class CheckOutput:
-    """The output on the terminal and the files."""
-
-    panel: ClassVar[str] = "Output"
-
-    num_sentences: NumSentencesOption = 10
+@from_api(
+    "regard.extensions.check.api:check",
+    ["sources", "translations"],
+    panels={
+        "Detector": "detector checker training save_checker translator reverse_translator num_threads",
+    },
+    writes={"save_checker": Writes.DIRECTORY},
+)
+def check_command(
+    call: ApiCall,
+    num_sentences: NumSentencesOption = 10,
     error: Annotated[
-        str | None,
+        Literal["omission", "addition", "repetition", "unrelated"] | None,
         typer.Option(
-            help="Sort by this error: omission, addition, repetition or unrelated. Default: the top-scoring "
-            "error of each sentence.",
+            help="Sort by this error. Default: the top-scoring error of each sentence.",
             show_default=False,
+            rich_help_panel="Output",
         ),
-    ] = None
+    ] = None,
     threshold: Annotated[
         float,
         typer.Option(
-            help="Probability from which sentences are counted and shown, and words are marked.", min=0, max=1
+            help="Probability from which sentences are counted and shown, and words are marked.",
+            min=0,
+            max=1,
+            rich_help_panel="Output",
         ),
-    ] = 0.5
-    sentence_scores: SentenceScoresOption = None
-    json_file: JsonOption = None
+    ] = 0.5,
+    sentence_scores: SentenceScoresOption = None,
+    json_file: JsonOption = None,
     report: Annotated[
         Path | None,
         typer.Option(
             help="Output file for an HTML page with all sentences, sorted by the probability of an error.",
             show_default=False,
+            rich_help_panel="Output",
         ),
         Writes.FILE,
-    ] = None
-
-
-@dataclass(frozen=True)
-class LabelOptions:
-    """Comparison with labels."""
-
-    panel: ClassVar[str] = "Labels"
-
+    ] = None,
     labels: Annotated[
         Path | None,
         typer.Option(
@@ -154,19 +71,16 @@ class LabelOptions:
             "corrupt`, or a tab-separated file with the columns line, omission, addition, repetition, "
             "unrelated (0 or 1).",
             show_default=False,
+            rich_help_panel="Labels",
         ),
-    ] = None
-    num_bootstrap_samples: NumBootstrapSamplesOption = 1000
-    seed: SeedOption = 0
-
-
-@expand_groups
-def check_command(
-    source: ParallelSourceArgument,
-    translation: ParallelTargetArgument,
-    detector: DetectorOptions,
-    output: CheckOutput,
-    labels: LabelOptions,
+    ] = None,
+    num_bootstrap_samples: Annotated[
+        int,
+        typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000, rich_help_panel="Labels"),
+    ] = 1000,
+    seed: Annotated[
+        int, typer.Option(help="Random seed.", min=0, max=4_294_967_295, rich_help_panel="Labels")
+    ] = 0,
 ) -> None:
     """Find omissions, additions and repetitions in translations of any system, without a reference.
 
@@ -175,34 +89,17 @@ def check_command(
     only the top-scoring one. The probabilities of the detector `combined` are calibrated for text in which
     one sentence in ten has each error.
 
-    Example: regard check test.de system.en --train-source train.de --train-target train.en
-    --save-checker checker
+    Example: regard check test.de system.en --train train.de train.en --save-checker checker
     """
-    from regard.extensions.check.api import check
-
-    detector.check()
-    _check_error(output.error)
     with ExitStack() as files:
         # Files are opened first, so that an unwritable one is reported before a model is trained.
-        scores = output.sentence_scores
-        table = None if scores is None else files.enter_context(open_output(scores))
-        model = detector.load()
-        result = check(
-            source,
-            translation,
-            detector.detector,
-            checker=model,
-            num_threads=detector.num_threads or 0,
-            **detector.translators,
-        )
+        table = None if sentence_scores is None else files.enter_context(open_output(sentence_scores))
+        result = call(on_message=print_message)
         for note in result.notes:
             print_message(note)
-        if labels.labels is not None:
+        if labels is not None:
             evaluated = result.evaluate(
-                labels.labels,
-                threshold=output.threshold,
-                num_bootstrap_samples=labels.num_bootstrap_samples,
-                seed=labels.seed,
+                labels, threshold=threshold, num_bootstrap_samples=num_bootstrap_samples, seed=seed
             )
             result = replace(result, evaluation=evaluated)
         if table is not None:
@@ -210,46 +107,35 @@ def check_command(
             cells = ([f"{v:.4f}" if isinstance(v, float) else v for v in row.values()] for row in rows)
             write_rows(table, [list(rows[0]) if rows else ["line"], *cells])
     # The files come before the text, whose reader may end early (`| head`).
-    if output.json_file is not None:
-        write_json(output.json_file, result)
-    if output.report is not None:
+    write_json(json_file, result)
+    if report is not None:
         from regard.extensions.check.report import check_report  # needs PyTorch
 
-        written = check_report(result, output.report, translation.name, threshold=output.threshold)
+        written = check_report(result, report, call.values["translations"].name, threshold=threshold)
         print_message(f"wrote {written}")
     with open_output(None) as file:
-        _show(file, result, output)
+        _show(file, result, num_sentences, error, threshold)
         if result.evaluation is not None:
             file.write("\n")
             write_table(file, _evaluation_rows(result.evaluation))
 
 
-def _check_error(error: str | None) -> None:
-    from typing import get_args
-
-    from regard.extensions.check.base import SentenceError
-
-    if error is not None and error not in get_args(SentenceError):
-        raise UsageError(f"--error {error!r}: expected one of {', '.join(get_args(SentenceError))}")
-
-
-def _show(file: Output, found: "CoverageCheck", output: CheckOutput) -> None:
+def _show(file: Output, result: "CoverageCheck", num_sentences: int, error: Any, threshold: float) -> None:
     """Write the summary and the worst sentences."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
-    error: Any = output.error
     sentences = [
         sentence
-        for sentence in found.worst(output.num_sentences or None, error)
-        if (sentence.worst if error is None else sentence.probabilities[error]) >= output.threshold
+        for sentence in result.worst(num_sentences or None, error)
+        if (sentence.worst if error is None else sentence.probabilities[error]) >= threshold
     ]
-    lines = [Text(found.summary(output.threshold), style="bold")]
+    lines = [Text(result.summary(threshold), style="bold")]
     for sentence in sentences:
-        lines += [Text(), *_sentence(sentence, output.threshold)]
-    rest = sum(sentence.worst >= output.threshold for sentence in found.sentences) - len(sentences)
-    if error is None and rest > 0 and output.num_sentences:
+        lines += [Text(), *_sentence(sentence, threshold)]
+    rest = sum(sentence.worst >= threshold for sentence in result.sentences) - len(sentences)
+    if error is None and rest > 0 and num_sentences:
         lines += [
             Text(),
             Text(f"{rest:,} more: see --num-sentences, --sentence-scores and --json", style="dim"),

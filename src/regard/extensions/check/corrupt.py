@@ -99,21 +99,21 @@ def corrupt(
     rate: float = 0.5,
     max_span: int = 5,
     seed: int = 1,
-    model: CoverageModel | WordAligner | Path | str | None = None,
+    checker: CoverageModel | WordAligner | Path | str | None = None,
 ) -> CorruptedText:
     """Make synthetic coverage errors in good translations.
 
     Deletions and truncations need word links, which show what source words lose their translation.
 
     Args:
-        sources: The source lines, or a file.
-        translations: Their translations, or a file.
-        kinds: The kinds of errors: deletion, truncation, insertion, repetition and unrelated.
+        sources: Source text, plain or compressed.
+        translations: Translations, one line per source line.
+        kinds: Kinds of errors: deletion, truncation, insertion, repetition and unrelated.
         rate: Share of the sentences that get an error, from 0 to 1.
         max_span: Maximum number of words in a span.
         seed: Random seed.
-        model: A coverage model, its directory, or a word aligner without case, for the word links. Default:
-            an aligner that is trained on the text itself.
+        checker: A model of good translations or its directory (`regard check --save-checker`), or a word
+            aligner without case, for the word links. Default: an aligner that is trained on the text itself.
 
     Raises:
         DataError: if a file cannot be read, or the numbers of lines differ.
@@ -125,7 +125,7 @@ def corrupt(
     settings = {"kinds": chosen, "rate": rate, "max_span": max_span, "seed": seed}
     config = from_dict(CorruptionConfig, settings, origin="corrupt")
     linked = not set(config.kinds).isdisjoint(_LINKED)
-    links: Sequence[Links] = _find_links(pairs, model, seed) if linked else [frozenset()] * len(pairs)
+    links: Sequence[Links] = _find_links(pairs, checker, seed) if linked else [frozenset()] * len(pairs)
     corrupted_pairs = corrupt_pairs(pairs, links, config)
     # An unrelated translation is the whole line of another pair.
     whole = {pair.target: line for pair, line in zip(pairs, lines[1], strict=True)}

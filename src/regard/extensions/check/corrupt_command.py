@@ -2,42 +2,22 @@
 
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
-from regard.cli.command import Writes, expand_groups, given, setting
-from regard.cli.options import CheckerOption, OutputOption, ParallelSourceArgument, ParallelTargetArgument
+from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.command import Writes
+from regard.cli.options import OutputOption
 from regard.cli.output import open_output, print_message
 
 __all__ = ["corrupt_command"]
 
-CORRUPTION = "regard.extensions.check.corruptions.CorruptionConfig"
 
-
-@dataclass(frozen=True)
-class CorruptionOptions:
-    """The synthetic errors."""
-
-    panel: ClassVar[str] = "Errors"
-
-    kinds: Annotated[
-        list[str] | None,
-        setting(f"{CORRUPTION}:kinds", "--kind", note="The option may be repeated."),
-    ] = None
-    rate: Annotated[float | None, setting(f"{CORRUPTION}:rate")] = None
-    max_span: Annotated[int | None, setting(f"{CORRUPTION}:max_span")] = None
-    seed: Annotated[int | None, setting(f"{CORRUPTION}:seed")] = None
-
-
-@expand_groups
+@from_api("regard.extensions.check.corrupt:corrupt", ["sources", "translations"])
 def corrupt_command(
-    source: ParallelSourceArgument,
-    translation: ParallelTargetArgument,
-    errors: CorruptionOptions,
-    checker: CheckerOption = None,
+    call: ApiCall,
     output: OutputOption = None,
     labels_output: Annotated[
         Path | None,
@@ -56,14 +36,13 @@ def corrupt_command(
 
     Example: regard corrupt test.de test.en -o corrupted.en --labels-output labels.jsonl
     """
-    from regard.extensions.check.corrupt import corrupt
     from regard.extensions.check.corruptions import CORRUPTIONS
     from regard.extensions.check.labels import format_labels
 
     with ExitStack() as files:
         text = files.enter_context(open_output(output))
         labels = None if labels_output is None else files.enter_context(open_output(labels_output))
-        corrupted = corrupt(source, translation, model=checker, **given(errors))
+        corrupted = call()
         text.write("".join(f"{line}\n" for line in corrupted.translations))
         if labels is not None:
             labels.write(format_labels(corrupted.labels))

@@ -1,38 +1,24 @@
 """`regard export`: convert a model for CTranslate2."""
 
-from typing import Annotated, Literal
-
-import typer
-
-from regard.cli.command import check_paths
-from regard.cli.options import ModelDirArgument, NewOutputDirOption, OverwriteOption
+from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.command import Writes
 from regard.cli.output import print_message
 
 __all__ = ["export"]
 
 
-@check_paths
-def export(
-    engine: Annotated[Literal["ctranslate2"], typer.Argument(help="Inference engine.", show_default=False)],
-    model: ModelDirArgument,
-    output_dir: NewOutputDirOption,
-    quantization: Annotated[
-        str,
-        typer.Option(
-            help="Storage type of the weights: float32, float16, bfloat16, int8, int8_float32, int8_float16, "
-            "int8_bfloat16 or int16."
-        ),
-    ] = "float32",
-    overwrite: OverwriteOption = False,
-) -> None:
-    """Convert a model for another inference engine.
+@from_api(
+    "regard.extensions.ctranslate2.export:export_ctranslate2",
+    ["model_dir"],
+    writes={"output_dir": Writes.DIRECTORY},
+)
+def export(call: ApiCall) -> None:
+    """Convert a model for CTranslate2, a small and fast inference engine.
 
-    Transformers with softmax attention can be exported to CTranslate2, which is small and fast.
+    The model must be a Transformer with softmax attention.
 
-    Example: regard export ctranslate2 runs/first -o exported --quantization int8; then
+    Example: regard export runs/first -o exported --quantization int8; then
     regard translate exported --engine ctranslate2 < input.txt
     """
-    from regard.extensions.ctranslate2.export import export_ctranslate2
-
-    export_ctranslate2(model, output_dir, quantization, overwrite)
-    print_message(f"{output_dir}: exported {model} for CTranslate2 with {quantization} weights")
+    call()
+    print_message(f"{call.values['output_dir']}: exported {call.values['model_dir']} for CTranslate2")

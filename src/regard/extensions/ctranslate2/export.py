@@ -86,15 +86,16 @@ def token_names(vocabulary: Vocabulary) -> list[str]:
 
 
 def export_ctranslate2(
-    model_dir: Path | str, output_dir: Path | str, quantization: str = "float32", force: bool = False
+    model_dir: Path | str, output_dir: Path | str, quantization: str = "float32", overwrite: bool = False
 ) -> None:
     """Export a model to CTranslate2.
 
     Args:
-        model_dir: The model directory.
-        output_dir: The new directory.
-        quantization: Data type of the weights, one of `QUANTIZATIONS`.
-        force: Whether to replace an earlier export in `output_dir`.
+        model_dir: Model directory.
+        output_dir: Output directory.
+        quantization: Storage type of the weights: float32, float16, bfloat16, int8, int8_float32,
+            int8_float16, int8_bfloat16 or int16.
+        overwrite: Whether to replace an earlier export in `output_dir`.
 
     Raises:
         UsageError: if the quantization does not exist, `output_dir` is not empty or contains the model, or
@@ -109,7 +110,7 @@ def export_ctranslate2(
             f"{', '.join(QUANTIZATIONS)}"
         )
     check_name(output_dir)
-    _check_output_dir(output_dir, force)
+    _check_output_dir(output_dir, overwrite)
     check_outputs([model_dir], directories=[output_dir])
     import_ctranslate2()
     loaded = load_model(model_dir, "cpu")

@@ -58,7 +58,7 @@ class ExportedTranslator(BaseTranslator):
 
     @classmethod
     def load(cls, model_dir: Path | str, device: str = "auto", num_threads: int | None = None) -> Self:
-        """Load a model that `regard export ctranslate2` has written.
+        """Load a model that `regard export` has written.
 
         Args:
             model_dir: The model's directory.
@@ -74,7 +74,7 @@ class ExportedTranslator(BaseTranslator):
         if model_dir.is_dir() and not (model_dir / EXPORTED_FILE).exists():
             raise UsageError(
                 f"{model_dir}: not a model for ctranslate2; export it first with "
-                f"regard export ctranslate2 {model_dir} -o NEW"
+                f"regard export {model_dir} -o NEW"
             )
         package = import_ctranslate2()
         config = load_config(model_dir)

@@ -161,7 +161,7 @@ def read_hf_config(directory: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: truncated or not a JSON object: {error}") from None
     if not isinstance(content.get("model_type"), str) and (directory / "model.bin").is_file():
         raise CheckpointError(
-            f"{directory}: a CTranslate2 model that was not written by `regard export ctranslate2`; give the "
+            f"{directory}: a CTranslate2 model that was not written by `regard export`; give the "
             "directory of the original Hugging Face model"
         )
     if not isinstance(content.get("model_type"), str):

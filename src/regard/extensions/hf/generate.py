@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from regard.api.loading import load_translator
 from regard.api.translator import Translator
@@ -89,20 +89,24 @@ def generate_text(
     model: Path | str | Translator,
     prompt: str,
     *,
+    max_new_tokens: int = 50,
+    num_continuations: int = 1,
+    beam_size: int = 1,
     sampling: Sampling | None = None,
     device: str = "auto",
-    precision: str = "float32",
-    **options: Any,
+    precision: Literal["float32", "bfloat16"] = "float32",
 ) -> Continuations:
     """Continue a text with a decoder-only model.
 
     Args:
         model: The directory of the model, or a loaded model.
-        prompt: The text, which is used unchanged: the template of translations is not added.
+        prompt: Text that is continued, without changes: the template of translations is not added.
+        max_new_tokens: Maximum number of tokens of a continuation.
+        num_continuations: Number of continuations.
+        beam_size: Number of unfinished hypotheses. 1 is greedy search.
         sampling: The settings of sampling, instead of beam search.
-        device: Device of a model that is not loaded, as in `regard.load`.
-        precision: Data type of the matrix multiplications of a model that is not loaded.
-        options: `max_new_tokens`, `num_continuations` and `beam_size`; see `ContinuationConfig`.
+        device: Device: auto (a GPU if available), cpu, cuda or cuda:N.
+        precision: Number format of matrix multiplications; bfloat16 is faster on recent GPUs.
 
     Raises:
         UsageError: if the model cannot continue text, or an argument is wrong.
@@ -110,7 +114,9 @@ def generate_text(
         DataError: if the prompt is longer than the context of the model.
         CheckpointError: if the directory is missing or damaged; names the file.
     """
-    config = from_dict(ContinuationConfig, {"prompt": prompt, **options}, origin="generate")
+    options: dict[str, Any] = {"num_continuations": num_continuations, "beam_size": beam_size}
+    options |= {"prompt": prompt, "max_new_tokens": max_new_tokens}
+    config = from_dict(ContinuationConfig, options, origin="generate")
     if sampling is not None and config.beam_size > 1:
         raise UsageError("beam_size: a setting of beam search, which cannot be combined with sampling")
     translator = model.backend if isinstance(model, Translator) else _load(Path(model), device, precision)

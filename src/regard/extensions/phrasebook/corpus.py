@@ -31,6 +31,7 @@ __all__ = [
     "generate_split",
     "generate_splits",
     "split_of",
+    "write_corpus",
     "write_splits",
 ]
 
@@ -154,6 +155,17 @@ def generate_splits(sizes: Mapping[SplitName, int], seed: int) -> dict[SplitName
             splits[name].append(pair)
             missing -= 1
     return splits
+
+
+def write_corpus(output_dir: Path | str, options: PhrasebookConfig | None = None) -> list[Path]:
+    """Write the splits of the built-in corpus to files; see `write_splits`.
+
+    Args:
+        output_dir: Output directory. It is created if it does not exist.
+        options: The sizes of the splits, and the seed.
+    """
+    options = options or PhrasebookConfig()
+    return write_splits(output_dir, options.sizes, options.seed)
 
 
 def write_splits(folder: Path | str, sizes: Mapping[SplitName, int], seed: int) -> list[Path]:

@@ -15,6 +15,7 @@ import torch
 
 from regard import __version__
 from regard.config import from_dict
+from regard.errors import TrainingInterruptedError
 from regard.extensions.reproduce.experiment_text import ExperimentText, read_text
 from regard.extensions.reproduce.plan import RowJob, TableJob
 from regard.extensions.reproduce.scores import (
@@ -40,11 +41,11 @@ __all__ = ["run"]
 _log = logging.getLogger(__name__)
 
 
-def run(job: TableJob) -> int | None:
+def run(job: TableJob) -> None:
     """Train the models of a job and compute its unfinished rows.
 
-    Returns:
-        The number of the signal that stopped training, or None.
+    Raises:
+        TrainingInterruptedError: if a signal stopped training.
     """
     config = from_dict(RunConfig, job.config)
     results = []
@@ -53,10 +54,10 @@ def run(job: TableJob) -> int | None:
         seeded = dataclasses.replace(config, seed=job.seed + number)
         results.append(train(seeded, directory, preparation_progress))
         if results[-1].signal is not None:
-            return results[-1].signal
+            raise TrainingInterruptedError(results[-1].signal)
     rows = job.unfinished_rows()
     if not rows:
-        return None
+        return
     text, members = (
         read_text(Path(job.text_dir)),
         [load_model(member_dir, config.device) for member_dir in job.member_dirs],
@@ -68,7 +69,6 @@ def run(job: TableJob) -> int | None:
     for row in rows:
         _log.info("scoring %s", row.recipe)
         _score(job, row, loaded, text, results)
-    return None
 
 
 def _score(

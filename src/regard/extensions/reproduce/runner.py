@@ -8,7 +8,7 @@ from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.base import DEFAULT_ALIGNER, default_config
 from regard.alignment.pointer_actions import write_action_tables
 from regard.config import from_dict
-from regard.errors import RegardError
+from regard.errors import RegardError, TrainingInterruptedError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.job import run
 from regard.extensions.reproduce.plan import TableJob
@@ -26,7 +26,7 @@ class JobsFailedError(RegardError):
     """Raised if jobs ended with an error; the message names the jobs and the errors."""
 
 
-def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunction) -> int | None:
+def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunction) -> None:
     """Run the unfinished jobs. A job that fails does not keep the others from running.
 
     Args:
@@ -34,10 +34,8 @@ def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunct
         text: The text of the experiment.
         report: A function that receives one line at the start and the end of each job.
 
-    Returns:
-        The number of the signal that stopped a training, whose state is saved, or None.
-
     Raises:
+        TrainingInterruptedError: if a signal stopped a training, whose state is saved.
         JobsFailedError: if jobs failed; all others were completed.
     """
     for directory in {row.path("json").parent for job in jobs for row in job.rows}:
@@ -53,17 +51,16 @@ def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunct
         report(f"{job.name}: started")
         start = time.monotonic()
         try:
-            stopped_by = run(job)
+            run(job)
+        except TrainingInterruptedError:
+            raise
         except RegardError as error:
             failures[job.output_dir] = f"{job.name}: {error}"
             report(f"{job.name}: failed: {error}")
             continue
-        if stopped_by is not None:
-            return stopped_by
         report(f"{job.name}: done after {(time.monotonic() - start) / 60:.1f} min")
     if failures:
         raise JobsFailedError("\n".join(["some runs failed:", *failures.values()]))
-    return None
 
 
 def _unfinished_jobs(jobs: Sequence[TableJob]) -> list[TableJob]:

@@ -59,7 +59,7 @@ class AllowedHosts:
             return None
         return (
             f"the host name {name[:100]!r} is not allowed: use the address of the server, or start it with "
-            "--allow-host NAME"
+            "--allow-hosts NAME"
         )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.command import Writes, check_paths, setting
+from regard.cli.command import Writes, check_paths
 from regard.cli.options import JsonOption
 from regard.cli.output import open_output, print_message, write_json
 from regard.errors import UsageError
@@ -23,7 +23,7 @@ def lm(
         ),
     ] = None,
     order: Annotated[
-        int, setting("regard.extensions.smt.model.PhraseConfig:lm_order", "--order", min=1, max=9)
+        int, typer.Option(help="Order of the n-gram model: the maximum length of an n-gram.", min=1, max=9)
     ] = 5,
     output: Annotated[
         Path | None,

@@ -35,17 +35,12 @@ def quickstart(
     Example: regard quickstart --output-dir first
     """
     from regard.extensions.tour.quickstart import run_quickstart
-    from regard.extensions.tour.runner import TrainingInterruptedError
     from regard.training.display import preparation_progress
 
     console = Console(stderr=True, highlight=False)
-    try:
-        result = run_quickstart(
-            output_dir, preparation_progress, lambda title: console.rule(title, align="left"), track
-        )
-    except TrainingInterruptedError as stopped:
-        console.print("The state is saved. Run the same command again to resume.")
-        raise typer.Exit(128 + stopped.signal) from None
+    result = run_quickstart(
+        output_dir, preparation_progress, lambda title: console.rule(title, align="left"), track
+    )
     _show_quickstart(result)
     write_json(json_file, result)
     _print_next_steps(console, output_dir, result.report)
@@ -160,7 +155,7 @@ def tour(
     Example: regard tour --systems soft,sparse,constrained --output-dir three
     """
     from regard.extensions.tour.report import write_report
-    from regard.extensions.tour.runner import CORPUS_SIZES, SYSTEMS, Tour, TrainingInterruptedError
+    from regard.extensions.tour.runner import CORPUS_SIZES, SYSTEMS, Tour
     from regard.training.display import preparation_progress
 
     known = [system.name for system in SYSTEMS]
@@ -176,11 +171,7 @@ def tour(
     for number, system in enumerate(chosen, 1):
         console.rule(f"{number}. {system.label.capitalize()}, {system.citation}", align="left")
         console.print(system.summary)
-        try:
-            costs[system] = runner.train(system, preparation_progress)
-        except TrainingInterruptedError as stopped:
-            console.print("The state is saved. Run the same command again to resume.")
-            raise typer.Exit(128 + stopped.signal) from None
+        costs[system] = runner.train(system, preparation_progress)
     console.rule("Comparison", align="left")
     results = write_report(runner, costs, track)
     _show_tour(results)

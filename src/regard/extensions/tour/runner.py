@@ -22,7 +22,7 @@ from regard.api.loading import load_translator
 from regard.config import read_config
 from regard.config.extensions import require_hook
 from regard.data.pretokenization import ProgressCallback
-from regard.errors import DataError
+from regard.errors import DataError, TrainingInterruptedError
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.models.registry import MODELS
@@ -34,25 +34,12 @@ from regard.text.files import format_json, remove_leftovers, write_atomic
 from regard.text.reading import InvalidJsonError, read_json
 from regard.training.trainer import TrainingResult
 
-__all__ = ["CORPUS_SIZES", "SYSTEMS", "Costs", "Tour", "TourSystem", "TrainingInterruptedError"]
+__all__ = ["CORPUS_SIZES", "SYSTEMS", "Costs", "Tour", "TourSystem"]
 
 CORPUS_SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 15_000, "valid": 500, "test": 300}
 WARMUP_SENTENCES = 32  # sentences that are translated before timing starts, so that kernels are compiled
 
 ProgressFactory = Callable[[], AbstractContextManager[ProgressCallback | None]]
-
-
-class TrainingInterruptedError(Exception):
-    """Raised when a signal stopped training; the training state is saved.
-
-    Attributes:
-        signal: The number of the signal.
-    """
-
-    def __init__(self, signal: int) -> None:
-        """Store the number of the signal."""
-        super().__init__(signal)
-        self.signal = signal
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,172 @@
+"""Translation of files and of standard input for `regard translate`, and attention maps as text."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import RenderableType
+
+from regard.api.loading import load_checker
+from regard.api.translator import load_with_search
+from regard.data.fertility import parse_bounds
+from regard.errors import UsageError
+from regard.generation.base import Capability
+from regard.generation.config import Sampling
+from regard.generation.coverage import LineRepair
+from regard.generation.lines import Line, enumerate_lines
+from regard.generation.mbr import MBR
+from regard.generation.repair import RepairSummary
+from regard.generation.repair_candidates import Repair
+from regard.generation.translation import Translation
+from regard.plot.heatmap import attention_heatmap
+from regard.plot.terminal import terminal_map
+from regard.text.corpus import decode_lines, read_lines
+from regard.text.vocabulary import SPECIAL_TOKENS, UNK
+
+__all__ = ["attention_svg", "attention_text", "translate_files"]
+
+
+def translate_files(
+    models: Sequence[Path | str],
+    *,
+    input: Path | str | None = None,
+    prefixes: Path | str | None = None,
+    required_terms: Path | str | None = None,
+    fertilities: Path | str | None = None,
+    word_fertility: Sequence[str] = (),
+    num_return: int = 1,
+    sampling: Sampling | None = None,
+    mbr: MBR | None = None,
+    repair: Repair | None = None,
+    checker: Path | str | None = None,
+    needs: Mapping[str, Capability] = {},
+    on_message: Callable[[str], None] = lambda message: None,
+    **settings: Any,
+) -> Iterator[Translation]:
+    """Translate a file, one block of lines at a time, in order and in bounded memory.
+
+    Args:
+        models: Model directory. Several directories form an ensemble.
+        input: Source text, plain or compressed. Default: standard input.
+        prefixes: File with the required beginnings of the translations, one line per source line.
+        required_terms: File with required words and phrases, one line per source line, separated by tabs. An
+            empty line requires none.
+        fertilities: File with bounds of the total attention of source tokens, one line per source line. A
+            line has one field per token or word: MAX, MIN:MAX, MIN: or -. The model's own fertility replaces
+            a missing maximum. An empty line means the model's own fertilities.
+        word_fertility: Bounds of the total attention of a source word in all lines: WORD=MAX or WORD=MIN:MAX.
+        num_return: Number of translations returned per sentence. With more than 1, the format is LINE |||
+            TEXT ||| SCORE, with lines counted from 0. In a text with ||| or a character reference, & and |
+            are written as &amp; and &#124;.
+        sampling: Sample translations from the model instead of beam search.
+        mbr: Minimum Bayes risk decoding: choose from the beam, or from the samples of --sample, by expected
+            utility. Utilities are bleu, chrf, rep (100 minus the repetitions per 100 words) and coverage (100
+            minus the omitted, added and repeated words per 100 words, by --checker). Scores in the output are
+            expected utilities.
+        repair: Check the translations with --checker, and translate sentences again whose translation
+            probably omits a word. Each change is reported. --tokens-output and --attention-output contain
+            the translation and the probabilities before and after.
+        checker: Directory of a model of good translations (`regard check --save-checker`), with which
+            translations are checked for omissions, additions and repetitions.
+        needs: Capabilities that the caller needs, by the name of its option.
+        on_message: Function that is called with each message: repairs, and at the end the words of
+            `word_fertility` that do not occur in the text, and the share of unknown tokens.
+        settings: Arguments of `regard.load`, such as `device` and `beam_size`.
+
+    Raises:
+        UsageError: if the model does not support an argument, or arguments contradict each other.
+        ConfigError: if a setting is invalid; names it.
+        DataError: if a file cannot be read, or the numbers of lines differ.
+    """
+    if sampling is not None and required_terms is not None:
+        raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
+    words = _word_fertilities(word_fertility)
+    judge = None if checker is None else load_checker(checker)
+    model, search = load_with_search(models, {"num_threads": None, **settings})
+    files: list[tuple[str, Capability, object]] = [
+        ("--prefixes", "prefix", prefixes),
+        ("--fertilities", "fertility", fertilities),
+        ("--required-terms", "terms", required_terms),
+        *((flag, capability, True) for flag, capability in needs.items()),
+    ]
+    for flag, capability, value in files:
+        if value is not None:
+            model.backend.require(capability, flag)
+    lines = _read(input, prefixes, fertilities, required_terms)
+    options: dict[str, Any] = {"sampling": sampling, "mbr": mbr, "repair": repair, "checker": judge}
+    results = model.translate_lines(lines, words, **search, num_return=num_return, **options)
+    return _with_messages(results, repair, list(words), on_message)
+
+
+def _read(
+    text: Path | str | None,
+    prefixes: Path | str | None,
+    fertilities: Path | str | None,
+    terms: Path | str | None,
+) -> Iterator[Line]:
+    """Yield the numbered lines, with their prefixes, fertilities and required terms."""
+    lines = decode_lines(sys.stdin.buffer, "standard input") if text is None else read_lines(Path(text))
+    paths = prefixes, fertilities, terms
+    others = [None if path is None else read_lines(Path(path)) for path in paths]
+    yield from enumerate_lines(lines, *others, (str(prefixes), str(fertilities), str(terms)))
+
+
+def _word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Return the minimum and maximum attention of words, parsed from WORD=MAX or WORD=MIN:MAX."""
+    fertilities: dict[str, tuple[float, float]] = {}
+    for option in options:
+        # Split at the last "=", because the word itself may contain one.
+        word, equals, bounds = option.rpartition("=")
+        if not equals or not word:
+            raise UsageError(f"--word-fertility {option!r}: expected WORD=MAX or WORD=MIN:MAX")
+        fertilities[word] = parse_bounds(bounds, f"--word-fertility {option!r}")
+    return fertilities
+
+
+def _with_messages(
+    results: Iterator[Translation], repair: Repair | None, words: list[str], on_message: Callable[[str], None]
+) -> Iterator[Translation]:
+    """Yield the translations with the messages of `translate_files`."""
+    threshold = 0.0 if repair is None else repair.threshold
+    summary, missing = RepairSummary(threshold), set(words)
+    num_tokens = num_unknown = 0
+    for result in results:
+        summary.add(result.repair)
+        if result.repair is not None and result.repair.changed:
+            on_message(_describe(result.number, result.repair, result.text, threshold))
+        if missing:
+            missing.difference_update(result.source_words)
+        num_tokens += len(result.tokens)
+        num_unknown += result.tokens.count(SPECIAL_TOKENS[UNK])
+        yield result
+    if repair is not None:
+        on_message(str(summary))
+    for word in words:
+        if word in missing:
+            on_message(f"--word-fertility {word}: this word does not occur in the text")
+    if num_unknown:
+        share = 100 * num_unknown / num_tokens
+        on_message(f"{num_unknown:,} of {num_tokens:,} generated tokens are unknown ({share:.2f} %)")
+
+
+def _describe(line: int, record: LineRepair, text: str, threshold: float) -> str:
+    """Return a message about a changed translation: the omitted words, both texts and their probabilities."""
+    pairs = zip(record.before.source_words, record.before.omitted, strict=True)
+    words = ", ".join(f"{word} ({share:.2f})" for word, share in pairs if share >= threshold)
+    return (
+        f"line {line} is repaired ({record.strategy}): {words} probably omitted; probability of an omission "
+        f"{record.before.omission:.2f} before, {record.after.omission:.2f} after\n"
+        f"  - {record.text_before}\n  + {text}"
+    )
+
+
+def attention_text(translation: Translation) -> RenderableType:
+    """Return the attention map of a translation for the console of rich."""
+    return terminal_map(translation.attention_map, translation.source_tokens, translation.tokens)
+
+
+def attention_svg(translation: Translation) -> str:
+    """Return the attention map of a translation as SVG."""
+    tokens = translation.source_tokens, translation.tokens
+    return attention_heatmap(translation.attention_map, *tokens).figure().svg

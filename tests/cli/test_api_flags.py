@@ -1,0 +1,113 @@
+"""Tests of the generation of flags from the functions and option classes of the API."""
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from regard.cli.command import Command
+from regard.cli.main import app
+from regard.errors import UsageError
+from regard.generation.config import Sampling
+from regard.generation.mbr import MBR
+from regard.generation.repair_candidates import Repair
+
+
+def run(*arguments: str):
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, arguments)
+
+
+def all_commands() -> dict[str, Command]:
+    def walk(command, path: tuple[str, ...]):
+        parts = getattr(command, "commands", {})
+        for name, part in parts.items():
+            yield from walk(part, (*path, name))
+        if not parts:
+            command.complete()
+            yield " ".join(path), command
+
+    return dict(walk(get_command(app), ()))
+
+
+def call_with(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> dict:
+    """Return the arguments of `translate_files` for the flags of `regard translate`."""
+    received: dict = {}
+
+    def translate_files(**values):
+        received.update(values)
+        return iter(())
+
+    monkeypatch.setattr("regard.api.translation_files.translate_files", translate_files)
+    result = run("translate", "m", *arguments)
+    assert result.exit_code == 0, result.exception
+    return received
+
+
+def test_flags_that_are_not_given_are_not_passed(monkeypatch) -> None:
+    assert set(call_with(monkeypatch)) == {"models", "needs", "on_message"}
+
+
+def test_fields_of_option_classes_and_settings_of_the_model_reach_the_function(monkeypatch) -> None:
+    values = call_with(monkeypatch, "--sample", "--top-k", "0", "--mbr", "rep", "--mbr-candidates", "4")
+    assert values["sampling"] == Sampling() and values["mbr"] == MBR(utility="rep", num_candidates=4)
+    values = call_with(monkeypatch, "--beam-size", "3", "--no-shift", "--set", "a=1", "--set", "b=2")
+    assert (values["beam_size"], values["shift"], values["overrides"]) == (3, False, ["a=1", "b=2"])
+
+
+def test_list_with_commas_is_split(monkeypatch) -> None:
+    values = call_with(monkeypatch, "--check", "--check-strategies", "terms, nbest", "--check-weight", "2")
+    assert values["repair"] == Repair(strategies=("terms", "nbest"), weight=2.0)
+
+
+def test_help_has_themes_ranges_and_the_width_of_the_terminal() -> None:
+    shown = run("translate", "--help").output
+    text = " ".join(shown.replace("│", " ").split())
+    assert Sampling.__dataclass_fields__["top_k"].default.description in text
+    assert "Range: from 0 to 10,000,000. Default: 0." in text
+    for theme in ("Input", "Search", "Attention", "Computation", "Output"):
+        assert f"─ {theme} ─" in shown
+    assert max(map(len, shown.splitlines())) == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["translate", "m", "--top-k", "0"], "--top-k needs --sample"),
+        (["translate", "m", "--mbr-candidates", "4", "--mbr-weighting", "auto"],
+         "--mbr-candidates and --mbr-weighting need --mbr"),
+        (["translate", "m", "--sample", "--required-terms", "t"], "--required-terms needs beam search"),
+        (["align", "--aligner", "a", "--model", "ibm1"], "--aligner uses a trained aligner"),
+        (["fertility", "s"], "give exactly one of the translations"),
+        (["lm"], "give either a training text or --model"),
+        (["report", "m"], "give either --test SOURCE REFERENCE or --config-test"),
+        (["evaluate", "--gold-links", "g"], "gold_links and predicted_links"),
+    ],
+)  # fmt: skip
+def test_options_that_conflict_have_one_message_and_status_2(arguments, message) -> None:
+    result = run(*arguments)
+    assert isinstance(result.exception, UsageError) and result.exception.exit_status == 2
+    assert str(result.exception).startswith(message) and "\n" not in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [
+        (["translate", "m", "--precision", "float8"], ["float32", "bfloat16"]),
+        (["translate", "m", "--engine", "marian"], ["regard", "ctranslate2"]),
+        (["translate", "m", "--mbr", "ter"], ["bleu", "chrf", "rep", "coverage"]),
+        (["translate", "m", "--mbr", "rep", "--mbr-weighting", "even"], ["auto", "uniform", "probability"]),
+        (["analyze", "attention", "m", "--map", "hat"], ["attention", "leave_one_out"]),
+        (["report", "m", "--attention-maps", "some"], ["links", "all"]),
+        (["reproduce", "malaviya2018-table1", "--data-dir", "d", "--size", "huge"], ["small", "paper"]),
+        (["config", "--format", "yaml"], ["text", "toml"]),
+    ],
+)
+def test_value_outside_a_fixed_set_is_a_usage_error_with_all_values(arguments, allowed) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2 and all(value in result.output for value in allowed)
+
+
+def test_every_flag_has_a_help_text_in_the_fixed_form() -> None:
+    for name, command in all_commands().items():
+        for parameter in command.params:
+            text = getattr(parameter, "help", None) or ""
+            assert text[:1].isupper() and text.endswith("."), f"{name} {parameter.name}: {text}"
