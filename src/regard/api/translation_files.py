@@ -108,8 +108,9 @@ def _read(
     """Yield the numbered lines, with their prefixes, fertilities and required terms."""
     lines = decode_lines(sys.stdin.buffer, "standard input") if text is None else read_lines(Path(text))
     paths = prefixes, fertilities, terms
-    others = [None if path is None else read_lines(Path(path)) for path in paths]
-    yield from enumerate_lines(lines, *others, (str(prefixes), str(fertilities), str(terms)))
+    prefix, bounds, required = (None if path is None else read_lines(Path(path)) for path in paths)
+    names = str(prefixes), str(fertilities), str(terms)
+    yield from enumerate_lines(lines, prefix, bounds, required, names)
 
 
 def _word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:

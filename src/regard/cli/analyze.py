@@ -2,14 +2,14 @@
 
 import typer
 
-from regard.cli.api_flags import ATTENTION, COMPUTATION, SEARCH, ApiCall, from_api
+from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, SEARCH_FLAGS, ApiCall, from_api
 from regard.cli.command import Command
 from regard.cli.options import FiguresDirOption, JsonOption, NumSentencesOption, OutputOption
 from regard.cli.output import open_output, print_message, write_figures, write_json, write_lines, write_tables
 
 __all__ = ["analyze"]
 
-_MAPS = ATTENTION | COMPUTATION
+_MAPS = ATTENTION_FLAGS | COMPUTATION_FLAGS
 
 analyze = typer.Typer(
     name="analyze",
@@ -19,7 +19,7 @@ analyze = typer.Typer(
 
 
 @analyze.command("errors", cls=Command)
-@from_api("regard.analyze:errors", ["model"], panels=SEARCH | ATTENTION | COMPUTATION)
+@from_api("regard.analyze:errors", ["model"], panels=SEARCH_FLAGS | ATTENTION_FLAGS | COMPUTATION_FLAGS)
 def errors_command(
     call: ApiCall,
     num_sentences: NumSentencesOption = 10,
@@ -111,7 +111,7 @@ def faithfulness_command(
 
 
 @analyze.command("length", cls=Command)
-@from_api("regard.analyze:length", ["systems"], panels=SEARCH | COMPUTATION)
+@from_api("regard.analyze:length", ["systems"], panels=SEARCH_FLAGS | COMPUTATION_FLAGS)
 def length_command(
     call: ApiCall,
     figures_dir: FiguresDirOption = None,

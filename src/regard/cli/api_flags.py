@@ -4,7 +4,7 @@
 classes. The types, the descriptions, the ranges and the defaults are those of the API
 (`regard.cli.declarations`), so that Python and the command line cannot differ:
 
-    @from_api("regard.analyze:length", arguments=["systems"], panels=SEARCH | COMPUTATION)
+    @from_api("regard.analyze:length", arguments=["systems"], panels=SEARCH_FLAGS | COMPUTATION_FLAGS)
     def length_command(call: ApiCall, json_file: JsonOption = None) -> None:
         result = call()
 """
@@ -25,12 +25,12 @@ from regard.cli.declarations import Declaration, option_class, read_class, read_
 from regard.cli.output import track
 from regard.errors import UsageError
 
-__all__ = ["ATTENTION", "COMPUTATION", "SEARCH", "ApiCall", "Switch", "from_api"]
+__all__ = ["ATTENTION_FLAGS", "COMPUTATION_FLAGS", "SEARCH_FLAGS", "ApiCall", "Switch", "from_api"]
 
 # Panels of the arguments of `regard.load`, which the functions of models pass on.
-SEARCH = {"Search": "beam_size length_penalty coverage_penalty"}
-ATTENTION = {"Attention": "map layer head shift"}
-COMPUTATION = {"Computation": "batch_size precision device num_threads"}
+SEARCH_FLAGS = {"Search": "beam_size length_penalty coverage_penalty"}
+ATTENTION_FLAGS = {"Attention": "map layer head shift"}
+COMPUTATION_FLAGS = {"Computation": "batch_size precision device num_threads"}
 
 _TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str}
 _NAMES = {
@@ -84,7 +84,8 @@ class ApiCall:
         self.target = command.target
         self.values, self.options = dict[str, Any](), dict[str, dict[str, Any]]()
         declarations = read_function(command.target)
-        self.classes = {declaration.name: option_class(declaration) for declaration in declarations}
+        homes = {declaration.name: option_class(declaration) for declaration in declarations}
+        self.classes = {name: home for name, home in homes.items() if home is not None}
         self.classes |= command.parts
         self.shows_progress = any(declaration.annotation == "Progress" for declaration in declarations)
         for owner, switch in command.switches.items():

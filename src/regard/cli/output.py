@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Output",
-    "format_links",
+    "join_links",
     "open_output",
     "open_page",
     "print_message",
@@ -116,7 +116,7 @@ def _error(name: str, error: OSError) -> DataError:
     return DataError(f"{name}: cannot be written: {error.strerror or error}")
 
 
-def format_links(alignment: Any) -> str:
+def join_links(alignment: Any) -> str:
     """Return the links of an array [L, 2] as one line, such as `0-0 1-2`."""
     return " ".join(f"{i}-{j}" for i, j in alignment.tolist())
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.api_flags import ATTENTION, COMPUTATION, SEARCH, ApiCall, from_api
+from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, SEARCH_FLAGS, ApiCall, from_api
 from regard.cli.command import Writes
 from regard.cli.options import OpenOption
 from regard.cli.output import open_page, print_message
@@ -16,7 +16,7 @@ __all__ = ["report_command"]
 @from_api(
     "regard.api.report:report",
     ["models"],
-    panels={"Text": "test", "Check": "check"} | SEARCH | ATTENTION | COMPUTATION,
+    panels={"Text": "test", "Check": "check"} | SEARCH_FLAGS | ATTENTION_FLAGS | COMPUTATION_FLAGS,
     parts={"check": "regard.api.report:report_check"},
     writes={"output": Writes.FILE},
 )

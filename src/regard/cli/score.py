@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.api_flags import ATTENTION, COMPUTATION, ApiCall, from_api
+from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, ApiCall, from_api
 from regard.cli.options import JsonOption, LinksOutputOption, OutputOption
-from regard.cli.output import format_links, open_output, print_message, write_json
+from regard.cli.output import join_links, open_output, print_message, write_json
 
 if TYPE_CHECKING:
     from regard.generation.translation import Translation
@@ -21,8 +21,8 @@ __all__ = ["score"]
     panels={
         "Input": "ensemble_with tokenized tokens_from",
         "Penalties": "length_penalty coverage_penalty coverage_epsilon",
-        **ATTENTION,
-        "Computation": COMPUTATION["Computation"] + " overrides",
+        **ATTENTION_FLAGS,
+        "Computation": COMPUTATION_FLAGS["Computation"] + " overrides",
     },
 )
 def score(
@@ -56,7 +56,7 @@ def score(
         for scored in call():
             if linked is not None:
                 # Write a line also for a skipped pair, so that the files stay parallel.
-                linked.write(format_links(scored.alignment) + "\n")
+                linked.write(join_links(scored.alignment) + "\n")
             file.write(_format_score(scored, token_scores) + "\n")
             # None marks a skipped pair, which does not count for the perplexity.
             log_probs = None if scored.error is not None else scored.token_log_probs.tolist()

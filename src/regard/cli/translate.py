@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.api import format_json
-from regard.cli.api_flags import ATTENTION, COMPUTATION, ApiCall, Switch, from_api
+from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, ApiCall, Switch, from_api
 from regard.cli.command import Writes
 from regard.cli.options import LinksOutputOption, OutputOption
-from regard.cli.output import Output, format_links, open_output, print_message, track, write_rows
+from regard.cli.output import Output, join_links, open_output, print_message, track, write_rows
 
 if TYPE_CHECKING:
     from regard.generation.translation import Translation
@@ -23,10 +23,10 @@ _PANELS = {
     "Input": "input tokenized prefixes required_terms fertilities word_fertility",
     "Search": "beam_size length_penalty coverage_penalty coverage_epsilon num_return no_repeat_ngram_size "
     "min_length max_length_ratio max_length_offset suppress_unk replace_unk",
-    **ATTENTION,
+    **ATTENTION_FLAGS,
     "Sampling and minimum Bayes risk decoding": "sampling mbr",
     "Check and repair of omissions": "repair checker",
-    "Computation": COMPUTATION["Computation"] + " engine overrides",
+    "Computation": COMPUTATION_FLAGS["Computation"] + " engine overrides",
 }
 
 
@@ -161,7 +161,7 @@ class _Writer:
         self._write_text(translation)
         # A rejected line gets an empty line, so that the files stay parallel.
         if self.links is not None:
-            self.links.write(format_links(translation.alignment) + "\n")
+            self.links.write(join_links(translation.alignment) + "\n")
         if self.attention is not None:
             _write_json(self.attention, {"line": translation.number, **translation.to_dict("layers")})
         if self.tokens is not None:
@@ -175,7 +175,7 @@ class _Writer:
         for translation in best.nbest if self.nbest else ():
             # The n-best lists of Moses also count lines from 0.
             fields = [str(best.number - 1), _escape(translation.text), f"{translation.score:.4f}"]
-            fields += [format_links(translation.alignment)] if self.append else []
+            fields += [join_links(translation.alignment)] if self.append else []
             self.text.write(" ||| ".join(fields) + "\n")
         if self.nbest:
             return
@@ -183,9 +183,7 @@ class _Writer:
             self.text.write(best.text + "\n")
             return
         fields = [f"{best.score:.4f}" if best.nbest else ""] if self.scores else []
-        write_rows(
-            self.text, [[*fields, best.text, *([format_links(best.alignment)] if self.append else [])]]
-        )
+        write_rows(self.text, [[*fields, best.text, *([join_links(best.alignment)] if self.append else [])]])
 
 
 def _write_json(file: Output, content: dict[str, object]) -> None:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from regard.cli.api_flags import COMPUTATION, ApiCall, from_api
+from regard.cli.api_flags import COMPUTATION_FLAGS, ApiCall, from_api
 from regard.cli.options import JsonOption
 from regard.cli.output import open_output, write_json, write_table
 
@@ -14,7 +14,7 @@ __all__ = ["tune_command"]
 @from_api(
     "regard.api.training:tune",
     ["model"],
-    panels={"Search": "beam_size coverage_epsilon"} | COMPUTATION,
+    panels={"Search": "beam_size coverage_epsilon"} | COMPUTATION_FLAGS,
 )
 def tune_command(call: ApiCall, json_file: JsonOption = None) -> None:
     """Compare pairs of length penalty (alpha) and coverage penalty (beta) by BLEU on validation text.

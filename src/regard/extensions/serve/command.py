@@ -1,6 +1,6 @@
 """`regard serve`: serve models with a web page and a JSON API."""
 
-from regard.cli.api_flags import ATTENTION, ApiCall, from_api
+from regard.cli.api_flags import ATTENTION_FLAGS, ApiCall, from_api
 from regard.cli.output import print_message
 from regard.errors import UsageError
 
@@ -13,7 +13,7 @@ __all__ = ["serve"]
     panels={
         "Address": "host port allow_origins allow_hosts",
         "Check": "checker detector",
-        **ATTENTION,
+        **ATTENTION_FLAGS,
         "Computation": "precision device num_threads",
         "Limits": "batch_window batch_size max_queued_sentences request_timeout max_request_bytes "
         "max_characters max_sentences max_words max_beam_size max_connections",
