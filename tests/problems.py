@@ -15,8 +15,6 @@ from regard.functional import (
     entmax,
     entmax15,
     fusedmax,
-    normmax,
-    oscarmax,
     softmax,
     sparsemax,
 )
@@ -27,8 +25,6 @@ FREE = {
     "entmax15": entmax15,
     "entmax": lambda z, **k: entmax(z, 1.8, **k),
     "fusedmax": fusedmax,
-    "oscarmax": lambda z, **k: oscarmax(z, 0.05, **k),
-    "normmax": normmax,
 }
 BOUNDED = {"constrained_softmax": constrained_softmax, "constrained_sparsemax": constrained_sparsemax}
 COMPILED = ["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]

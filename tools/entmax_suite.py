@@ -47,7 +47,7 @@ def _entmax_threshold_and_support(X, dim=-1, k=None):
 '''
 ROOT_FINDING = '''
 import torch
-from regard.functional import constrained_sparsemax, entmax, normmax, sparsemax
+from regard.functional import constrained_sparsemax, entmax, sparsemax
 
 def sparsemax_bisect(X, dim=-1, n_iter=50):
     return sparsemax(X, dim)
@@ -55,8 +55,7 @@ def sparsemax_bisect(X, dim=-1, n_iter=50):
 def entmax_bisect(X, alpha=1.5, dim=-1, n_iter=50):
     return entmax(X, alpha, dim)
 
-def normmax_bisect(X, alpha=2, dim=-1, n_iter=50):
-    return normmax(X, alpha, dim)
+normmax_bisect = None  # no counterpart
 
 def budget_bisect(X, budget=2, dim=-1, n_iter=50):
     """The distribution budget * q, with 0 <= q <= 1 / budget."""
@@ -76,7 +75,7 @@ SparsemaxLoss = partial(_loss, nn.SparsemaxLoss)
 Entmax15Loss = partial(_loss, nn.Entmax15Loss)
 SparsemaxBisectLoss = partial(_loss, nn.SparsemaxLoss)
 EntmaxBisectLoss = partial(_loss, nn.EntmaxLoss, 1.5)
-NormmaxBisectLoss = partial(_loss, nn.NormmaxLoss, 2.0)
+NormmaxBisectLoss = None  # no counterpart
 """
 FILES = {"activations": ACTIVATIONS, "root_finding": ROOT_FINDING, "losses": LOSSES}
 INIT = "".join(f"from entmax.{name} import *\n" for name in FILES)

@@ -7,7 +7,7 @@ from regard.attention.base import Memory
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
 from regard.config import from_dict
 from regard.errors import ConfigError
-from regard.functional import fusedmax, oscarmax
+from regard.functional import fusedmax
 
 
 def test_fusion_strength_applies_to_fusedmax_only() -> None:
@@ -22,13 +22,3 @@ def test_fusion_strength_applies_to_fusedmax_only() -> None:
     assert not torch.allclose(found, fusedmax(scores))
     with pytest.raises(ConfigError, match=r"fusedmax_strength = 0.4 requires normalizer = 'fusedmax'"):
         from_dict(SoftAttentionConfig, {"normalizer": "sparsemax", "fusedmax_strength": 0.4})
-
-
-def test_oscarmax_is_a_normalizer_of_soft_attention() -> None:
-    mechanism = SoftAttention(SoftAttentionConfig(normalizer="oscarmax", score_function="dot"), 6, 6)
-    mask = torch.tensor([[True] * 5, [True, False, True, True, False]])
-    memory = mechanism.prepare(Memory(torch.randn(2, 5, 6), mask))
-    query = torch.randn(2, 6)
-    found = mechanism.read(query, memory, mechanism.start(memory)).weights[:, 0]
-    scores = (memory.states @ query.unsqueeze(2))[..., 0]
-    torch.testing.assert_close(found, oscarmax(scores, mask=mask))

@@ -17,8 +17,6 @@ from regard.functional import (
     entmax15,
     entmax15_loss,
     fusedmax,
-    normmax,
-    oscarmax,
     softmax,
     sparsemax,
     sparsemax_loss,
@@ -76,8 +74,6 @@ def check_free(scores: Tensor, mask: Tensor) -> None:
     for name, each in {
         "softmax": lambda z, m: softmax(z, mask=m),
         "fusedmax": lambda z, m: fusedmax(z, 0.2, mask=m),
-        "oscarmax": lambda z, m: oscarmax(z, 0.05, mask=m),
-        "normmax": lambda z, m: normmax(z, 1.7, mask=m),
     }.items():
         check(name, each, [scores, mask], [other, mask])
     check("entmax", lambda z, a, m: entmax(z, a, mask=m), [scores, alpha, mask], [other, alpha, mask])

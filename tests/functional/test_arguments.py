@@ -21,14 +21,12 @@ from regard.functional import (
     entmax,
     entmax15,
     fusedmax,
-    normmax,
-    oscarmax,
     softmax,
     sparsemax,
 )
 from regard.kernels.backend import use_backend
 
-PLAIN = [softmax, sparsemax, entmax15, entmax, fusedmax, oscarmax, normmax]
+PLAIN = [softmax, sparsemax, entmax15, entmax, fusedmax]
 WITH_BOUNDS = [constrained_softmax, constrained_sparsemax]
 SCANS = [constrained_softmax_scan, constrained_sparsemax_scan]
 
@@ -40,7 +38,7 @@ from regard.kernels.backend import use_backend
 
 z, whole, half = torch.randn(2, 4), torch.arange(8).view(2, 4), torch.ones(3)
 calls = {}
-plain = (softmax, sparsemax, entmax15, entmax, fusedmax, oscarmax, normmax)
+plain = (softmax, sparsemax, entmax15, entmax, fusedmax)
 for f in (*plain, constrained_softmax, constrained_sparsemax):
     bounds = (1.0,) if f.__name__.startswith("constrained") else ()
     calls["integers", f.__name__] = lambda f=f, b=bounds: f(whole, *b)
@@ -117,8 +115,6 @@ def test_message_has_enough_digits_of_an_alpha_next_to_its_limit(alpha) -> None:
         entmax(torch.zeros(2), alpha)
     with pytest.raises(ValueError, match=rf"alpha is {alpha}, but"):
         modules.Entmax(alpha, learnable=True)
-    with pytest.raises(ValueError, match=r"alpha is 10000.00001, but"):
-        normmax(torch.zeros(2), 10000.00001)
 
 
 def test_scalar_alpha_keeps_double_precision() -> None:
@@ -134,34 +130,17 @@ def test_scalar_alpha_keeps_double_precision() -> None:
 @pytest.mark.parametrize("function", PLAIN)
 def test_dim_is_positional_as_in_pytorch(function) -> None:
     scores = torch.randn(3, 4, 5)
-    others = {entmax: (1.7,), fusedmax: (0.3,), oscarmax: (0.1,), normmax: (1.7,)}.get(function, ())
+    others = {entmax: (1.7,), fusedmax: (0.3,)}.get(function, ())
     for dim in (0, 1, 2, -3):
         moved = function(scores.movedim(dim, -1), *others).movedim(-1, dim)
         torch.testing.assert_close(function(scores, *others, dim), moved)
     assert torch.equal(functional.softmax(scores, 1), torch.softmax(scores, 1))
-    names = {"constrained": ("scores", "upper", "lower", "dim")}
     for bounded in WITH_BOUNDS:
-        assert tuple(inspect.signature(bounded).parameters)[:4] == names["constrained"]
+        assert tuple(inspect.signature(bounded).parameters)[:4] == ("scores", "upper", "lower", "dim")
         torch.testing.assert_close(
             bounded(scores, 0.5, 0.1, 1), bounded(scores.movedim(1, -1), 0.5, 0.1).movedim(-1, 1)
         )
     check_bounds(torch.full((4, 2), 0.3), 0.1, 0)
-
-
-def test_modules_accept_dim_like_functions() -> None:
-    scores = torch.randn(3, 4, 5)
-    for made in (
-        modules.Softmax(1),
-        modules.Sparsemax(1),
-        modules.Entmax15(1),
-        modules.Entmax(1.7, 1),
-        modules.Fusedmax(0.3, 1),
-        modules.Oscarmax(0.1, 1),
-        modules.Normmax(1.7, 1),
-    ):
-        torch.testing.assert_close(made(scores).sum(1), torch.ones(3, 5))
-    for made in (modules.ConstrainedSoftmax(1), modules.ConstrainedSparsemax(1)):
-        torch.testing.assert_close(made(scores, 0.5).sum(1), torch.ones(3, 5))
 
 
 @pytest.mark.parametrize("name", BOUNDED)

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from regard.functional.estimators import (
-    gumbel_softmax,
     leave_one_out,
     reinforce_objective,
     sample_categorical,
@@ -98,60 +97,9 @@ def test_leave_one_out_is_the_mean_of_the_other_rewards() -> None:
     torch.testing.assert_close(leave_one_out(rewards), (rewards.sum(0) - rewards) / 3)
 
 
-def test_gumbel_max_samples_follow_the_softmax() -> None:
-    sampled = sample_categorical(SCORES.expand(COUNT, -1), generator=seeded())
+def test_samples_follow_the_softmax_and_their_generator() -> None:
+    scores = SCORES.expand(COUNT, -1)
+    sampled = sample_categorical(scores, generator=seeded())
     assert near(torch.nn.functional.one_hot(sampled, 5).double(), SCORES.softmax(-1))
     assert not (sampled == 3).any()
-
-
-def test_straight_through_has_gumbel_max_value_and_relaxed_gradient() -> None:
-    scores = SCORES.expand(COUNT, -1)
-    hard = gumbel_softmax(scores, 0.7, hard=True, generator=seeded())
-    chosen = sample_categorical(scores, generator=seeded())
-    assert torch.equal(hard, torch.nn.functional.one_hot(chosen, 5).double())
-    gradients = []
-    for straight in (False, True):
-        leaf, log_probs = log_q(8)
-        (gumbel_softmax(log_probs, 0.7, hard=straight, generator=seeded()) * REWARD).sum().backward()
-        gradients.append(leaf.grad)
-    torch.testing.assert_close(*gradients)
-
-
-def test_relaxed_sample_converges_to_the_choice_at_low_temperature() -> None:
-    scores = SCORES.expand(50, -1)
-    chosen = sample_categorical(scores, generator=seeded())
-    for temperature in (5.0, 0.5, 1e-6):
-        relaxed = gumbel_softmax(scores, temperature, generator=seeded())
-        torch.testing.assert_close(relaxed.sum(-1), torch.ones(50, dtype=torch.float64))
-        assert (relaxed[:, 3] == 0).all() and torch.equal(relaxed.argmax(-1), chosen)
-    torch.testing.assert_close(relaxed, torch.nn.functional.one_hot(chosen, 5).double())
-
-
-def test_bias_of_relaxed_gradient_vanishes_at_low_temperature() -> None:
-    def gradients(temperature: float) -> torch.Tensor:
-        scores, log_probs = log_q(COUNT)
-        reward = REWARD.masked_fill(~REAL, 0.0)
-        (gumbel_softmax(log_probs, temperature, generator=seeded()) * reward).sum().backward()
-        assert scores.grad is not None
-        return scores.grad
-
-    expected = enumerated()
-    cold, warm = gradients(0.1), gradients(1.0)
-    assert near(cold, expected) and not near(warm, expected)
-    assert torch.cosine_similarity(warm.mean(0), expected, dim=0) > 0.95
-    assert warm.var(0)[REAL].mean() < cold.var(0)[REAL].mean()
-
-
-def test_samples_are_seeded_keep_the_dtype_and_leave_inputs_unchanged() -> None:
-    scores = SCORES.to(torch.bfloat16).expand(6, -1).clone()
-    before = scores.clone()
-    relaxed = gumbel_softmax(scores, generator=seeded(4))
-    assert relaxed.dtype == torch.bfloat16 and torch.equal(scores, before)
-    assert torch.equal(relaxed, gumbel_softmax(scores, generator=seeded(4)))
-    torch.manual_seed(4)
-    assert torch.equal(relaxed, gumbel_softmax(scores))
-
-
-def test_zero_temperature_raises() -> None:
-    with pytest.raises(ValueError, match=r"temperature is 0\.0, but must be positive"):
-        gumbel_softmax(SCORES, 0.0)
+    assert torch.equal(sampled, sample_categorical(scores, generator=seeded()))

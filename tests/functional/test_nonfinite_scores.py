@@ -13,7 +13,7 @@ from functools import cache
 
 import pytest
 import torch
-from torch.func import grad, jacfwd, jacrev, vmap
+from torch.func import grad, jacrev, vmap
 
 from problems import BOUNDED, FREE
 from regard import nn
@@ -23,7 +23,6 @@ from regard.functional import (
     entmax,
     entmax15_loss,
     entmax_loss,
-    normmax_loss,
     sparsemax_loss,
 )
 from regard.kernels.backend import use_backend
@@ -72,8 +71,6 @@ MODULES = {
     "entmax15": nn.Entmax15(),
     "entmax": nn.Entmax(1.8),
     "fusedmax": nn.Fusedmax(),
-    "oscarmax": nn.Oscarmax(0.05),
-    "normmax": nn.Normmax(),
 }
 every = pytest.mark.parametrize("name", FUNCTIONS)
 backends = pytest.mark.parametrize("backend", ["auto", "reference"])
@@ -109,7 +106,7 @@ def assert_equal(actual: Tensor, required: Tensor, **tolerances: float) -> None:
 
 @every
 @backends
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_weights_and_gradients_obey_the_laws(name, backend, dtype) -> None:
     with use_backend(backend):
         found = weights_and_gradient(FUNCTIONS[name], ROWS.to(dtype), MASK)
@@ -143,13 +140,10 @@ def test_vmap_and_per_row_gradients_obey_the_laws(name) -> None:
     assert_equal(vmap(grad(objective))(ROWS, MASK), gradients)
 
 
-# PyTorch itself uses `torch.jit.script` in forward mode.
-@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
 @every
-@pytest.mark.parametrize("jacobian", [jacfwd, jacrev])
-def test_jacobians_obey_the_laws(name, jacobian) -> None:
+def test_jacobians_obey_the_laws(name) -> None:
     scores = ROWS.double()
-    found = vmap(jacobian(lambda z, m: FUNCTIONS[name](z, mask=m)))(scores, MASK)
+    found = vmap(jacrev(lambda z, m: FUNCTIONS[name](z, mask=m)))(scores, MASK)
     for i, (usable, invalid) in enumerate(zip(USABLE, INVALID, strict=True)):
         if invalid:
             assert found[i, usable][:, usable].isnan().all()
@@ -196,7 +190,7 @@ def test_scan_is_nan_from_the_first_invalid_step_on(name, path, bad, exhaustion)
 
 
 @pytest.mark.parametrize(
-    "loss", [sparsemax_loss, entmax15_loss, lambda z, y, **k: entmax_loss(z, y, 1.3, **k), normmax_loss]
+    "loss", [sparsemax_loss, entmax15_loss, lambda z, y, **k: entmax_loss(z, y, 1.3, **k)]
 )
 @backends
 def test_loss_and_its_gradient_are_nan_in_invalid_rows_only(loss, backend) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.kernels.sorting import search_key, stable_argsort
+from regard.kernels.compilation import search_key, stable_argsort
 
 # Few distinct values, so that equal keys are frequent.
 KEYS = st.lists(st.sampled_from([-np.inf, -1.5, 0.0, 1e-300, 2.0, 3.0, np.inf]), max_size=150)

@@ -9,26 +9,25 @@ from regard.layers.recurrent import CELLS, RecurrentLayer, RecurrentWeights, gru
 DOUBLE = torch.float64
 
 
-def test_gradcheck_of_lstm_cell() -> None:
-    inputs = [
-        torch.randn(2, 12, dtype=DOUBLE),
-        torch.randn(2, 12, dtype=DOUBLE),
-        torch.randn(2, 3, dtype=DOUBLE),
-    ]
-    for tensor in inputs:
-        tensor.requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, b, c: lstm_cell(a, b, (c, c)), inputs)
+CELL_FUNCTIONS = {
+    "lstm": (4, lambda a, b, c: lstm_cell(a, b, (c, c))),
+    "gru": (3, lambda a, b, c: gru_cell(a, b, (c,))),
+}
 
 
-def test_gradcheck_of_gru_cell() -> None:
-    inputs = [
-        torch.randn(2, 9, dtype=DOUBLE),
-        torch.randn(2, 9, dtype=DOUBLE),
-        torch.randn(2, 3, dtype=DOUBLE),
-    ]
-    for tensor in inputs:
-        tensor.requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, b, c: gru_cell(a, b, (c,)), inputs)
+@pytest.mark.parametrize("kind", sorted(CELLS))
+def test_gradcheck_of_cells(kind) -> None:
+    gates, cell = CELL_FUNCTIONS[kind]
+    shapes = ((2, 3 * gates), (2, 3 * gates), (2, 3))
+    assert torch.autograd.gradcheck(cell, [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in shapes])
+
+
+def test_lstm_saturates_without_overflow() -> None:
+    shares = torch.tensor([[1e4, -1e4, 1e4, -1e4], [-1e4, 1e4, -1e4, 1e4], [torch.nan, 0, 0, 0]])
+    hidden, memory = lstm_cell(shares, torch.zeros_like(shares), (torch.ones(3, 1),) * 2)
+    assert memory[:2].tolist() == [[-1.0], [1.0]]
+    torch.testing.assert_close(hidden[:2], torch.tensor([[-1.0], [0.0]]).tanh(), rtol=1e-6, atol=1e-7)
+    assert memory[2].isnan() and hidden[2].isnan()
 
 
 def reference(layer: RecurrentLayer, kind: str, inputs: int) -> nn.Module:

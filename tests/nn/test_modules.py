@@ -18,14 +18,11 @@ NORMALIZERS = {
         {"alpha": 1.7, "dim": 1},
     ),
     "Fusedmax(strength=0.3, dim=1)": (nn.Fusedmax(0.3, 1), functional.fusedmax, {"strength": 0.3, "dim": 1}),
-    "Oscarmax(strength=0.2, dim=1)": (nn.Oscarmax(0.2, 1), functional.oscarmax, {"strength": 0.2, "dim": 1}),
-    "Normmax(alpha=1.7, dim=1)": (nn.Normmax(1.7, 1), functional.normmax, {"alpha": 1.7, "dim": 1}),
 }
 LOSSES = {
     "SparsemaxLoss(": (nn.SparsemaxLoss(2, "sum"), functional.sparsemax_loss, {}),
     "Entmax15Loss(": (nn.Entmax15Loss(2, "sum"), functional.entmax15_loss, {}),
     "EntmaxLoss(alpha=1.3, ": (nn.EntmaxLoss(1.3, 2, "sum"), functional.entmax_loss, {"alpha": 1.3}),
-    "NormmaxLoss(alpha=3.0, ": (nn.NormmaxLoss(3.0, 2, "sum"), functional.normmax_loss, {"alpha": 3.0}),
 }
 
 
@@ -76,8 +73,6 @@ def test_learned_alpha_receives_a_gradient_and_stays_in_range() -> None:
         lambda: nn.Entmax(1.0),
         lambda: nn.Entmax(4.0, learnable=True),
         lambda: nn.EntmaxLoss(4.5),
-        lambda: nn.Normmax(1.0),
-        lambda: nn.NormmaxLoss(2e4),
         lambda: nn.Fusedmax(-0.1),
     ],
 )

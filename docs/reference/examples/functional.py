@@ -66,19 +66,7 @@ linear_log_likelihood(hidden, weight, bias, torch.tensor([2]))[0]  # tensor([-1.
 from regard.functional import linear_exponentials
 
 linear_exponentials(torch.zeros(1, 2), torch.zeros(3, 2))  # (tensor([[1., 1., 1.]]), tensor([3.]))
-# --- regard.functional.oscarmax
-from regard.functional import oscarmax
-
-oscarmax(scores)  # tensor([0.6500, 0.3500, 0.0000])
-# --- regard.functional.normmax
-from regard.functional import normmax
-
-normmax(scores)  # tensor([0.6474, 0.3526, 0.0000])
 # --- regard.functional.entmax_loss
 from regard.functional import entmax_loss
 
 entmax_loss(scores[None], torch.tensor([0]), alpha=1.5)  # tensor(0.2193)
-# --- regard.functional.normmax_loss
-from regard.functional import normmax_loss
-
-normmax_loss(scores[None], torch.tensor([0]))  # tensor(0.1218)

@@ -47,19 +47,7 @@ SparsemaxLoss()(torch.tensor([[3.0, 0.0, 0.0]]), torch.tensor([0]))  # tensor(0.
 from regard.nn import Entmax15Loss
 
 Entmax15Loss()(torch.tensor([[3.0, 0.0, 0.0]]), torch.tensor([0]))  # tensor(0.)
-# --- regard.nn.Oscarmax
-from regard.nn import Oscarmax
-
-Oscarmax()(torch.tensor([1.2, 0.8, -0.2]))  # tensor([0.6500, 0.3500, 0.0000])
-# --- regard.nn.Normmax
-from regard.nn import Normmax
-
-Normmax()(torch.tensor([1.2, 0.8, -0.2]))  # tensor([0.6474, 0.3526, 0.0000])
 # --- regard.nn.EntmaxLoss
 from regard.nn import EntmaxLoss
 
 EntmaxLoss(alpha=1.5)(torch.tensor([[1.2, 0.8, -0.2]]), torch.tensor([0]))  # tensor(0.2193)
-# --- regard.nn.NormmaxLoss
-from regard.nn import NormmaxLoss
-
-NormmaxLoss()(torch.tensor([[1.2, 0.8, -0.2]]), torch.tensor([0]))  # tensor(0.1218)

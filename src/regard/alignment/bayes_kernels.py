@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.alignment.em_kernels import longest_lengths
-from regard.kernels.compilation import njit
-from regard.kernels.splitmix import GAMMA, splitmix64
+from regard.kernels.compilation import GAMMA, njit, splitmix64
 
 __all__ = [
     "MAX_JUMP",

@@ -10,11 +10,10 @@ attended.
 """
 
 import dataclasses
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
@@ -206,7 +205,9 @@ class AttentionStep(BatchedState):
 
 
 class Attention(nn.Module, ABC):
-    """Base class of all attention mechanisms; see `build` for the arguments of a mechanism.
+    """Base class of all attention mechanisms.
+
+    `regard.attention.registry.build_attention` has the arguments of the constructor of a mechanism.
 
     Attributes:
         observes_tokens: Whether the state depends on the token that was produced. If not, K is 1, `update`
@@ -241,21 +242,6 @@ class Attention(nn.Module, ABC):
     def has_posterior(self) -> bool:
         """Whether `State.posteriors` may differ from the weights; by default, whether tokens are observed."""
         return self.observes_tokens
-
-    @classmethod
-    def build(
-        cls, config: Any, query_size: int, memory_size: int, target_size: int, num_heads: int = 1
-    ) -> "Attention":
-        """Build the mechanism from its config; see `regard.attention.registry.build_attention`.
-
-        The constructor gets the last two arguments by name if it has parameters for them.
-        """
-        # Most mechanisms need neither, so they are not part of every constructor.
-        further = {"target_size": target_size, "num_heads": num_heads}
-        wanted = inspect.signature(cls).parameters
-        return cls(
-            config, query_size, memory_size, **{name: x for name, x in further.items() if name in wanted}
-        )
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the tensors that all time steps share (keys, values), once per sentence."""

@@ -40,7 +40,6 @@ from regard.attention.registry import register_attention
 from regard.config import configclass, option
 from regard.functional.dispatch import accumulation_dtype
 from regard.functional.estimators import sample_bernoulli
-from regard.layers.batched_state import BatchedState
 from regard.layers.linear import Linear
 from regard.layers.step_linear import StepLinear
 from regard.types import Bool, Float, Tensor
@@ -75,13 +74,6 @@ class HardAttentionConfig:
         default="batch",
         help="Baseline of the return: the mean return of the batch's other sentences (batch), or 0 (none).",
     )
-
-
-@dataclass(frozen=True)
-class HardKeys(BatchedState):
-    """Z~, scaled and prepared for the time steps."""
-
-    keys: StepLinear
 
 
 @dataclass(frozen=True)
@@ -145,8 +137,8 @@ class HardAttention(Attention):
         """Compute Z~ and Z^ and prepare them for the time steps."""
         # J2 and H must not train the encoder, so the keys get detached states; the values do not.
         scaled_keys = self.key_proj(memory.states.detach()) * self.scale
-        keys = HardKeys(StepLinear.prepare(scaled_keys.transpose(1, 2)))
-        return memory.with_projections(keys, StepLinear.prepare(self.value_proj(memory.states)))
+        values = StepLinear.prepare(self.value_proj(memory.states))
+        return memory.with_projections(StepLinear.prepare(scaled_keys.transpose(1, 2)), values)
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
@@ -160,8 +152,8 @@ class HardAttention(Attention):
         likelihood: Likelihood | None = None,
     ) -> AttentionStep:
         """Attend for all steps in parallel; the selection is sampled in training and greedy otherwise."""
-        assert isinstance(memory.keys, HardKeys) and memory.values is not None
-        scores = memory.keys.keys(self.query_proj(queries.detach()))
+        assert isinstance(memory.keys, StepLinear) and memory.values is not None
+        scores = memory.keys(self.query_proj(queries.detach()))
         scores = scores.to(accumulation_dtype(scores.dtype))
         mask = memory.mask.unsqueeze(1)
         if self.training:
@@ -171,11 +163,8 @@ class HardAttention(Attention):
             log_policy = log_policy.masked_fill(~mask, 0.0).sum(-1, keepdim=True)
             # Entropy of Bernoulli(sigmoid(z)): softplus(z) - z sigmoid(z).
             entropy = F.softplus(scores) - scores * torch.sigmoid(scores)
-            penalty = (
-                -self.config.reward_weight
-                * self.config.entropy_bonus
-                * entropy.masked_fill(~mask, 0.0).sum(-1)
-            )
+            bonus = self.config.reward_weight * self.config.entropy_bonus
+            penalty = -bonus * entropy.masked_fill(~mask, 0.0).sum(-1)
         else:
             selected = _select_greedily(scores, mask)
             log_policy = scores.new_zeros(*scores.shape[:2], 1)

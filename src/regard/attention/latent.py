@@ -17,8 +17,8 @@ def masked_log_softmax(scores: Float[Tensor, "*B S"], mask: Bool[Tensor, "*#B S"
 
 
 def top_k_positions(
-    log_probs: Float[Tensor, "B S"], k: int
-) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"]]:
+    log_probs: Float[Tensor, "*B S"], k: int
+) -> tuple[Float[Tensor, "*B K"], Int[Tensor, "*B K"]]:
     """Return the log-probabilities and indices of the top K positions, or of all if there are fewer.
 
     Masked positions have log-probability -inf and index 0, which is always valid.
@@ -27,7 +27,7 @@ def top_k_positions(
         log_probs: Log-probabilities, -inf where masked.
         k: K; 0 returns all positions.
     """
-    num_positions = log_probs.shape[1]
+    num_positions = log_probs.shape[-1]
     top_log_probs, positions = log_probs.topk(min(k or num_positions, num_positions), dim=-1)
     return top_log_probs, positions.masked_fill(torch.isneginf(top_log_probs), 0)
 

@@ -192,26 +192,23 @@ class PosteriorAttention(ScorerAttention):
         """Compute the prior and the contexts of one time step."""
         assert isinstance(state, PosteriorState) and memory.keys is not None and memory.values is not None
         scores = self.scorer(query.unsqueeze(1), memory.keys)[:, 0]
-        log_prior = self._log_prior(scores, memory.mask, state.carried)
-        log_weights, positions, tail_weights = self._select_contexts(log_prior)
-        zeros = torch.zeros_like(log_weights)
-        contexts = gather_states(memory, positions)
-        if tail_weights is not None:
-            mean = memory.values(tail_weights.unsqueeze(1))
-            contexts = torch.cat([contexts, mean.to(contexts.dtype)], dim=1)
+        log_prior = self._log_prior(scores, memory.mask, state.carried).unsqueeze(1)
+        contexts, log_weights, positions, tail = (
+            None if x is None else x[:, 0] for x in self._select_contexts(log_prior, memory)
+        )
+        assert contexts is not None and log_weights is not None
+        zeros, passes_posterior = torch.zeros_like(log_weights), self.config.state_attention == "posterior"
         return PosteriorStep(
             contexts=contexts,
             log_weights=log_weights,
-            weights=log_prior.exp().unsqueeze(1),
+            weights=log_prior.exp(),
             log_policy=zeros,
             penalty=zeros[:, 0],
             state=state,
             positions=positions,
-            tail_weights=tail_weights,
+            tail_weights=tail,
             values=memory.values,
-            posterior_weight=self.config.posterior_weight
-            if self.config.state_attention == "posterior"
-            else None,
+            posterior_weight=self.config.posterior_weight if passes_posterior else None,
         )
 
     def read_all(
@@ -227,37 +224,35 @@ class PosteriorAttention(ScorerAttention):
             return super().read_all(queries, memory, state, likelihood)
         assert memory.keys is not None and memory.values is not None
         log_prior = masked_log_softmax(self.scorer(queries, memory.keys), memory.mask.unsqueeze(1))
-        log_weights, positions, tail_weights = self._select_contexts(log_prior.flatten(0, 1))
-        log_weights, positions = (x.view(*queries.shape[:2], -1) for x in (log_weights, positions))
-        contexts = gather_states(memory, positions.flatten(1)).view(*positions.shape, -1)  # (B, T, K, D)
-        if tail_weights is not None:
-            mean = memory.values(tail_weights.view_as(log_prior)).unsqueeze(2)
-            contexts = torch.cat([contexts, mean.to(contexts.dtype)], dim=2)
+        contexts, log_weights, positions, _ = self._select_contexts(log_prior, memory)
         zeros, weights = torch.zeros_like(log_weights), log_prior.exp().unsqueeze(2)
         last = weights[:, -1]
         after = PosteriorState(last, memory.values(last)[:, 0], last[:, 0])
         return AttentionStep(contexts, log_weights, weights, zeros, zeros[..., 0], after, positions=positions)
 
     def _select_contexts(
-        self, log_prior: Float[Tensor, "N S"]
-    ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N K"], Float[Tensor, "N S"] | None]:
-        """Return the contexts' log-weights, the top-K positions, and the others' shares in their mean."""
+        self, log_prior: Float[Tensor, "B T S"], memory: Memory
+    ) -> tuple[
+        Float[Tensor, "B T C D"], Float[Tensor, "B T C"], Int[Tensor, "B T K"], Float[Tensor, "B T S"] | None
+    ]:
+        """Return the contexts, log-weights, top-K positions, and the shares of the others in their mean."""
         log_weights, positions = top_k_positions(log_prior, self.config.top_k)
+        contexts = gather_states(memory, positions.flatten(1)).view(*positions.shape, -1)
         if self.config.tail == "renormalize":
             log_weights = log_weights - log_weights.logsumexp(-1, keepdim=True)
         if self.config.tail != "mean" or not self.config.top_k:
-            return log_weights, positions, None
+            return contexts, log_weights, positions, None
         # The mass of the other positions is summed directly, as 1 minus the top-K sum would cancel.
-        tail = log_prior.exp().scatter(1, positions, 0.0)
+        tail = log_prior.exp().scatter(-1, positions, 0.0)
         mass = tail.sum(-1, keepdim=True)
         present = mass > MIN_TAIL_MASS
         # The gradient of log 0 is not finite, even if its value is masked afterward.
         log_mass = torch.where(present, mass, torch.ones_like(mass)).log().masked_fill(~present, -torch.inf)
-        return (
-            torch.cat([log_weights, log_mass], dim=-1),
-            positions,
-            tail / mass.clamp_min(MIN_TAIL_MASS),
-        )
+        tail = tail / mass.clamp_min(MIN_TAIL_MASS)
+        assert memory.values is not None
+        mean = memory.values(tail).unsqueeze(2)
+        contexts = torch.cat([contexts, mean.to(contexts.dtype)], dim=2)
+        return contexts, torch.cat([log_weights, log_mass], dim=-1), positions, tail
 
     def _log_prior(
         self, scores: Float[Tensor, "B S"], mask: Bool[Tensor, "B S"], carried: Float[Tensor, "B S"] | None

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from regard.attention.base import Attention
 from regard.config.registry import NamedRegistry, PartConfig, Registry, subclass_of
-from regard.functional import entmax15, fusedmax, oscarmax, softmax, sparsemax
+from regard.functional import entmax15, fusedmax, softmax, sparsemax
 from regard.types import Tensor
 
 __all__ = [
@@ -50,6 +50,9 @@ def build_attention(
 ) -> Attention:
     """Build the mechanism that a config describes.
 
+    Its class is called with the first three arguments, and with the others by name if it has parameters for
+    them.
+
     Args:
         config: The configuration of a registered mechanism.
         query_size: Width of the decoder state.
@@ -57,12 +60,18 @@ def build_attention(
         target_size: Width of the target embeddings, for mechanisms that use the reference.
         num_heads: Number of consecutive rows of a batch that are the heads of one sentence.
     """
-    return attention_class(config).build(config, query_size, memory_size, target_size, num_heads)
+    mechanism = attention_class(config)
+    further = {"target_size": target_size, "num_heads": num_heads}
+    wanted = inspect.signature(mechanism).parameters
+    options: dict[str, Any] = {name: value for name, value in further.items() if name in wanted}
+    # The base class has no parameters for these arguments.
+    build: Callable[..., Attention] = mechanism
+    return build(config, query_size, memory_size, **options)
 
 
 NORMALIZER_HELP = (
-    "Transformation of scores into weights: softmax (dense), entmax15, sparsemax (sparsest), fusedmax "
-    "(sparse, equal weights of neighbors), or oscarmax (sparse, equal weights of similar scores)."
+    "Transformation of scores into weights: softmax (dense), entmax15, sparsemax (sparsest), or "
+    "fusedmax (sparse, equal weights of neighbors)."
 )
 
 
@@ -83,7 +92,6 @@ register_normalizer("softmax")(softmax)
 register_normalizer("entmax15")(entmax15)
 register_normalizer("sparsemax")(sparsemax)
 register_normalizer("fusedmax")(fusedmax)
-register_normalizer("oscarmax")(oscarmax)
 
 
 def get_normalizer(name: str) -> NormalizerFunction:

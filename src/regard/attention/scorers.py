@@ -54,22 +54,22 @@ DEFAULT_SCORE_FUNCTION = "scaled_bilinear"
 
 
 class AttentionScorer(nn.Module, ABC):
-    """Base class of scorers, which compute scores from queries and keys."""
+    """Base class of scorers, which compute scores from queries and keys.
 
-    @classmethod
-    def build(cls, query_size: int, memory_size: int, hidden_size: int | None = None) -> "AttentionScorer":
-        """Build a scorer.
+    Args:
+        query_size: Width of the query.
+        memory_size: Width of the memory's states.
+        hidden_size: The option `score_hidden_size`, for scorers with a hidden layer. None means the width of
+            the query.
 
-        Args:
-            query_size: Width of the query.
-            memory_size: Width of the memory's states.
-            hidden_size: The option `score_hidden_size`, for scorers with a hidden layer. None means the width
-                of the query.
+    Raises:
+        ConfigError: if the scorer does not support these widths.
+    """
 
-        Raises:
-            ConfigError: if the scorer does not support these widths.
-        """
-        return cls(query_size, memory_size)
+    def __init__(self, query_size: int, memory_size: int, hidden_size: int | None = None) -> None:
+        """Keep the width of the query."""
+        super().__init__()
+        self.width = query_size
 
     @abstractmethod
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> BatchedState:
@@ -88,26 +88,16 @@ register_score_function = SCORE_FUNCTIONS.register
 
 @register_score_function("dot")
 class DotScorer(AttentionScorer):
-    """z_j = q . h_j; query and memory must have the same width.
+    """z_j = q . h_j; query and memory must have the same width."""
 
-    Args:
-        query_size: Width of query and memory.
-    """
-
-    def __init__(self, query_size: int) -> None:
-        """Keep the width; there are no parameters."""
-        super().__init__()
-        self.width = query_size
-
-    @classmethod
-    def build(cls, query_size: int, memory_size: int, hidden_size: int | None = None) -> "DotScorer":
-        """Build the scorer for a query and a memory of the same width."""
+    def __init__(self, query_size: int, memory_size: int, hidden_size: int | None = None) -> None:
+        """Check the widths; there are no parameters."""
+        super().__init__(query_size, memory_size)
         if query_size != memory_size:
             raise ConfigError(
                 "score_function 'dot' and 'scaled_dot' require queries and memory of the same width, but "
                 f"their widths are {query_size} and {memory_size}: use scaled_bilinear"
             )
-        return cls(query_size)
 
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Return the states themselves."""
@@ -131,22 +121,12 @@ class ScaledDotScorer(DotScorer):
 
 @register_score_function("bilinear")
 class BilinearScorer(DotScorer):
-    """z_j = q^T W h_j.
+    """z_j = q^T W h_j."""
 
-    Args:
-        query_size: Width of the query.
-        memory_size: Width of the memory.
-    """
-
-    def __init__(self, query_size: int, memory_size: int) -> None:
+    def __init__(self, query_size: int, memory_size: int, hidden_size: int | None = None) -> None:
         """Create the weights."""
-        super().__init__(query_size)
+        super().__init__(query_size, query_size)
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, memory_size)))
-
-    @classmethod
-    def build(cls, query_size: int, memory_size: int, hidden_size: int | None = None) -> "BilinearScorer":
-        """Build the scorer for any two widths."""
-        return cls(query_size, memory_size)
 
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
         """Compute W h_j."""
@@ -173,27 +153,17 @@ class AdditiveKeys(BatchedState):
 
 @register_score_function("additive")
 class AdditiveScorer(AttentionScorer):
-    """z_j = v . tanh(W h_j + U q + b).
+    """z_j = v . tanh(W h_j + U q + b)."""
 
-    Args:
-        query_size: Width of the query.
-        memory_size: Width of the memory.
-        hidden_size: Width of the tanh layer.
-    """
-
-    def __init__(self, query_size: int, memory_size: int, hidden_size: int) -> None:
+    def __init__(self, query_size: int, memory_size: int, hidden_size: int | None = None) -> None:
         """Create the parameters."""
-        super().__init__()
+        super().__init__(query_size, memory_size)
+        hidden_size = hidden_size or query_size
         self.key_proj = nn.Linear(memory_size, hidden_size)
         self.query_weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, hidden_size)))
         self.vector = nn.Parameter(
             nn.init.uniform_(torch.empty(hidden_size), -(hidden_size**-0.5), hidden_size**-0.5)
         )
-
-    @classmethod
-    def build(cls, query_size: int, memory_size: int, hidden_size: int | None = None) -> "AdditiveScorer":
-        """Build the scorer; the default width of the tanh layer is that of the query."""
-        return cls(query_size, memory_size, hidden_size or query_size)
 
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> AdditiveKeys:
         """Compute W h_j + b."""
@@ -219,7 +189,7 @@ class SoftcapScorer(AttentionScorer):
 
     def __init__(self, scorer: AttentionScorer, softcap: float) -> None:
         """Keep the scorer."""
-        super().__init__()
+        super().__init__(scorer.width, scorer.width)
         self.scorer, self.softcap = scorer, softcap
 
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> BatchedState:
@@ -234,7 +204,7 @@ class SoftcapScorer(AttentionScorer):
 def build_scorer(
     name: str | None, query_size: int, memory_size: int, hidden_size: int | None = None
 ) -> AttentionScorer:
-    """Build the scorer with a registered name; None means scaled_bilinear. See `AttentionScorer.build`.
+    """Build the scorer with a registered name; None means scaled_bilinear. See `AttentionScorer`.
 
     Raises:
         ConfigError: if there is no such scorer, or it does not support these widths.
@@ -242,4 +212,4 @@ def build_scorer(
     scorer_type = SCORE_FUNCTIONS.get(name or DEFAULT_SCORE_FUNCTION)
     if scorer_type is None:
         raise ConfigError(f"score_function {name!r}: expected one of {', '.join(SCORE_FUNCTIONS.names())}")
-    return scorer_type.build(query_size, memory_size, hidden_size)
+    return scorer_type(query_size, memory_size, hidden_size)

@@ -3,9 +3,8 @@
     a_t = normalizer(z_t),  c_t = sum_j a_tj h_j  Bahdanau et al. (2015), Eq. 5; Malaviya et al. (2018), Eq. 2
 
 The normalizer transforms scores into weights. It is softmax; sparsemax (Martins & Astudillo, 2016), which
-gives most positions exactly zero; 1.5-entmax (Peters et al., 2019), between these two; fusedmax (Niculae &
-Blondel, 2017), a sparsemax that encourages equal weights of neighboring positions; or oscarmax (ibid.), which
-does the same for positions with similar scores.
+gives most positions exactly zero; 1.5-entmax (Peters et al., 2019), between these two; or fusedmax (Niculae
+& Blondel, 2017), a sparsemax that encourages equal weights of neighboring positions.
 """
 
 from functools import partial

@@ -7,10 +7,9 @@ which the result sums to 1. The package also contains losses and the log-likelih
 from regard.functional.bounds import check_bounds
 from regard.functional.constrained import constrained_softmax, constrained_sparsemax
 from regard.functional.entmax import entmax, entmax15, softmax, sparsemax
-from regard.functional.fusedmax import fusedmax, oscarmax
+from regard.functional.fusedmax import fusedmax
 from regard.functional.likelihood import linear_exponentials, linear_log_likelihood, linear_log_softmax
-from regard.functional.losses import entmax15_loss, entmax_loss, normmax_loss, sparsemax_loss
-from regard.functional.normmax import normmax
+from regard.functional.losses import entmax15_loss, entmax_loss, sparsemax_loss
 from regard.functional.scans import constrained_softmax_scan, constrained_sparsemax_scan
 
 __all__ = [
@@ -27,9 +26,6 @@ __all__ = [
     "linear_exponentials",
     "linear_log_likelihood",
     "linear_log_softmax",
-    "normmax",
-    "normmax_loss",
-    "oscarmax",
     "softmax",
     "sparsemax",
     "sparsemax_loss",

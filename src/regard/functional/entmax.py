@@ -204,7 +204,6 @@ class _Entmax(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         _, _, gap = inputs
         ctx.save_for_backward(output, gap)
-        ctx.save_for_forward(output, gap)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -214,18 +213,6 @@ class _Entmax(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             by_alpha = (grad * _alpha_derivative(gap, weights)).sum_to_size(gap.shape)
         return entmax_backward(gap, grad, weights), None, by_alpha
-
-
-class _ForwardEntmax(_Entmax):
-    """The same with forward mode, which prevents the compilation by `torch.compile`."""
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
-        weights, gap = ctx.saved_tensors
-        scores, _, alpha = tangents
-        # The Jacobian of the weights with respect to the scores is symmetric.
-        change = torch.zeros_like(weights) if scores is None else entmax_backward(gap, scores, weights)
-        return change if alpha is None else change + _alpha_derivative(gap, weights) * alpha
 
 
 def _alpha_derivative(gap: Tensor, weights: Tensor) -> Tensor:
@@ -255,15 +242,13 @@ def entmax_backward(gap: Tensor | float, gradient: Tensor, weights: Tensor) -> T
     return slope * (gradient - (share * gradient).sum(-1, keepdim=True))
 
 
-def check_alpha(alpha: float, maximum: float = MAX_ALPHA, message: str = ALPHA_ERROR) -> None:
-    """Raise `ValueError` with the message unless alpha is in (1, maximum]."""
-    if not 1 < alpha <= maximum:
-        raise ValueError(message.format(alpha))
+def check_alpha(alpha: float) -> None:
+    """Raise `ValueError` unless alpha is in (1, 4]."""
+    if not 1 < alpha <= MAX_ALPHA:
+        raise ValueError(ALPHA_ERROR.format(alpha))
 
 
-def alpha_minus_one(
-    alpha: Tensor | float, scores: Tensor, dim: int, maximum: float = MAX_ALPHA, message: str = ALPHA_ERROR
-) -> Tensor:
+def _alpha_minus_one(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
     """Return alpha - 1 in the dtype of the computation, with its dimensions aligned to the last one.
 
     The difference is computed before rounding; otherwise an alpha close to 1 would become 1.
@@ -272,15 +257,13 @@ def alpha_minus_one(
         alpha: A number, or a tensor with one value per row.
         scores: The scores.
         dim: The dimension of a row.
-        maximum: The maximum of alpha; the minimum is 1, excluded.
-        message: The message of an alpha out of range, with a place for its value.
 
     Raises:
         ValueError: Alpha is out of range, does not broadcast, or varies along a row.
     """
     dtype = accumulation_dtype(scores.dtype)
     if not isinstance(alpha, torch.Tensor):
-        check_alpha(alpha, maximum, message)
+        check_alpha(alpha)
         return torch.full((), alpha - 1, dtype=dtype, device=scores.device)
     check_shape("alpha", alpha, scores.shape)
     aligned = alpha.reshape((1,) * (scores.dim() - alpha.dim()) + alpha.shape)
@@ -290,10 +273,10 @@ def alpha_minus_one(
             f"give it size 1 along dim {dim}"
         )
     aligned = aligned.to(torch.promote_types(alpha.dtype, dtype))
-    inside = (aligned > 1) & (aligned <= maximum)
+    inside = (aligned > 1) & (aligned <= MAX_ALPHA)
     if alpha.device.type == "cpu" and not torch.compiler.is_compiling() and not in_functorch_transform():
         if not bool(inside.all()):
-            raise ValueError(message.format(float(aligned[~inside][0].detach())))
+            raise ValueError(ALPHA_ERROR.format(float(aligned[~inside][0].detach())))
     else:
         aligned = aligned.masked_fill(~inside, torch.nan)
     return (aligned - 1).to(scores.device, dtype).movedim(dim, -1)
@@ -327,7 +310,7 @@ def entmax(
     check_arguments(scores, mask)
     if not scores.dim():
         return entmax(scores.unsqueeze(0), alpha, dim, mask=mask).squeeze(0)
-    gap = alpha_minus_one(alpha, scores, dim)
+    gap = _alpha_minus_one(alpha, scores, dim)
     if not isinstance(alpha, torch.Tensor) and alpha in (1.5, 2):
         return (entmax15 if alpha == 1.5 else sparsemax)(scores, dim, mask=mask)
     if not scores.numel():
@@ -345,5 +328,4 @@ def entmax(
 
 def _bisect(scores: Tensor, usable: Tensor, gap: Tensor) -> Tensor:
     """Compute entmax along the last dimension."""
-    function = _Entmax if torch.compiler.is_compiling() else _ForwardEntmax
-    return apply(function, scores.masked_fill(~usable, 0), usable, gap)
+    return apply(_Entmax, scores.masked_fill(~usable, 0), usable, gap)

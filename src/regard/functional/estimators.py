@@ -1,24 +1,20 @@
-"""Gradient estimators for expectations over discrete choices: REINFORCE, Gumbel-max and Gumbel-softmax.
+"""REINFORCE, its baseline, and samples of discrete choices.
 
-For a reward f of a choice a sampled from q, they estimate the gradient of E_q f(a) = sum_a q(a) f(a).
+For a reward f of a choice a sampled from q, REINFORCE estimates the gradient of E_q f(a) = sum_a q(a) f(a).
 
     REINFORCE (Williams, 1992): (f(a) - b) d log q(a). Its mean is the exact gradient for any baseline b that
     does not depend on a; a good b reduces the variance.
     Gumbel-max: argmax_a (log q(a) + g_a), with g_a = -log(-log u_a) and u_a uniform, is a sample from q.
-    Gumbel-softmax (Jang et al., 2017; Maddison et al., 2017): softmax((log q + g) / temperature), a point of
-    the simplex that is differentiable. As the temperature approaches 0, it approaches the Gumbel-max choice.
-    At other temperatures its gradient is that of a different function, biased but with low variance.
 
 Choices with log q = -inf are never sampled and have no gradient.
 """
 
 import torch
-from torch.nn import functional as F
 
 from regard.functional.dispatch import accumulation_dtype
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["gumbel_softmax", "leave_one_out", "reinforce_objective", "sample_bernoulli", "sample_categorical"]
+__all__ = ["leave_one_out", "reinforce_objective", "sample_bernoulli", "sample_categorical"]
 
 
 def reinforce_objective(
@@ -67,7 +63,9 @@ def sample_categorical(
         generator: Random generator. None means the device's default generator.
     """
     exact = log_probs.detach().to(accumulation_dtype(log_probs.dtype))
-    return (exact + _gumbel(exact, generator)).argmax(-1)
+    exponential = torch.empty_like(exact).exponential_(generator=generator)
+    # Minus the logarithm of an exponential variable has a Gumbel distribution.
+    return (exact - exponential.clamp_min(torch.finfo(exact.dtype).tiny).log()).argmax(-1)
 
 
 def sample_bernoulli(
@@ -82,39 +80,3 @@ def sample_bernoulli(
     exact = log_odds.detach().to(accumulation_dtype(log_odds.dtype))
     uniform = torch.empty_like(exact).uniform_(generator=generator)
     return uniform < torch.sigmoid(exact)
-
-
-def gumbel_softmax(
-    log_probs: Float[Tensor, "*B S"],
-    temperature: float = 1.0,
-    *,
-    hard: bool = False,
-    generator: torch.Generator | None = None,
-) -> Float[Tensor, "*B S"]:
-    """Compute a relaxed one-hot sample per row: weights that sum to 1 and are differentiable.
-
-    Args:
-        log_probs: Log-probabilities in nats, up to a constant per row; at least one per row is above -inf.
-        temperature: Positive; lower values give weights closer to one-hot and a gradient with more variance.
-        hard: Straight-through estimator (Jang et al. (2017), Section 2.2): the value is the one-hot
-            Gumbel-max sample, and the gradient is that of the relaxed weights.
-        generator: Random generator. None means the device's default generator.
-
-    Raises:
-        ValueError: The temperature is not positive.
-    """
-    if temperature <= 0:
-        raise ValueError(f"temperature is {temperature}, but must be positive")
-    exact = log_probs.to(accumulation_dtype(log_probs.dtype))
-    relaxed = torch.softmax((exact + _gumbel(exact, generator)) / temperature, dim=-1)
-    if hard:
-        chosen = F.one_hot(relaxed.argmax(-1), relaxed.shape[-1]).to(relaxed.dtype)
-        # In this order the difference is exactly 0, so the value is exactly one-hot.
-        relaxed = chosen + (relaxed - relaxed.detach())
-    return relaxed.to(log_probs.dtype)
-
-
-def _gumbel(like: Float[Tensor, "*B"], generator: torch.Generator | None) -> Float[Tensor, "*B"]:
-    """Sample standard Gumbel noise as -log of an exponential variable, which is clamped away from 0."""
-    exponential = torch.empty_like(like, requires_grad=False).exponential_(generator=generator)
-    return -exponential.clamp_min(torch.finfo(like.dtype).tiny).log()

@@ -15,6 +15,7 @@ Heads may share a fertility: then beta_t is the mean over heads, and each head h
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 
@@ -133,14 +134,12 @@ def _scan(
         return (scores + fertility.unsqueeze(1)).to(dtype).reshape(shape)
     scores, fertility = scores.to(exact), fertility.to(exact)
     backend = select_backend(scores)
-    # The kernel for a GPU cannot share a fertility between heads, and is not an operator for `torch.compile`.
-    # The kernel of a single step is used there instead.
-    if backend == "numba" or (backend == "triton" and heads == 1 and not torch.compiler.is_compiling()):
-        try:
+    weights = None
+    # The kernel for a GPU cannot share a fertility between heads; that of a single step is used instead.
+    if backend == "numba" or (backend == "triton" and heads == 1):
+        with suppress(KernelFallbackError):
             weights = apply_scan(name, backend, scores, fertility, exhaustion, mask, heads)
-        except KernelFallbackError:
-            weights = _loop(normalizer, scores, fertility, exhaustion, mask, heads)
-    else:
+    if weights is None:
         weights = _loop(normalizer, scores, fertility, exhaustion, mask, heads)
     return weights.to(dtype).reshape(shape)
 

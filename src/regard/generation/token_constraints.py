@@ -18,7 +18,6 @@ import torch
 from regard.attention.base import EosConstraint
 from regard.data.batch import PaddedSequences
 from regard.generation.config import GenerationConfig
-from regard.kernels.top_k import top_k
 from regard.models.base import GenerationConstraints
 from regard.text.vocabulary import EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
@@ -197,7 +196,7 @@ class TokenConstraints:
             values, tokens = allowed, torch.arange(allowed.shape[1], device=allowed.device).expand_as(allowed)
         else:
             # Special tokens may be among the best and are excluded below.
-            values, tokens = top_k(allowed, min(count + _NUM_SPECIALS, allowed.shape[1]))
+            values, tokens = allowed.topk(min(count + _NUM_SPECIALS, allowed.shape[1]), dim=1)
         if required_tokens is not None:
             values, tokens = _append_required(values, tokens, allowed, required_tokens)
         # The end symbol has its own column, so it is excluded here like the other special tokens.

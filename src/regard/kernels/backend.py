@@ -36,17 +36,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 BackendName = Literal["auto", "reference", "numba", "triton"]
 
-_NATIVE: dict[str, BackendName] = {"cpu": "numba", "cuda": "triton"}
 # `find_spec` finds a package without the cost of importing it.
-_NATIVE = {device: name for device, name in _NATIVE.items() if find_spec(name) is not None}
+_BACKENDS: list[tuple[str, BackendName]] = [("cpu", "numba"), ("cuda", "triton")]
+_NATIVE = {device: name for device, name in _BACKENDS if find_spec(name) is not None}
 
 
 def _checked(name: str) -> BackendName:
     """Return the backend with this name; raises UsageError if there is none."""
-    for known in get_args(BackendName):
-        if name == known:
-            return known
-    raise UsageError(f"kernels: unknown backend {name!r}; expected one of {', '.join(get_args(BackendName))}")
+    if name not in get_args(BackendName):
+        expected = ", ".join(get_args(BackendName))
+        raise UsageError(f"kernels: unknown backend {name!r}; expected one of {expected}")
+    return cast(BackendName, name)
 
 
 # A module-level global rather than a context variable, since `torch.compile` can guard on it.
@@ -74,13 +74,11 @@ def use_backend(backend: BackendName) -> Iterator[None]:
 def select_backend(scores: Tensor) -> BackendName:
     """Return the backend to use for these scores: `reference`, `numba` or `triton`.
 
-    Under `torch.func`, and in compiled code on a CPU, where a kernel could not raise errors, it is
-    `reference`.
+    Under `torch.func` and in compiled code, which support PyTorch operations only, it is `reference`.
     """
-    backend = _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
-    if in_functorch_transform() or (backend == "numba" and torch.compiler.is_compiling()):
+    if in_functorch_transform() or torch.compiler.is_compiling():
         return "reference"
-    return backend
+    return _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
 
 
 @cache
@@ -88,7 +86,6 @@ def backend_module(backend: BackendName, operation: str) -> Any:
     """Return the module with the implementation of an operation; it is imported at the first call.
 
     Numba and Triton, whose import takes a second, are thus imported only if one of their kernels runs.
-    `torch.compile` cannot trace this function; code that it compiles calls the reference directly.
 
     Args:
         backend: The backend, except `auto`.

@@ -1,9 +1,12 @@
-"""Numba's decorators, with a cache of the compiled code that a process can do without.
+"""Numba's decorator with a cache that a process can do without, and functions for compiled code.
 
 Numba keeps compiled code in NUMBA_CACHE_DIR, next to the source, or in the cache directory of the user, and
 raises an error if it can write to none of them, or if the disk is full. Such an installation is common: root
 owns the package and a service without a home directory runs it. Here a function is then compiled in each
 process.
+
+Numba takes several seconds to compile its own `np.argsort` and `np.searchsorted` at their first use; the
+functions of this module take a fraction of a second.
 """
 
 import logging
@@ -11,9 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache, NullCache
+import numpy as np
+from numba.core.caching import FunctionCache
 
-__all__ = ["njit"]
+__all__ = ["GAMMA", "njit", "search_key", "splitmix64", "stable_argsort"]
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +36,7 @@ def _report_once(level: int, message: str, detail: object) -> None:
         _log.log(level, message, detail)
 
 
-# Both base classes are internals of Numba, whose versions `pyproject.toml` therefore limits.
+# The base class is an internal of Numba, whose versions `pyproject.toml` therefore limits.
 class _FileCache(FunctionCache):
     """The cache of a function in a directory."""
 
@@ -51,27 +55,91 @@ class _FileCache(FunctionCache):
             _report_once(logging.WARNING, NOT_CACHED, error)
 
 
-class _NoCache(NullCache):
-    """The cache of a function that no directory can hold."""
-
-    def load_overload(self, sig: Any, target_context: Any) -> None:
-        """Return None before the function is compiled."""
-        _report_once(logging.WARNING, NOT_CACHED, "no directory for its cache is writable")
-
-
-def _cache_of(function: Callable[..., Any]) -> FunctionCache | NullCache:
-    """Return the cache of a function."""
-    try:
-        return _FileCache(function)
-    except RuntimeError:  # Numba found no directory that it can write to
-        return _NoCache()
-
-
 def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **options: Any) -> Any:
     """Decorate a function like `numba.njit`."""
     if function is None:
         return lambda decorated: njit(decorated, cache=cache, **options)
     dispatcher: Any = numba.njit(**options)(function)
     if cache:
-        dispatcher._cache = _cache_of(function)
+        try:
+            dispatcher._cache = _FileCache(function)
+        except RuntimeError:
+            _report_once(logging.WARNING, NOT_CACHED, "no directory for its cache is writable")
     return dispatcher
+
+
+GAMMA = np.uint64(0x9E3779B97F4A7C15)
+"""Increment of the state of SplitMix64."""
+
+
+@njit
+def splitmix64(x):
+    """Return the random number, a uint64, for a state, a uint64, by SplitMix64.
+
+    Steele, Lea & Flood (2014), "Fast splittable pseudorandom number generators". Random number i of a seed is
+    `splitmix64(seed + (i + 1) * GAMMA)` for i = 0, 1, ..., modulo 2^64.
+    """
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+_RUN = 20  # number of keys that are sorted by insertion before runs are merged
+
+
+@njit(nogil=True, cache=True)
+def stable_argsort(keys):
+    """Return the order that sorts the keys: insertion sort of short runs, then bottom-up merge sort.
+
+    Equal keys keep their order. NaN is not allowed: the order would be undefined.
+
+    Args:
+        keys: Keys, [N].
+
+    Returns:
+        The indices of the keys in ascending order, int64 [N].
+    """
+    size = len(keys)
+    order, merged = np.empty(size, np.int64), np.empty(size, np.int64)
+    for start in range(0, size, _RUN):
+        for i in range(start, min(start + _RUN, size)):
+            place = i
+            while place > start and keys[order[place - 1]] > keys[i]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = i
+    width = _RUN
+    while width < size:
+        for start in range(0, size, 2 * width):
+            middle, end = min(start + width, size), min(start + 2 * width, size)
+            left, right = start, middle
+            for place in range(start, end):
+                if right == end or (left < middle and keys[order[left]] <= keys[order[right]]):
+                    merged[place] = order[left]
+                    left += 1
+                else:
+                    merged[place] = order[right]
+                    right += 1
+        order, merged = merged, order
+        width *= 2
+    return order
+
+
+@njit(nogil=True, cache=True)
+def search_key(keys, key, low, high):
+    """Return the first position of a key in a range of ascending keys, or -1 if it is absent.
+
+    Args:
+        keys: Keys, [N], in ascending order within the range.
+        key: The key to find.
+        low: The start of the range.
+        high: Its end, exclusive.
+    """
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and keys[low] == key else -1

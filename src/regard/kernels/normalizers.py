@@ -11,13 +11,11 @@ A backend is a module with two functions:
 - `backward(name, gradient, weights, status, upper, lower)` returns the gradients of the scores and, if the
   last two arguments are True, of the upper and lower bounds, each in the shape of the scores.
 
-Under `torch.compile` and `torch.export` a GPU uses the operator `regard::normalizer`, and a CPU the
-reference. The gradients of the operator and all second derivatives use the formula in PyTorch operations
-(`normalizer_backward`). The references of the forward passes are in `regard.functional`, because they raise
-its errors.
+Second derivatives use the formula in PyTorch operations (`normalizer_backward`). The references of the
+forward passes are in `regard.functional`, because they raise its errors.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -32,14 +30,8 @@ __all__ = [
 ]
 
 NormalizerName = Literal["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]
-
-SPARSEMAX, ENTMAX15, CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = range(4)
-NORMALIZER_CODES = {
-    "sparsemax": SPARSEMAX,
-    "entmax15": ENTMAX15,
-    "constrained_softmax": CONSTRAINED_SOFTMAX,
-    "constrained_sparsemax": CONSTRAINED_SPARSEMAX,
-}
+NORMALIZER_CODES = {name: code for code, name in enumerate(get_args(NormalizerName))}
+SPARSEMAX, ENTMAX15, CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = NORMALIZER_CODES.values()
 
 # Status of a position: at its lower bound, strictly between its bounds, at its upper bound, in a row that is
 # NaN; 0 if masked.
@@ -81,12 +73,6 @@ def normalizer_backward(
     return by_scores, torch.where(upper, change, 0), torch.where(lower, change, 0)
 
 
-def _bound_gradients(ctx: Any, by_upper: Tensor | None, by_lower: Tensor | None) -> list[Tensor | None]:
-    """Sum the gradients, in the shape of the scores, over the dimensions in which each bound broadcasts."""
-    pairs = zip((by_upper, by_lower), ctx.shapes, strict=True)
-    return [None if shape is None or by is None else by.sum_to_size(shape) for by, shape in pairs]
-
-
 class _Normalizer(torch.autograd.Function):
     """A normalizer in eager mode."""
 
@@ -114,44 +100,10 @@ class _Normalizer(torch.autograd.Function):
         else:
             kernels, needed = backend_module(ctx.backend, "normalizers"), ctx.needs_input_grad[3:5]
             by_scores, *by_bounds = kernels.backward(ctx.name, grads[0], weights, status, *needed)
-        return None, None, by_scores, *_bound_gradients(ctx, *by_bounds), None
-
-
-@torch.library.custom_op("regard::normalizer", mutates_args=())
-def _normalizer_op(
-    name: str,
-    backend: str,
-    scores: torch.Tensor,
-    upper: torch.Tensor | None,
-    lower: torch.Tensor | None,
-    mask: torch.Tensor | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    weights, status = backend_module(backend, "normalizers").forward(name, scores, upper, lower, mask)
-    # An operator cannot return None, so an empty tensor stands for a missing status.
-    return weights, weights.new_empty(0, dtype=torch.uint8) if status is None else status
-
-
-@_normalizer_op.register_fake
-def _(name: str, backend: str, scores: Tensor, upper: Tensor | None, lower: Any, mask: Any) -> Any:
-    status = scores.new_empty(0 if upper is None else scores.shape, dtype=torch.uint8)
-    return scores.new_empty(scores.shape), status
-
-
-def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*output)
-    ctx.name = inputs[0]
-    ctx.shapes = [None if bound is None else bound.shape for bound in inputs[3:5]]
-
-
-def _operator_gradients(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    """Return the gradients of the inputs of the operator; the compiler fuses the operations into a kernel."""
-    weights, status = ctx.saved_tensors
-    status = None if ctx.shapes[0] is None else status
-    by_scores, *by_bounds = normalizer_backward(ctx.name, gradient, weights, status)
-    return None, None, by_scores, *_bound_gradients(ctx, *by_bounds), None
-
-
-_normalizer_op.register_autograd(_operator_gradients, setup_context=_save_for_backward)
+        # A bound may broadcast to the scores.
+        pairs = zip(by_bounds, ctx.shapes, strict=True)
+        bounds = [None if shape is None or by is None else by.sum_to_size(shape) for by, shape in pairs]
+        return None, None, by_scores, *bounds, None
 
 
 def apply_normalizer(
@@ -175,7 +127,4 @@ def apply_normalizer(
     Raises:
         KernelFallbackError: A row has no valid result; the caller then uses the reference implementation.
     """
-    if torch.compiler.is_compiling():
-        return _normalizer_op(name, backend, scores, upper, lower, mask)[0]
-    # A plain autograd Function has half the overhead of a registered operator.
     return apply(_Normalizer, name, backend, scores, upper, lower, mask)

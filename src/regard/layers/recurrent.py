@@ -18,7 +18,6 @@ import torch
 from torch import nn
 
 from regard.kernels.backend import apply, first_order
-from regard.kernels.lstm import fast_tanh, lstm_step
 from regard.kernels.matmul import linear
 from regard.layers.linear import to_compute
 from regard.layers.step_linear import StepLinear
@@ -41,10 +40,54 @@ CellKind = Literal["lstm", "gru"]
 CellState = tuple[Tensor, ...]
 
 
+def _fast_tanh(x: Tensor) -> Tensor:
+    """Compute tanh(x) = 2 sigmoid(2x) - 1, in less than half the time of PyTorch's tanh on a CPU.
+
+    The absolute error is as small as that of `torch.tanh`.
+    """
+    return torch.sigmoid(x + x).mul_(2).sub_(1)
+
+
+class _LstmCell(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, from_input: Tensor, from_hidden: Tensor, cell_state: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        # Half-precision pre-activations are added in the dtype of the cell state, float32 or better.
+        gates = from_input.to(cell_state.dtype) + from_hidden.to(cell_state.dtype)
+        width = cell_state.shape[-1]
+        # The three sigmoid gates are adjacent, so that a single call computes them all.
+        sigmoids = torch.sigmoid(gates[..., : 3 * width])
+        candidate = _fast_tanh(gates[..., 3 * width :])
+        input_gate, forget_gate, output_gate = sigmoids.chunk(3, dim=-1)
+        next_cell = torch.addcmul(forget_gate * cell_state, input_gate, candidate)
+        cell_tanh = _fast_tanh(next_cell)
+        ctx.save_for_backward(sigmoids, candidate, cell_state, cell_tanh)
+        return (output_gate * cell_tanh).to(from_hidden.dtype), next_cell
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        sigmoids, candidate, cell_state, cell_tanh = ctx.saved_tensors
+        input_gate, forget_gate, output_gate = sigmoids.chunk(3, dim=-1)
+        width, dtype = cell_state.shape[-1], cell_state.dtype
+        grad_hidden, grad_cell = grads[0].to(dtype), grads[1]
+        # The cell state affects the loss through the next cell state and through the hidden state.
+        total = grad_cell + grad_hidden * output_gate * (1 - cell_tanh * cell_tanh)
+        gates = torch.empty((*cell_state.shape[:-1], 4 * width), dtype=dtype, device=cell_state.device)
+        torch.mul(total, candidate, out=gates[..., :width])
+        torch.mul(total, cell_state, out=gates[..., width : 2 * width])
+        torch.mul(grad_hidden, cell_tanh, out=gates[..., 2 * width : 3 * width])
+        gates[..., : 3 * width] *= sigmoids * (1 - sigmoids)  # derivative of the three sigmoids at once
+        torch.mul(total * input_gate, 1 - candidate * candidate, out=gates[..., 3 * width :])
+        by_gates = gates.to(grads[0].dtype)
+        return by_gates, by_gates, total * forget_gate
+
+
 def lstm_cell(
     from_input: Float[Tensor, "*B G"], from_hidden: Float[Tensor, "*B G"], state: CellState
 ) -> CellState:
-    """Compute one LSTM step.
+    """Compute one LSTM step (Hochreiter & Schmidhuber, 1997; Gers et al., 2000).
 
     i, f, o are the sigmoid and g is the tanh of the summed pre-activations; c' = f c + i g; h' = o tanh(c').
 
@@ -56,7 +99,7 @@ def lstm_cell(
     Returns:
         The new (h, c).
     """
-    return lstm_step(from_input, from_hidden, state[1])
+    return apply(_LstmCell, from_input, from_hidden, state[1])
 
 
 class _GruCell(torch.autograd.Function):
@@ -68,7 +111,7 @@ class _GruCell(torch.autograd.Function):
         sigmoids = torch.sigmoid(inputs[..., : 2 * width] + recurrent[..., : 2 * width])
         reset, update = sigmoids.chunk(2, dim=-1)
         projected_state = recurrent[..., 2 * width :]
-        candidate = fast_tanh(torch.addcmul(inputs[..., 2 * width :], reset, projected_state))
+        candidate = _fast_tanh(torch.addcmul(inputs[..., 2 * width :], reset, projected_state))
         after = candidate + update * (hidden.to(exact) - candidate)
         ctx.save_for_backward(sigmoids, candidate, projected_state, hidden)
         ctx.dtypes = from_input.dtype, from_hidden.dtype, hidden.dtype

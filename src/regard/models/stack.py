@@ -269,14 +269,7 @@ class StackModel(TranslationModel, ABC):
 
 
 class _StepScorer:
-    """The likelihood function of a mechanism that observes tokens; it keeps the scores of the steps.
-
-    Args:
-        opened: The prepared decoder.
-        query: The first half of the last layer.
-        target: The target.
-        mean_log_probs: Whether to compute the means over the vocabulary.
-    """
+    """The likelihood function of a mechanism that observes tokens; it keeps the scores of the steps."""
 
     def __init__(
         self, opened: OpenStack, query: LayerQuery, target: PaddedSequences, mean_log_probs: bool

@@ -7,7 +7,7 @@ for each of its contexts, so all computation above it is repeated per context.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -17,6 +17,7 @@ from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.errors import ConfigError
 from regard.layers.batched_state import BatchedState
+from regard.models.base import check_shared_vocabulary
 from regard.text.vocabulary import PAD
 from regard.types import Float, Tensor
 
@@ -27,8 +28,8 @@ __all__ = [
     "OpenLayer",
     "StackLayer",
     "check_exclusive",
-    "check_mechanisms",
-    "expand_mechanisms",
+    "check_stack",
+    "layer_mechanisms",
     "normal_embedding",
 ]
 
@@ -92,60 +93,47 @@ class StackLayer(nn.Module, ABC):
         """Prepare the layer for one forward pass or one search."""
 
 
-def expand_mechanisms(
-    attention: AttentionConfig,
-    layer_attention: tuple[AttentionConfig, ...],
-    num_layers: int,
-    lower: AttentionConfig,
-) -> tuple[AttentionConfig, ...]:
-    """Return the mechanism of each layer, lowest layer first.
+def layer_mechanisms(config: Any) -> tuple[AttentionConfig, ...]:
+    """Return the mechanism of each decoder layer, lowest first, of a config of a stack of layers.
 
-    Args:
-        attention: The mechanism of all layers, or of the last layer if it is allowed only there.
-        layer_attention: One mechanism per layer. If it is empty, `attention` is used.
-        num_layers: Number of layers.
-        lower: The mechanism of the lower layers if `attention` is allowed only in the last layer.
+    In layers below the last, soft attention replaces a mechanism that is allowed only in the last layer.
     """
-    if layer_attention:
-        return layer_attention
-    # A mechanism that is allowed only in the last layer is replaced by `lower` in the others.
-    return (*(lower if _only_in_last_layer(attention) else attention,) * (num_layers - 1), attention)
+    if config.layer_attention:
+        return config.layer_attention
+    lower = SoftAttentionConfig() if _only_in_last_layer(config.attention) else config.attention
+    return (*(lower,) * (config.decoder.num_layers - 1), config.attention)
 
 
-def check_exclusive(attention: AttentionConfig, layer_attention: tuple[AttentionConfig, ...]) -> None:
-    """Check that `attention` and `layer_attention` are not both set.
-
-    Raises:
-        ValueError: if both are set.
-    """
+def check_exclusive(config: Any) -> None:
+    """Raise ValueError if `attention` and `layer_attention` of a config are both set."""
     # An explicit default cannot be distinguished from an absent table, so it is accepted.
-    if layer_attention and attention != SoftAttentionConfig():
+    if config.layer_attention and config.attention != SoftAttentionConfig():
         raise ValueError("attention and layer_attention are both set: remove attention, or layer_attention")
 
 
-def check_mechanisms(mechanisms: tuple[AttentionConfig, ...], num_layers: int) -> None:
-    """Check that the mechanisms fit the layers of the decoder.
-
-    Args:
-        mechanisms: The mechanism of each layer.
-        num_layers: Number of layers.
+def check_stack(config: Any, source_size: int, target_size: int) -> None:
+    """Check that the mechanisms of a config fit its decoder layers, and its vocabularies each other.
 
     Raises:
-        ConfigError: if the number of mechanisms is wrong, or a mechanism is not allowed in its layer.
+        ConfigError: if parts are incompatible. The message names the options and their values.
     """
+    mechanisms, num_layers = config.source_attentions, config.decoder.num_layers
     if len(mechanisms) != num_layers:
         raise ConfigError(
             f"model.layer_attention has {len(mechanisms)} mechanisms, but the decoder has {num_layers} "
             "layers: list one mechanism per layer"
         )
-    for number, config in enumerate(mechanisms):
-        if _only_in_last_layer(config) and number < num_layers - 1:
+    for number, mechanism in enumerate(mechanisms):
+        if _only_in_last_layer(mechanism) and number < num_layers - 1:
             raise ConfigError(
-                f"model.layer_attention: {config.kind!r} is in layer {number}, but it is allowed only in "
+                f"model.layer_attention: {mechanism.kind!r} is in layer {number}, but it is allowed only in "
                 f"the last layer ({num_layers - 1}, counted from 0)"
             )
-        if attention_class(config).needs_advance:
-            raise ConfigError(f"attention {config.kind!r} needs a recurrent decoder: set model.kind = 'rnn'")
+        if attention_class(mechanism).needs_advance:
+            raise ConfigError(
+                f"attention {mechanism.kind!r} needs a recurrent decoder: set model.kind = 'rnn'"
+            )
+    check_shared_vocabulary(config.tie_embeddings, source_size, target_size)
 
 
 def _only_in_last_layer(config: AttentionConfig) -> bool:

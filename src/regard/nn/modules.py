@@ -14,7 +14,6 @@ from regard import functional
 from regard.functional.entmax import MAX_ALPHA, check_alpha
 from regard.functional.fusedmax import check_strength
 from regard.functional.losses import Reduction
-from regard.functional.normmax import check_norm_alpha
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
@@ -27,9 +26,6 @@ __all__ = [
     "Entmax15Loss",
     "EntmaxLoss",
     "Fusedmax",
-    "Normmax",
-    "NormmaxLoss",
-    "Oscarmax",
     "Softmax",
     "Sparsemax",
     "SparsemaxLoss",
@@ -142,8 +138,8 @@ class Entmax(_Normalizer):
         return f"alpha={alpha:g}, learnable={self.logit is not None}, dim={self.dim}"
 
 
-class _GroupedNormalizer(_Normalizer):
-    """A transformation with equal weights within groups of positions.
+class Fusedmax(_Normalizer):
+    """Module for `regard.functional.fusedmax`.
 
     Args:
         strength: Strength lambda, at least 0; larger values make more weights equal.
@@ -153,6 +149,7 @@ class _GroupedNormalizer(_Normalizer):
         ValueError: The strength is negative, infinite or NaN.
     """
 
+    function = staticmethod(functional.fusedmax)
     settings = ("strength", "dim")
 
     def __init__(self, strength: float = 0.1, dim: int = -1) -> None:
@@ -160,39 +157,6 @@ class _GroupedNormalizer(_Normalizer):
         super().__init__(dim)
         check_strength(strength)
         self.strength = strength
-
-
-class Fusedmax(_GroupedNormalizer):
-    """Module for `regard.functional.fusedmax`."""
-
-    function = staticmethod(functional.fusedmax)
-
-
-class Oscarmax(_GroupedNormalizer):
-    """Module for `regard.functional.oscarmax`."""
-
-    function = staticmethod(functional.oscarmax)
-
-
-class Normmax(_Normalizer):
-    """Module for `regard.functional.normmax`.
-
-    Args:
-        alpha: The exponent of the norm, in (1, 10,000].
-        dim: The dimension that sums to 1.
-
-    Raises:
-        ValueError: Alpha is out of range.
-    """
-
-    function = staticmethod(functional.normmax)
-    settings = ("alpha", "dim")
-
-    def __init__(self, alpha: float = 2.0, dim: int = -1) -> None:
-        """Check alpha."""
-        super().__init__(dim)
-        check_norm_alpha(alpha)
-        self.alpha = alpha
 
 
 class _ConstrainedNormalizer(_AlongDimension):
@@ -309,26 +273,4 @@ class EntmaxLoss(_Loss):
         """Check alpha."""
         super().__init__(ignore_index, reduction)
         check_alpha(alpha)
-        self.alpha = alpha
-
-
-class NormmaxLoss(_Loss):
-    """Module for `regard.functional.normmax_loss`.
-
-    Args:
-        alpha: A value in (1, 10,000].
-        ignore_index: Target of ignored positions.
-        reduction: "mean" over the targets that are not ignored, "sum" or "none".
-
-    Raises:
-        ValueError: Alpha is out of range.
-    """
-
-    function = staticmethod(functional.normmax_loss)
-    settings = ("alpha", "ignore_index", "reduction")
-
-    def __init__(self, alpha: float = 2.0, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
-        """Check alpha."""
-        super().__init__(ignore_index, reduction)
-        check_norm_alpha(alpha)
         self.alpha = alpha

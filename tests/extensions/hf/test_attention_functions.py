@@ -16,10 +16,10 @@ import transformers
 import regard.hf
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.extensions.hf.attention_functions import normalized_attention
-from regard.functional import constrained_sparsemax, entmax, entmax15, fusedmax, oscarmax, softmax, sparsemax
+from regard.functional import constrained_sparsemax, entmax, entmax15, fusedmax, softmax, sparsemax
 from warm_python import warm_python
 
-DEFINITIONS = {"sparsemax": sparsemax, "entmax15": entmax15, "fusedmax": fusedmax, "oscarmax": oscarmax}
+DEFINITIONS = {"sparsemax": sparsemax, "entmax15": entmax15, "fusedmax": fusedmax}
 IDS = torch.tensor([[5, 7, 9, 4, 8, 3, 2], [6, 9, 8, 3, 0, 0, 0]])
 MASK = (IDS > 0).long()
 

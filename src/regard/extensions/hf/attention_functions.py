@@ -26,13 +26,13 @@ from regard.extensions.hf.attention_bounds import (
     constrained_weights,
 )
 from regard.extensions.hf.files import import_transformers
-from regard.functional import entmax15, fusedmax, oscarmax, sparsemax
+from regard.functional import entmax15, fusedmax, sparsemax
 from regard.kernels.dropout import fused_dropout, supports_dropout
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["ATTENTION_NAMES", "attention_bounds", "attention_budget", "register_attention_function"]
 
-_NORMALIZERS = {"sparsemax": sparsemax, "entmax15": entmax15, "fusedmax": fusedmax, "oscarmax": oscarmax}
+_NORMALIZERS = {"sparsemax": sparsemax, "entmax15": entmax15, "fusedmax": fusedmax}
 
 ATTENTION_NAMES = (*_NORMALIZERS, *CONSTRAINED)
 """The values of `attn_implementation` that `import regard.hf` registers."""

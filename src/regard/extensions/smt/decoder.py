@@ -32,8 +32,7 @@ from regard.extensions.smt.phrase_table import PhraseTable
 from regard.extensions.smt.search_kernels import NEXT_RECOMBINED, OPTION, PREVIOUS, Hypotheses, stack_search
 from regard.extensions.smt.storage import read_only
 from regard.extensions.smt.translation_options import TranslationOptions, collect_options, future_costs
-from regard.kernels.compilation import njit
-from regard.kernels.sorting import stable_argsort
+from regard.kernels.compilation import njit, stable_argsort
 
 __all__ = ["COPIED", "PhraseDecoder", "PhrasePair", "PhraseTranslation", "SearchLimits"]
 

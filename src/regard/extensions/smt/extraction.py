@@ -26,8 +26,7 @@ import numpy as np
 from regard.alignment.corpus import Corpus, Text
 from regard.alignment.symmetrize import LinkTable
 from regard.extensions.smt.trie import concatenate_ranges
-from regard.kernels.compilation import njit
-from regard.kernels.sorting import search_key
+from regard.kernels.compilation import njit, search_key
 
 __all__ = [
     "MAX_PHRASE_LENGTH",

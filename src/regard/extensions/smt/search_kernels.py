@@ -19,8 +19,7 @@ import numpy as np
 from regard.extensions.smt.features import DISTORTION, LANGUAGE, LN10, ScoringArrays
 from regard.extensions.smt.language_model import END, score_word
 from regard.extensions.smt.translation_options import TranslationOptions
-from regard.kernels.compilation import njit
-from regard.kernels.sorting import stable_argsort
+from regard.kernels.compilation import njit, stable_argsort
 
 __all__ = ["MAX_DISTORTION_LIMIT", "Hypotheses", "stack_search"]
 

@@ -24,8 +24,7 @@ from regard.extensions.smt.features import (
 )
 from regard.extensions.smt.language_model import UNKNOWN_WORD, score_word
 from regard.extensions.smt.trie import find_child
-from regard.kernels.compilation import njit
-from regard.kernels.sorting import stable_argsort
+from regard.kernels.compilation import njit, stable_argsort
 
 __all__ = ["TranslationOptions", "collect_options", "future_costs"]
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import DataError
-from regard.kernels.compilation import njit
-from regard.kernels.sorting import search_key
+from regard.kernels.compilation import njit, search_key
 from regard.text.array_files import check_array, check_offsets, check_range
 
 __all__ = [

@@ -42,18 +42,7 @@ def _softmax(scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _slot_rows(begin, end, queries, entries, slots, num_heads, scale, contexts):
-    """Compute attention to slots for some rows; see `kernels.attention.slot_attention`.
-
-    Args:
-        begin: First row.
-        end: Last row + 1.
-        queries: [B, D].
-        entries: [N, 2 D], keys followed by values.
-        slots: [B, T].
-        num_heads: H.
-        scale: Factor of the scores.
-        contexts: [B, D]; output.
-    """
+    """Write attention to slots, [B, D], for some rows; entries are [N, 2 D], keys followed by values."""
     width, length = queries.shape[1], slots.shape[1]
     size = width // num_heads
     weights = np.empty(length, np.float32)
@@ -72,19 +61,7 @@ def _slot_rows(begin, end, queries, entries, slots, num_heads, scale, contexts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _source_rows(begin, end, queries, keys, values, mask, sentences, weights, contexts):
-    """Compute attention to the source for some rows; see `kernels.attention.source_attention`.
-
-    Args:
-        begin: First row.
-        end: Last row + 1.
-        queries: [R, Q].
-        keys: [B, S, Q].
-        values: [B, S, D].
-        mask: [B, S].
-        sentences: [R].
-        weights: [R, S]; output.
-        contexts: [R, D]; output.
-    """
+    """Write the weights, [R, S], and contexts, [R, D], of attention to the source for some rows."""
     length = mask.shape[1]
     positions, shares = np.empty(length, np.int64), np.empty(length, np.float32)
     for row in range(begin, end):

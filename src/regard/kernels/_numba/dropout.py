@@ -3,9 +3,8 @@
 import numpy as np
 import torch
 
-from regard.kernels.compilation import njit
+from regard.kernels.compilation import GAMMA, njit, splitmix64
 from regard.kernels.dropout import DROPOUT_RESOLUTION
-from regard.kernels.splitmix import GAMMA, splitmix64
 from regard.kernels.threads import run_rows
 from regard.types import Tensor
 
@@ -15,19 +14,11 @@ _ZERO = np.float32(0)
 
 @njit(cache=True, nogil=True)
 def _drop_chunks(begin, end, seed, threshold, scale, relu, x, residual, gate, out):
-    """Apply dropout to some chunks.
+    """Apply dropout to some chunks of x, [N], and write them to `out`.
 
-    Args:
-        begin: First chunk.
-        end: Last chunk + 1.
-        seed: The seed of the noise, a uint64.
-        threshold: An element is dropped if its 16 random bits are below it, a uint16.
-        scale: Factor of the elements that are kept.
-        relu: Whether ReLU is applied before dropout.
-        x: [N], float32.
-        residual: [N], added to the result, or empty.
-        gate: [N], positive where an element is kept, or empty; then the noise decides.
-        out: [N], float32; output.
+    An element is dropped if its 16 random bits are below the threshold or, if there is a gate, where the gate
+    is not positive; others are multiplied by the scale. ReLU is applied before, and the residual is added
+    after. An absent gate or residual is empty.
     """
     noise = np.empty(CHUNK_SIZE // 4, np.uint64)
     samples = noise.view(np.uint16)

@@ -1,4 +1,4 @@
-"""Constrained attention over all time steps on a CPU, sentence by sentence.
+"""Constrained attention on a CPU, sentence by sentence, over one or more time steps.
 
 With scores z_t, fertility f, cumulative attention beta_t and upper bounds u_t (Malaviya et al., 2018):
 
@@ -10,36 +10,49 @@ of p_t is g_t + d_t, and d_{t-1} = d_t - du_t. The gradient of f is the sum of a
 position (f = beta) the one-sided derivative for increasing f is used.
 
 If H adjacent rows (attention heads) share a fertility, beta is the mean over these rows, and the gradient of
-p_t is g_t plus the mean of their d_t.
+p_t is g_t plus the mean of their d_t. A constrained normalizer is a scan of one step, whose fertility is the
+upper bound.
 """
+
+from typing import Any
 
 import numpy as np
 import torch
 
-from regard.kernels._numba.normalizers import (
-    ABSENT,
-    as_rows,
-    expand_rows,
-    load_row,
-    mask_row,
-    mean_gradient,
-    padded_length,
-    tolerances,
-)
-from regard.kernels._numba.thresholds import solve_bounded
+from regard.kernels._numba.thresholds import PADDING, SUMS, solve_bounded
 from regard.kernels.backend import KernelFallbackError
 from regard.kernels.compilation import njit
-from regard.kernels.normalizers import FREE, NORMALIZER_CODES, UPPER
+from regard.kernels.normalizers import CONSTRAINED_SOFTMAX, ENTMAX15, FREE, LOWER, NORMALIZER_CODES, UPPER
 from regard.kernels.threads import run_rows
 from regard.types import Tensor
 
 
 @njit
-def _load_bounds(fertility, row, spent, exhaustion, z, u):
+def padded_length(size):
+    """Return the length of the scratch memory of a row."""
+    return (size + PADDING - 1) // PADDING * PADDING
+
+
+@njit
+def load_row(values, row, out):
+    """Copy a row to scratch memory as float64."""
+    for i in range(values.shape[1]):
+        out[i] = values[row, i]
+
+
+@njit
+def mask_row(mask, row, z):
+    """Set the scores of a row to -inf where the mask is False."""
+    for i in range(mask.shape[1]):
+        z[i] = z[i] if mask[row, i] else -np.inf
+
+
+@njit
+def _load_bounds(fertility, row, spent, clip, exhaustion, z, u):
     """Write the upper bounds of a step, and add the exhaustion term to its scores."""
     for i in range(fertility.shape[1]):
         left = fertility[row, i] - spent[i]
-        u[i] = 0.0 if left < 0.0 else left  # NaN stays NaN
+        u[i] = 0.0 if clip and left < 0.0 else left  # NaN stays NaN
         z[i] += exhaustion * u[i] if fertility[row, i] < np.inf else 0.0
 
 
@@ -50,6 +63,8 @@ def _forward_groups(
     normalizer,
     scores,
     fertility,
+    clip,
+    lower,
     exhaustion,
     mask,
     heads,
@@ -58,21 +73,11 @@ def _forward_groups(
     weights,
     status,
 ):
-    """Write the weights and the status; returns False if a step needs the reference.
+    """Write the weights and the status for groups of rows that share a fertility.
 
-    Args:
-        begin: First group of rows that share a fertility.
-        end: Last group + 1.
-        normalizer: The normalizer.
-        scores: [B T, S].
-        fertility: [B, S].
-        exhaustion: The factor c.
-        mask: [B T, S]; no rows if there is none.
-        heads: Number of rows of a group.
-        near: Distance from a bound that counts as a tie.
-        slack: Tolerance of the sums of the bounds.
-        weights: [B T, S]; output.
-        status: [B T, S]; output.
+    Scores, weights, status, lower bounds and mask are [B T, S], the last two without rows if absent; the
+    fertility is [B, S], and its rest is clipped to 0 if `clip` is True: a negative upper bound of a single
+    step is infeasible. Returns False if a step needs the reference.
     """
     size, steps = scores.shape[1], len(scores) // len(fertility)
     length = padded_length(size)
@@ -86,7 +91,9 @@ def _forward_groups(
             for sentence in range(group * heads, group * heads + heads):
                 row = sentence * steps + step
                 load_row(scores, row, z)
-                _load_bounds(fertility, sentence, spent, exhaustion, z, u)
+                _load_bounds(fertility, sentence, spent, clip, exhaustion, z, u)
+                if len(lower):
+                    load_row(lower, row, low)
                 if len(mask):
                     mask_row(mask, row, z)
                 if not solve_bounded(normalizer, z, u, low, near, slack, e, p, states):
@@ -101,25 +108,29 @@ def _forward_groups(
     return True
 
 
+@njit(fastmath=SUMS, error_model="numpy")
+def _mean_gradient(normalizer, g, p, status):
+    """Replace the weights p by the slopes s, and return m (see `kernels.normalizers.normalizer_backward`)."""
+    total, slope = 0.0, 0.0
+    for i in range(len(g)):
+        s = p[i] if normalizer == CONSTRAINED_SOFTMAX else np.sqrt(p[i]) if normalizer == ENTMAX15 else 1.0
+        p[i] = s if status[i] == FREE else 0.0
+        total += p[i] * g[i] if status[i] == FREE else 0.0
+        slope += p[i]
+    return total / slope if slope > 0.0 else 0.0
+
+
 @njit(cache=True, nogil=True)
 def _backward_groups(
-    begin, end, normalizer, gradient, weights, status, heads, by_scores, by_fertility, loosened
+    begin, end, normalizer, gradient, weights, status, heads, by_scores, by_fertility, by_lower, loosened
 ):
-    """Write the gradients of the scores and of the fertilities.
+    """Write the gradients of the scores and, where they have rows, of the fertilities and lower bounds.
 
-    Args:
-        begin: First group of rows that share a fertility.
-        end: Last group + 1.
-        normalizer: The normalizer.
-        gradient: [B T, S].
-        weights: [B T, S].
-        status: [B T, S].
-        heads: Number of rows of a group.
-        by_scores: [B T, S]; output.
-        by_fertility: [B, S]; output.
-        loosened: [B, S], float64 zeros; scratch memory for the sum of du over the later steps, which is -d.
+    The operands have the shapes of those of `_forward_groups`; there is no status without bounds.
+    `loosened`, [B, S], are zeros in float64: scratch memory for the sum of du over the later steps, which is
+    -d.
     """
-    size, steps = gradient.shape[1], len(gradient) // len(by_fertility)
+    size, steps = gradient.shape[1], len(gradient) // len(loosened)
     length = padded_length(size)
     g, p, states = np.zeros(length), np.zeros(length), np.zeros(length, np.uint8)
     shared = np.zeros(size)
@@ -135,17 +146,108 @@ def _backward_groups(
                 load_row(weights, row, p)
                 for i in range(size):
                     g[i] = gradient[row, i] - shared[i]
-                for i in range(size):
-                    states[i] = status[row, i]
-                mean = mean_gradient(normalizer, g, p, states)
+                if len(status):
+                    for i in range(size):
+                        states[i] = status[row, i]
+                else:
+                    for i in range(size):
+                        states[i] = FREE if p[i] > 0.0 else 0
+                mean = _mean_gradient(normalizer, g, p, states)
                 for i in range(size):
                     by_scores[row, i] = p[i] * (g[i] - mean) if states[i] == FREE else 0.0
                 for i in range(size):
                     loosened[sentence, i] += g[i] - mean if states[i] == UPPER else 0.0
-        for sentence in range(first, first + heads):
-            for i in range(size):
-                by_fertility[sentence, i] = loosened[sentence, i]
+                if len(by_lower):
+                    for i in range(size):
+                        by_lower[row, i] = g[i] - mean if states[i] == LOWER else 0.0
+        if len(by_fertility):
+            for sentence in range(first, first + heads):
+                for i in range(size):
+                    by_fertility[sentence, i] = loosened[sentence, i]
     return True
+
+
+ABSENT = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("float32", "float64", "uint8", "bool"))}
+"""Arrays without rows, which stand for absent operands."""
+
+
+def expand_rows(operand: Tensor | None, shape: torch.Size, dtype: Any) -> Any:
+    """Return an operand, broadcast to a shape, as an array [N, S], or an absent array of the dtype."""
+    if operand is None:
+        return ABSENT[np.dtype(dtype)]
+    array = (operand if operand.shape == shape else operand.expand(shape)).detach().contiguous().numpy()
+    return array if array.ndim == 2 else array.reshape(-1, array.shape[-1])
+
+
+def run_forward(
+    name: str,
+    scores: Tensor,
+    fertility: Tensor,
+    clip: bool,
+    lower: Tensor | None,
+    exhaustion: float,
+    mask: Tensor | None,
+    heads: int,
+) -> tuple[Tensor, Tensor]:
+    """Compute the weights and the status of [..., S] scores.
+
+    Raises:
+        KernelFallbackError: A step is infeasible, has a score of NaN or +inf, or needs more than float64.
+    """
+    scores = scores.contiguous()
+    weights, status = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
+    shape = scores.shape
+    rows = expand_rows(scores, shape, "float32")
+    fertilities = expand_rows(fertility, fertility.shape, "float32")
+    exact = run_rows(
+        _forward_groups,
+        len(fertilities) // heads,
+        rows.size,
+        NORMALIZER_CODES[name],
+        rows,
+        fertilities,
+        clip,
+        expand_rows(lower, shape, rows.dtype),
+        float(exhaustion),
+        expand_rows(mask, shape, "bool"),
+        heads,
+        *((1e-9, 1e-9) if scores.dtype == torch.float64 else (1e-6, 1e-4)),
+        expand_rows(weights, shape, "float32"),
+        expand_rows(status, shape, "uint8"),
+    )
+    if not exact:
+        raise KernelFallbackError
+    return weights, status
+
+
+def run_backward(
+    name: str,
+    gradient: Tensor,
+    weights: Tensor,
+    status: Tensor | None,
+    heads: int,
+    by_fertility: Tensor | None,
+    by_lower: Tensor | None,
+    count: int,
+) -> Tensor:
+    """Return the gradient of the scores, and write those of the fertilities, [count, S], and lower bounds."""
+    by_scores = torch.empty_like(weights)
+    shape, out = weights.shape, expand_rows(by_scores, weights.shape, "float32")
+    run_rows(
+        _backward_groups,
+        count // heads,
+        out.size,
+        NORMALIZER_CODES[name],
+        expand_rows(gradient, shape, "float32"),
+        expand_rows(weights, shape, "float32"),
+        expand_rows(status, shape, "uint8"),
+        heads,
+        out,
+        ABSENT[out.dtype] if by_fertility is None else by_fertility.view(count, -1).numpy(),
+        expand_rows(by_lower, shape, out.dtype),
+        np.zeros((count, shape[-1])),
+    )
+    return by_scores
 
 
 def forward(
@@ -156,50 +258,16 @@ def forward(
     mask: Tensor | None,
     heads_per_budget: int,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the weights and the status of all steps; see `kernels.scans`.
-
-    Raises:
-        KernelFallbackError: A step is infeasible, has a score of NaN or +inf, or needs more than float64.
-    """
-    scores = scores.contiguous()
-    weights, status = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
-    rows = as_rows(scores)
-    exact = run_rows(
-        _forward_groups,
-        len(scores) // heads_per_budget,
-        rows.size,
-        NORMALIZER_CODES[name],
-        rows,
-        as_rows(fertility.contiguous()),
-        float(exhaustion),
-        expand_rows(mask, scores.shape, ABSENT[np.dtype("bool")]),
-        heads_per_budget,
-        *tolerances(scores.dtype),
-        as_rows(weights),
-        as_rows(status),
-    )
-    if not exact:
-        raise KernelFallbackError
-    return weights, status
+    """Compute the weights and the status of all steps; see `kernels.scans` and `run_forward`."""
+    return run_forward(name, scores, fertility, True, None, exhaustion, mask, heads_per_budget)
 
 
 def backward(
     name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
 ) -> tuple[Tensor, Tensor]:
     """Compute the gradients of the scores [B, T, S] and of the fertility [B, S]; see `kernels.scans`."""
-    batch, _, size = weights.shape
-    by_scores, by_fertility = torch.empty_like(weights), weights.new_empty(batch, size)
-    run_rows(
-        _backward_groups,
-        batch // heads_per_budget,
-        weights.numel(),
-        NORMALIZER_CODES[name],
-        as_rows(gradient.contiguous()),
-        as_rows(weights),
-        as_rows(status),
-        heads_per_budget,
-        as_rows(by_scores),
-        as_rows(by_fertility),
-        np.zeros((batch, size)),
+    by_fertility = weights.new_empty(len(weights), weights.shape[-1])
+    by_scores = run_backward(
+        name, gradient, weights, status, heads_per_budget, by_fertility, None, len(weights)
     )
     return by_scores, by_fertility

@@ -314,18 +314,10 @@ def _solve_softmax(z, top, u, low, most, near, e, p, status):
 
 @njit
 def solve_bounded(normalizer, z, u, low, near, slack, e, p, status):
-    """Write the weights and the status of a constrained normalizer; returns False for the reference.
+    """Write the weights `p` and the status of a constrained normalizer; returns False for the reference.
 
-    Args:
-        normalizer: The normalizer.
-        z: Scores, which may be shifted.
-        u: Upper bounds, which are clipped.
-        low: Lower bounds, which are clipped.
-        near: Distance from a bound that counts as a tie.
-        slack: Tolerance of the sums of the bounds.
-        e: Scratch memory.
-        p: Output for the weights.
-        status: Output for the status; see `kernels.normalizers`.
+    The scores z may be shifted, and the bounds u and low are clipped. `near` is the distance from a bound
+    that counts as a tie, `slack` the tolerance of the sums of the bounds, and e scratch memory.
     """
     top = _center_scores(z)
     if np.isnan(top):

@@ -27,15 +27,9 @@ def fuse(scores: Tensor, usable: Tensor, strength: float) -> tuple[Tensor, Tenso
 
 @njit(cache=True, nogil=True)
 def _taut_string_rows(scores, usable, groups, changes, strength):
-    """Write the groups of each row and the differences between x and the means of the groups.
+    """Write the groups of each row, [N, S], and the differences between x and the means of the groups.
 
-    Args:
-        scores: [N, S], float64.
-        usable: [N, S], True at the positions to include.
-        groups: [N, S], int64; output: the first position of each position's group, or the position itself
-            where not usable.
-        changes: [N, S], float64; output: x minus the mean score of the group; unchanged where not usable.
-        strength: The weight lambda of the total variation.
+    A group has the number of its first position; a position that is not usable has its own.
     """
     rows, size = scores.shape
     positions = np.empty(size, np.int64)

@@ -17,11 +17,11 @@ number of steps of every loop is bounded for any input.
 import triton
 import triton.language as tl
 
-SPARSEMAX, ENTMAX15 = tl.constexpr(0), tl.constexpr(1)
-CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = tl.constexpr(2), tl.constexpr(3)
-# Status of a position: at its lower bound, strictly between its bounds, at its upper bound, in a row that is
-# NaN; 0 if masked.
-LOWER, FREE, UPPER, INVALID = tl.constexpr(1), tl.constexpr(2), tl.constexpr(3), tl.constexpr(4)
+from regard.kernels import normalizers as codes
+
+ENTMAX15, CONSTRAINED_SOFTMAX = tl.constexpr(codes.ENTMAX15), tl.constexpr(codes.CONSTRAINED_SOFTMAX)
+LOWER, FREE = tl.constexpr(codes.LOWER), tl.constexpr(codes.FREE)
+UPPER, INVALID = tl.constexpr(codes.UPPER), tl.constexpr(codes.INVALID)
 
 INF = tl.constexpr(float("inf"))
 MAX_NEWTON_STEPS = tl.constexpr(200)
@@ -124,14 +124,7 @@ def _reference_score(z, usable, u, low, wide, KIND: tl.constexpr):
 
     If the threshold is a score, the sum of the weights depends only on differences of scores. Each step tries
     the mean of the scores between a threshold at which the sum is at least 1 and one at which it is less.
-
-    Args:
-        z: Scores, -inf where not usable.
-        usable: True where a position may be attended to.
-        u: Upper bounds.
-        low: Lower bounds.
-        wide: The rows to compute.
-        KIND: The normalizer.
+    Only the rows `wide` are computed.
     """
     bottom = row_min(tl.where(usable, z, INF))
     reached = tl.zeros_like(bottom) - INF
@@ -165,15 +158,8 @@ def _reference_score(z, usable, u, low, wide, KIND: tl.constexpr):
 def _sparsemax_threshold(z, u, low, start, stop, most, least, open_):
     """Return tau of p = clip(z - tau, low, u): Newton steps, or secant steps if those leave the bracket.
 
-    Args:
-        z: Scores, -inf where not usable.
-        u: Upper bounds.
-        low: Lower bounds.
-        start: The threshold at which all positions are at their upper bounds.
-        stop: The threshold at which all positions are at their lower bounds.
-        most: The sum of the upper bounds.
-        least: The sum of the lower bounds.
-        open_: The rows to solve.
+    At `start` all positions are at their upper bounds, which sum to `most`; at `stop` all are at their lower
+    bounds, which sum to `least`. Only the rows `open_` are solved.
     """
     start_excess, stop_excess = most - 1.0, least - 1.0
     # With tight bounds the sum is nearly linear over the whole bracket, with loose bounds it is nearly that
@@ -208,14 +194,8 @@ def _sparsemax_threshold(z, u, low, start, stop, most, least, open_):
 def _softmax_factor(e, u, low, factor, start, stop, open_):
     """Return the factor 1 / Z of p = clip(e / Z, low, u), by Newton steps within a bracket.
 
-    Args:
-        e: Exponentials of the scores, 0 where the upper bound is 0.
-        u: Upper bounds.
-        low: Lower bounds.
-        factor: The first factor to try.
-        start: A factor at which the sum is at most 1.
-        stop: The factor at which all positions are at their upper bounds.
-        open_: The rows to solve.
+    The exponentials e are 0 where the upper bound is 0. At `start` the sum is at most 1; at `stop` all
+    positions are at their upper bounds. Only the rows `open_` are solved, from `factor` on.
     """
     going = any_row(open_)
     step = 0
@@ -241,16 +221,9 @@ def _edge_distances(z, x, u, b, near, full, held):
     """Return score - threshold for the threshold at which the first position leaves its upper bound.
 
     In rows where every position is at a bound, any threshold of an interval gives the same weights. The
-    status, and with it the gradient, is that at the end of this interval.
-
-    Args:
-        z: Scores before any shift.
-        x: Score - threshold.
-        u: Upper bounds.
-        b: The value of score - threshold at which a position reaches its upper bound.
-        near: Tolerance within which a position counts as being at its bound.
-        full: The rows whose weights are all at their upper bounds.
-        held: The rows to compute; x is returned for the others.
+    status, and with it the gradient, is that at the end of this interval. x is score - threshold, b its value
+    at which a position reaches its upper bound; the rows `full` have all weights at their upper bounds, and
+    x is returned for rows that are not `held`.
     """
     leaving = (u > 0.0) & (full | (x >= b - near))
     base = row_min(tl.where(leaving, z, INF))
@@ -262,15 +235,7 @@ def _edge_distances(z, x, u, b, near, full, held):
 
 @triton.jit
 def constrained_weights(scores, usable, u, low, KIND: tl.constexpr):
-    """Return the weights, in float64, and the status of constrained softmax or constrained sparsemax.
-
-    Args:
-        scores: Scores.
-        usable: True where a position may be attended to.
-        u: Upper bounds.
-        low: Lower bounds.
-        KIND: The normalizer.
-    """
+    """Return the weights, in float64, and the status of constrained softmax or constrained sparsemax."""
     near = 1e-6 if scores.dtype == tl.float32 else 1e-9
     slack = 1e-4 if scores.dtype == tl.float32 else 1e-9
     z = tl.where(usable, scores.to(tl.float64), -INF)

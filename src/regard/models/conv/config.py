@@ -6,18 +6,16 @@ from typing import Any, Literal
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
-from regard.errors import ConfigError
 from regard.layers.position_encoding import LearnedPositionConfig
-from regard.models.base import TIE_EMBEDDINGS_HELP, check_shared_vocabulary
+from regard.models.base import TIE_EMBEDDINGS_HELP
 from regard.models.stack_layer import (
     ATTENTION_HELP,
     LAYER_ATTENTION_HELP,
     check_exclusive,
-    check_mechanisms,
-    expand_mechanisms,
+    layer_mechanisms,
 )
 
-__all__ = ["ConvConfig", "ConvSideConfig", "check_conv"]
+__all__ = ["ConvConfig", "ConvSideConfig"]
 
 
 @configclass
@@ -73,15 +71,12 @@ class ConvConfig:
 
     def __post_init__(self) -> None:
         """Check that `attention` and `layer_attention` are not both set."""
-        check_exclusive(self.attention, self.layer_attention)
+        check_exclusive(self)
 
     @property
     def source_attentions(self) -> tuple[AttentionConfig, ...]:
         """The mechanism of each decoder layer; several contexts are allowed only in the last layer."""
-        mechanisms = expand_mechanisms(
-            self.attention, self.layer_attention, self.decoder.num_layers, SoftAttentionConfig()
-        )
-        return tuple(_with_dot_scorer(mechanism) for mechanism in mechanisms)
+        return tuple(_with_dot_scorer(mechanism) for mechanism in layer_mechanisms(self))
 
 
 def _with_dot_scorer(config: Any) -> AttentionConfig:
@@ -90,23 +85,3 @@ def _with_dot_scorer(config: Any) -> AttentionConfig:
         # The fallback "none" keeps mechanisms without a score function unchanged.
         replace(config, score_function="dot") if getattr(config, "score_function", "none") is None else config
     )
-
-
-def check_conv(config: ConvConfig, source_size: int, target_size: int) -> None:
-    """Check that the parts of the configuration are compatible.
-
-    Args:
-        config: The configuration.
-        source_size: Size of the source vocabulary.
-        target_size: Size of the target vocabulary.
-
-    Raises:
-        ConfigError: if parts are incompatible. The message names the options and their values.
-    """
-    if config.encoder.kernel_size % 2 == 0:
-        raise ConfigError(
-            "model.encoder.kernel_size must be odd, so that windows are centered on a word; "
-            f"got {config.encoder.kernel_size}"
-        )
-    check_mechanisms(config.source_attentions, config.decoder.num_layers)
-    check_shared_vocabulary(config.tie_embeddings, source_size, target_size)

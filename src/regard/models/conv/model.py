@@ -18,16 +18,17 @@ from torch import nn
 from regard.attention.base import Attention, Memory
 from regard.attention.registry import build_attention
 from regard.data.batch import PaddedSequences
+from regard.errors import ConfigError
 from regard.layers.convolution import WeightNormLinear
 from regard.layers.dropout import dropout
 from regard.layers.linear import compute_dtype
 from regard.layers.position_encoding import PositionEncoding
 from regard.models.base import Memories
-from regard.models.conv.config import ConvConfig, check_conv
+from regard.models.conv.config import ConvConfig
 from regard.models.conv.layers import SQRT_HALF, ConvDecoderLayer, ConvEncoderLayer, scale_gradient
 from regard.models.registry import register_model
 from regard.models.stack import OpenStack, StackModel
-from regard.models.stack_layer import normal_embedding
+from regard.models.stack_layer import check_stack, normal_embedding
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["ConvModel"]
@@ -52,7 +53,12 @@ class ConvModel(StackModel):
     def __init__(self, config: ConvConfig, source_size: int, target_size: int) -> None:
         """Build the parts."""
         super().__init__()
-        check_conv(config, source_size, target_size)
+        if config.encoder.kernel_size % 2 == 0:
+            raise ConfigError(
+                "model.encoder.kernel_size must be odd, so that windows are centered on a word; "
+                f"got {config.encoder.kernel_size}"
+            )
+        check_stack(config, source_size, target_size)
         self.config = config
         embedding, keep_probability = config.embedding_size, 1 - config.dropout
         self.source_embedding = normal_embedding(source_size, embedding, EMBEDDING_STD)

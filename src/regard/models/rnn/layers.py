@@ -21,8 +21,6 @@ from regard.types import Float, Int, Tensor
 
 __all__ = [
     "OpenDecoder",
-    "PendingRnnState",
-    "PreparedDecoder",
     "RecurrentDecoder",
     "RecurrentEncoder",
     "RnnState",
@@ -119,11 +117,21 @@ class StateInit(nn.Module):
 
 @dataclass(frozen=True)
 class OpenDecoder:
-    """The decoder's weights, prepared for the steps of one forward pass."""
+    """The weights of the decoder, prepared for the steps of one forward pass.
+
+    Attributes:
+        feed: The weight of the input-feeding vector in the first layer.
+        inputs: The input weights of all layers except the first.
+        hidden: The hidden weights of all layers.
+        combine: The weight of [context; state] before the output layer.
+        source_readout: A linear output layer with source positions as contexts.
+    """
 
     feed: StepLinear | None
-    inputs: tuple[StepLinear, ...]  # of all layers except the first
+    inputs: tuple[StepLinear, ...]
     hidden: tuple[StepLinear, ...]
+    combine: StepLinear | None
+    source_readout: SourceReadout | None
 
 
 class RecurrentDecoder(nn.Module):
@@ -153,13 +161,15 @@ class RecurrentDecoder(nn.Module):
         assert isinstance(layer, RecurrentWeights)
         return layer
 
-    def open(self) -> OpenDecoder:
-        """Prepare the weights for the steps of one forward pass."""
+    def open(self, combine: Tensor | None, source_readout: SourceReadout | None) -> OpenDecoder:
+        """Prepare the weights for the steps of one forward pass; see `OpenDecoder` for the arguments."""
         count = len(self.layers)
         return OpenDecoder(
             feed=self._layer(0).prepare_inputs(self.embedding, self.feed) if self.feed else None,
             inputs=tuple(self._layer(i).prepare_inputs(0, self.width) for i in range(1, count)),
             hidden=tuple(self._layer(i).prepare_hidden() for i in range(count)),
+            combine=None if combine is None else StepLinear.prepare(combine),
+            source_readout=source_readout,
         )
 
     def project(self, embedded: Float[Tensor, "*B E"]) -> Float[Tensor, "*B G"]:
@@ -212,31 +222,20 @@ class RnnState(BatchedState):
 
 
 @dataclass(frozen=True)
-class PreparedDecoder:
-    """The weights of the decoder, prepared for the steps of one forward pass."""
+class RnnStep(BatchedState):
+    """The results of one step before its token is known.
 
-    layers: OpenDecoder
-    combine: StepLinear | None
-    source_readout: SourceReadout | None = None  # for a linear output layer with source positions as contexts
-
-
-@dataclass(frozen=True)
-class RnnStep:
-    """The results of one step before its token is known."""
+    Attributes:
+        layers: The layers' states.
+        top: The top layer's hidden state.
+        attention_step: The attention step.
+        outputs: The output layer's input for each context, where needed.
+    """
 
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]
     attention_step: AttentionStep
-    outputs: Float[Tensor, "B C D"] | None  # the output layer's input for each context, where needed
-
-
-@dataclass(frozen=True)
-class PendingRnnState(BatchedState):
-    """The state of the decoder before it is updated with the token of a step."""
-
-    layers: tuple[CellState, ...]
-    top: Float[Tensor, "B D"]
-    output: Float[Tensor, "B D"] | None
+    outputs: Float[Tensor, "B C D"] | None
 
 
 def initialize_uniform(model: nn.Module, limit: float) -> None:

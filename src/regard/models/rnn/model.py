@@ -6,8 +6,6 @@ context, is fed to the next step. With `query = "previous"` (Bahdanau et al., 20
 context is an input of the recurrence, and y_t is predicted from s_t alone.
 """
 
-import dataclasses
-
 import torch
 from torch import nn
 
@@ -19,7 +17,6 @@ from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import dropout
 from regard.layers.linear import compute_dtype
 from regard.layers.recurrent import CELLS
-from regard.layers.step_linear import StepLinear
 from regard.models.base import (
     ForwardOutput,
     Memories,
@@ -40,8 +37,7 @@ from regard.models.output import (
 from regard.models.registry import register_model
 from regard.models.rnn.config import RnnConfig, check_rnn
 from regard.models.rnn.layers import (
-    PendingRnnState,
-    PreparedDecoder,
+    OpenDecoder,
     RecurrentDecoder,
     RecurrentEncoder,
     RnnState,
@@ -132,7 +128,7 @@ class RnnModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, RnnState]:
         """Encode the source sentences; see `TranslationModel.begin`."""
-        (memory,), state = self._begin(source, upper, lower, None, None)
+        memory, state = self._begin(source, upper, lower, None, None)
         if self.linear_readout and self.combine is not None:
             output = self._output(compute_dtype(self.combine))
             memory = ReadoutMemory.of(memory, self.combine, output, self._dropout)
@@ -145,24 +141,18 @@ class RnnModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None,
         target: Reference | None,
         steps: Bool[Tensor, "B T"] | None,
-    ) -> tuple[tuple[Memory], RnnState]:
+    ) -> tuple[Memory, RnnState]:
         x = self._embed(self.source_embedding, source.tokens, source)
         states, finals = self.encoder(x, source.lengths)
-        unprepared = Memory(states, source.mask, upper, lower, target_mask=steps)
-        memory = self.attention.prepare(unprepared)
+        memory = self.attention.prepare(Memory(states, source.mask, upper, lower, target_mask=steps))
         layers = self.state_init(finals, self.decoder.zeros(len(source), like=states))
         feed = states.new_zeros(len(source), self.decoder.feed)
-        return (memory,), RnnState(tuple(layers), self.attention.start(memory, target), feed)
+        return memory, RnnState(tuple(layers), self.attention.start(memory, target), feed)
 
     # --- one step -------------------------------------------------------------------------------------
 
-    def _open(self) -> PreparedDecoder:
-        return PreparedDecoder(
-            self.decoder.open(), None if self.combine is None else StepLinear.prepare(self.combine)
-        )
-
     def _attentional(
-        self, opened: PreparedDecoder, contexts: Float[Tensor, "B K D"], top: Float[Tensor, "B Q"]
+        self, opened: OpenDecoder, contexts: Float[Tensor, "B K D"], top: Float[Tensor, "B Q"]
     ) -> Float[Tensor, "B K Q"]:
         """Return tanh(W [context; s_t]) (or without tanh) for each context, with dropout."""
         assert opened.combine is not None
@@ -177,7 +167,7 @@ class RnnModel(TranslationModel):
 
     def _advance(
         self,
-        opened: PreparedDecoder,
+        opened: OpenDecoder,
         tokens: Int[Tensor, "B"],
         gates: Float[Tensor, "B G"],
         memory: Memory,
@@ -188,12 +178,10 @@ class RnnModel(TranslationModel):
         attention_state = self.attention.advance(state.attention, tokens)
         if self.config.decoder.query == "previous":
             attention_step = self.attention.read(state.layers[-1][0], memory, attention_state)
-            layers, top = self.decoder.advance(
-                opened.layers, gates, attention_step.contexts[:, 0], state.layers
-            )
+            layers, top = self.decoder.advance(opened, gates, attention_step.contexts[:, 0], state.layers)
             outputs = self._dropout(top).unsqueeze(1)
         else:
-            layers, top = self.decoder.advance(opened.layers, gates, state.input_feed, state.layers)
+            layers, top = self.decoder.advance(opened, gates, state.input_feed, state.layers)
             attention_step = self.attention.read(top, memory, attention_state)
             contexts, outputs = attention_step.contexts, None
             if self.linear_readout and attention_step.positions is not None:
@@ -204,7 +192,7 @@ class RnnModel(TranslationModel):
         return RnnStep(layers, top, attention_step, outputs)
 
     def _finish(
-        self, opened: PreparedDecoder, step: RnnStep, log_likelihood: Float[Tensor, "B K"] | None
+        self, opened: OpenDecoder, step: RnnStep, log_likelihood: Float[Tensor, "B K"] | None
     ) -> RnnState:
         """Return the state after the token is known."""
         attention = step.attention_step.state
@@ -225,11 +213,9 @@ class RnnModel(TranslationModel):
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
         assert isinstance(state, RnnState)
-        opened = self._open()
+        opened = self.decoder.open(self.combine, None)
         gates = self.decoder.project(self.target_embedding(tokens))
         step = self._advance(opened, tokens, gates, memories[0], state)
-        # With one context, `update` needs the output layer's input again for input feeding.
-        pending = PendingRnnState(step.layers, step.top, None if step.outputs is None else step.outputs[:, 0])
         eos_constraint = self.attention.eos_constraint(memories[0], state.attention)
         source_mixture = None
         if isinstance(memories[0], ReadoutMemory) and self.combine is not None:
@@ -243,7 +229,7 @@ class RnnModel(TranslationModel):
             step.outputs,
             output,
             (step.attention_step,),
-            pending,
+            step,
             eos_constraint,
             marginalize_contexts,
             source_mixture,
@@ -251,13 +237,10 @@ class RnnModel(TranslationModel):
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> RnnState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
-        pending = prediction.state.select(rows)
-        assert isinstance(pending, PendingRnnState)
-        attention_step = prediction.attention_steps[0].select(rows)
-        output = None if pending.output is None else pending.output.unsqueeze(1)
-        step = RnnStep(pending.layers, pending.top, attention_step, output)
+        step = prediction.state.select(rows)
+        assert isinstance(step, RnnStep)
         log_likelihoods = prediction.token_log_probs(rows, tokens) if self.attention.observes_tokens else None
-        return self._finish(self._open(), step, log_likelihoods)
+        return self._finish(self.decoder.open(self.combine, None), step, log_likelihoods)
 
     # --- training -------------------------------------------------------------------------------------
 
@@ -270,14 +253,19 @@ class RnnModel(TranslationModel):
         reference = None
         if self.training and self.attention.uses_reference:
             reference = Reference(self._embed(self.target_embedding, targets), batch.target.mask)
-        (memory,), state = self._begin(
+        memory, state = self._begin(
             batch.source, batch.upper_bounds, batch.lower_bounds, reference, target_step_mask(batch)
         )
         shifted = shift_right(targets)
         embedded = self._embed(self.target_embedding, shifted)
         # All embeddings are known in training, so their part of the gates is one matrix multiplication.
         gates = self.decoder.project(embedded).unbind(1)
-        opened = self._open_for_target(memory, targets)
+        source_readout = None
+        if self.linear_readout:
+            assert self.combine is not None
+            output = self._output(compute_dtype(self.combine))
+            source_readout = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
+        opened = self.decoder.open(self.combine, source_readout)
         attention_steps: list[AttentionStep] = []
         outputs: list[Tensor] = []
         scored: list[tuple[Tensor, Tensor]] = []
@@ -321,16 +309,6 @@ class RnnModel(TranslationModel):
             top_tokens=top,
         )
 
-    def _open_for_target(self, memory: Memory, targets: Int[Tensor, "B T"]) -> PreparedDecoder:
-        """Prepare the decoder for a target, with the part of a linear output layer that all steps share."""
-        opened = self._open()
-        if not self.linear_readout:
-            return opened
-        assert self.combine is not None
-        output = self._output(compute_dtype(self.combine))
-        source_readout = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
-        return dataclasses.replace(opened, source_readout=source_readout)
-
     def _score_outputs(
         self, hidden: Float[Tensor, "B T K D"], target: PaddedSequences, mean_log_probs: bool
     ) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"], Int[Tensor, "B T"] | None]:
@@ -347,7 +325,7 @@ class RnnModel(TranslationModel):
 
     def _score(
         self,
-        opened: PreparedDecoder,
+        opened: OpenDecoder,
         step: RnnStep,
         targets: Int[Tensor, "B T"],
         t: int,

@@ -8,14 +8,8 @@ step. The sum over the vocabulary is then a matrix multiplication of their expon
 
 The logits of all source positions, time steps and tokens are therefore never kept in memory. Each factor is
 computed relative to its largest logit. Where the product of the two factors is smaller than 1e-38, i.e. where
-their maxima are 87 nats apart, the sum is clamped to that value.
-
-With p_tjv = exp(g_jv + h_tv) / sum and c_tj the gradient of log p, the gradients are
-
-    d h_tv = sum_j c_tj (1(v = y_t) - p_tjv),   d g_jv = sum_t c_tj (1(v = y_t) - p_tjv),
-
-which are matrix multiplications too. The gradient of g is computed after the backward pass has visited all
-time steps, as for weights in `layers.step_linear`.
+their maxima are 87 nats apart, the sum is clamped to that value. `layers.step_linear` computes the gradient
+of exp(g) after the backward pass has visited all time steps.
 
 Search needs the probabilities of all tokens. With u_tv = exp(h_tv - max_v h_tv), the mixture over source
 positions is also a matrix multiplication:
@@ -29,14 +23,12 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 
 from regard.attention.base import AttentionStep, Memory
 from regard.functional import linear_exponentials
 from regard.functional.dispatch import accumulation_dtype
-from regard.kernels.backend import apply, first_order
 from regard.kernels.matmul import linear
 from regard.layers.linear import compute_dtype
 from regard.layers.step_linear import StepLinear
@@ -44,87 +36,6 @@ from regard.models.output import Mixture, OutputLayer, clamped_log
 from regard.types import Float, Int, Tensor
 
 __all__ = ["ReadoutMemory", "SourceReadout"]
-
-STEPS_PER_PRODUCT = 8
-"""Number of time steps whose contributions to the gradient of g are computed in one matrix multiplication."""
-Visits = list[tuple[Tensor, Tensor]]
-
-
-class _SourceLogits(torch.autograd.Function):
-    """Compute exp(g - max g) and the targets' logits; the backward pass runs after those of all steps."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, targets: Tensor, visits: Visits, dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        ctx.set_materialize_grads(False)
-        exact = logits.to(accumulation_dtype(logits.dtype))
-        index = targets.unsqueeze(1).expand(-1, logits.shape[1], -1)
-        picked, mean = exact.gather(2, index), exact.mean(-1)
-        top = exact.amax(-1, keepdim=True)
-        powers = exact.sub(top).exp_().to(dtype)
-        ctx.save_for_backward(powers, index)
-        ctx.visits, ctx.dtype = visits, logits.dtype
-        # `top` cancels in log p, so its gradient is not needed.
-        ctx.mark_non_differentiable(top)
-        return powers, picked, mean, top.squeeze(-1)
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        powers, index = ctx.saved_tensors
-        _, picked, mean, _ = grads
-        gradient = torch.zeros_like(powers)
-        # One product for several steps: sum_t share_tj u_tv.
-        for start in range(0, len(ctx.visits), STEPS_PER_PRODUCT):
-            steps = ctx.visits[start : start + STEPS_PER_PRODUCT]
-            shares = torch.stack([share for _, share in steps], dim=2)  # (B, S, t)
-            gradient.baddbmm_(shares, torch.stack([state for state, _ in steps], dim=1))
-        ctx.visits.clear()
-        # Gradient of g through the normalizer: exp(g_jv - top) sum_t share_tj u_tv.
-        gradient = gradient.mul_(powers).to(accumulation_dtype(gradient.dtype))
-        if picked is not None:
-            gradient.scatter_add_(2, index, picked)
-        if mean is not None:
-            gradient += (mean / gradient.shape[-1]).unsqueeze(-1)
-        return gradient.to(ctx.dtype), None, None, None
-
-
-class _StateLogits(torch.autograd.Function):
-    """Compute log sum_v exp(g_v - max g + h_v) per source position, the target's logit, and the mean."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, powers: Tensor, targets: Tensor, visits: Visits
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        exact = logits.to(accumulation_dtype(logits.dtype))
-        index = targets.unsqueeze(1)
-        picked, mean = exact.gather(1, index).squeeze(1), exact.mean(-1)
-        top = exact.amax(-1, keepdim=True)
-        state = exact.sub(top).exp_().to(powers.dtype)
-        # A row vector times a matrix: on a CPU a matrix times a column vector takes several times as long.
-        sums = torch.bmm(state.unsqueeze(1), powers.transpose(1, 2)).squeeze(1).to(exact.dtype)
-        # Avoids log(0) where the maxima of the two factors are more than 87 nats apart.
-        sums = sums.clamp_min_(torch.finfo(torch.float32).tiny)
-        ctx.save_for_backward(state, powers, sums, index)
-        ctx.set_materialize_grads(False)
-        ctx.visits, ctx.dtype = visits, logits.dtype
-        return sums.log() + top, picked, mean
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        state, powers, sums, index = ctx.saved_tensors
-        normalizer, picked, mean = grads
-        assert normalizer is not None  # every likelihood has it
-        share = (normalizer / sums).to(powers.dtype)
-        ctx.visits.append((state, share))
-        gradient = torch.bmm(share.unsqueeze(1), powers).squeeze(1).mul_(state).to(sums.dtype)
-        if picked is not None:
-            gradient.scatter_add_(1, index, picked.unsqueeze(1))
-        if mean is not None:
-            gradient += (mean / gradient.shape[-1]).unsqueeze(-1)
-        return gradient.to(ctx.dtype), None, None, None
 
 
 def _source_hidden(
@@ -141,22 +52,20 @@ class SourceReadout:
     Attributes:
         combine: W_s, prepared.
         output: O, prepared, as [Q, V].
+        exp_logits: exp(g_j - max g_j), prepared, as [B, V, S].
         dropout: The dropout function.
         max_logits: [B, S], the largest logit of each source position.
-        exp_logits: [B, S, V], exp(g_j - max g_j).
         target_logits: [B, S, T], the logit of each target token.
         mean_logits: [B, S], the mean logit.
-        visits: The steps whose gradient has not been added yet.
     """
 
     combine: StepLinear
     output: StepLinear
+    exp_logits: StepLinear
     dropout: Callable[[Tensor], Tensor]
     max_logits: Float[Tensor, "B S"]
-    exp_logits: Float[Tensor, "B S V"]
     target_logits: Float[Tensor, "B S T"]
     mean_logits: Float[Tensor, "B S"]
-    visits: Visits
 
     @classmethod
     def open(
@@ -178,11 +87,20 @@ class SourceReadout:
             targets: y.
             dropout: The dropout function.
         """
-        width, visits = states.shape[-1], list[tuple[Tensor, Tensor]]()
         logits = linear(_source_hidden(states, combine, output, dropout), output.t(), bias)
-        powers, picked, mean, top = apply(_SourceLogits, logits, targets, visits, compute_dtype(combine))
-        opened = StepLinear.prepare(combine[width:]), StepLinear.prepare(output.t())
-        return cls(*opened, dropout, top, powers, picked, mean, visits)
+        logits = logits.to(accumulation_dtype(logits.dtype))
+        # The maximum cancels in log p, so its gradient is not needed.
+        top = logits.detach().amax(-1, keepdim=True)
+        powers = (logits - top).exp().to(compute_dtype(combine))
+        return cls(
+            StepLinear.prepare(combine[states.shape[-1] :]),
+            StepLinear.prepare(output.t()),
+            StepLinear.prepare(powers.transpose(1, 2)),
+            dropout,
+            top.squeeze(-1),
+            logits.gather(2, targets.unsqueeze(1).expand(-1, logits.shape[1], -1)),
+            logits.mean(-1),
+        )
 
     def score(
         self, state: Float[Tensor, "B Q"], targets: Int[Tensor, "B"], step: int
@@ -195,11 +113,13 @@ class SourceReadout:
             step: t, counted from 0.
         """
         logits = self.output(self.dropout(self.combine(state)))
-        normalizer, picked, mean = apply(_StateLogits, logits, self.exp_logits, targets, self.visits)
-        # `_StateLogits` works with exp(g - max g), so the maximum is added to log sum_v again.
-        normalizer = normalizer + self.max_logits
-        log_likelihoods = self.target_logits[:, :, step] + picked.unsqueeze(1) - normalizer
-        return log_likelihoods, self.mean_logits + mean.unsqueeze(1) - normalizer
+        logits = logits.to(accumulation_dtype(logits.dtype))
+        top = logits.detach().amax(-1, keepdim=True)
+        sums = self.exp_logits((logits - top).exp().unsqueeze(1)).squeeze(1).to(logits.dtype)
+        # Avoids log(0) where the maxima of the two factors are more than 87 nats apart.
+        normalizer = sums.clamp_min(torch.finfo(torch.float32).tiny).log() + top + self.max_logits
+        log_likelihoods = self.target_logits[:, :, step] + logits.gather(1, targets.unsqueeze(1)) - normalizer
+        return log_likelihoods, self.mean_logits + logits.mean(-1, keepdim=True) - normalizer
 
 
 @dataclass(frozen=True)

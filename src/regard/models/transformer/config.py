@@ -5,18 +5,16 @@ from typing import Literal
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
-from regard.errors import ConfigError
 from regard.layers.position_encoding import PositionEncodingConfig, SinusoidalPositionConfig
-from regard.models.base import TIE_EMBEDDINGS_HELP, check_shared_vocabulary
+from regard.models.base import TIE_EMBEDDINGS_HELP
 from regard.models.stack_layer import (
     ATTENTION_HELP,
     LAYER_ATTENTION_HELP,
     check_exclusive,
-    check_mechanisms,
-    expand_mechanisms,
+    layer_mechanisms,
 )
 
-__all__ = ["FeedForwardConfig", "TransformerConfig", "TransformerSideConfig", "check_transformer"]
+__all__ = ["FeedForwardConfig", "TransformerConfig", "TransformerSideConfig"]
 
 
 @configclass
@@ -90,30 +88,9 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         """Check that `attention` and `layer_attention` are not both set."""
-        check_exclusive(self.attention, self.layer_attention)
+        check_exclusive(self)
 
     @property
     def source_attentions(self) -> tuple[AttentionConfig, ...]:
         """The mechanism of each decoder layer; several contexts are allowed only in the last layer."""
-        return expand_mechanisms(
-            self.attention, self.layer_attention, self.decoder.num_layers, SoftAttentionConfig()
-        )
-
-
-def check_transformer(config: TransformerConfig, source_size: int, target_size: int) -> None:
-    """Check that the parts of the configuration are compatible.
-
-    Args:
-        config: The configuration.
-        source_size: Size of the source vocabulary.
-        target_size: Size of the target vocabulary.
-
-    Raises:
-        ConfigError: if parts are incompatible. The message names the options and their values.
-    """
-    if config.d_model % config.num_heads:
-        raise ConfigError(
-            f"model.d_model = {config.d_model} is not a multiple of model.num_heads = {config.num_heads}"
-        )
-    check_mechanisms(config.source_attentions, config.decoder.num_layers)
-    check_shared_vocabulary(config.tie_embeddings, source_size, target_size)
+        return layer_mechanisms(self)

@@ -7,9 +7,6 @@ in Xiong et al. (2020), which trains without a warm-up and with more layers (`pr
     pre    x + dropout(f(LayerNorm(x))), with one more LayerNorm after the last layer
 """
 
-from dataclasses import dataclass
-from typing import Literal
-
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -20,31 +17,10 @@ from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import add_dropout, dropout, relu_dropout
 from regard.layers.linear import Linear
 from regard.models.stack_layer import LayerQuery, OpenLayer, StackLayer
-from regard.models.transformer.config import FeedForwardConfig
+from regard.models.transformer.config import FeedForwardConfig, TransformerConfig
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["DecoderLayer", "EncoderLayer", "LayerNorm", "LayerSettings"]
-
-
-@dataclass(frozen=True)
-class LayerSettings:
-    """The settings that all layers of a model share.
-
-    Attributes:
-        width: D.
-        heads: H.
-        feed_forward: The configuration of the feed-forward network.
-        norm: Position of the layer normalization.
-        dropout: Dropout probability on the output of a sublayer.
-        local: Whether self-attention has a bias toward nearby positions.
-    """
-
-    width: int
-    heads: int
-    feed_forward: FeedForwardConfig
-    norm: Literal["post", "pre"]
-    dropout: float
-    local: bool = False
+__all__ = ["DecoderLayer", "EncoderLayer", "LayerNorm"]
 
 
 class LayerNorm(nn.Module):
@@ -74,15 +50,15 @@ class Residual(nn.Module):
     """The residual connection, layer normalization and dropout around a sublayer.
 
     Args:
-        settings: Dimension, position of the normalization, dropout.
+        config: The configuration of the model.
     """
 
-    def __init__(self, settings: LayerSettings) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         """Build the normalization."""
         super().__init__()
-        self.norm = LayerNorm(settings.width)
-        self.pre = settings.norm == "pre"
-        self.dropout = settings.dropout
+        self.norm = LayerNorm(config.d_model)
+        self.pre = config.norm_position == "pre"
+        self.dropout = config.dropout
 
     def prepare(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Return the input of the sublayer."""
@@ -122,15 +98,16 @@ class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network.
 
     Args:
-        settings: The settings of the layer.
+        config: The configuration of the model.
+        use_localness: Whether self-attention has a bias toward nearby positions.
     """
 
-    def __init__(self, settings: LayerSettings) -> None:
+    def __init__(self, config: TransformerConfig, use_localness: bool) -> None:
         """Build the sublayers."""
         super().__init__()
-        self.self_attention = SelfAttention(settings.width, settings.heads, settings.local)
-        self.feed_forward = FeedForward(settings.feed_forward, settings.width)
-        self.around_attention, self.around_feed = Residual(settings), Residual(settings)
+        self.self_attention = SelfAttention(config.d_model, config.num_heads, use_localness)
+        self.feed_forward = FeedForward(config.feed_forward, config.d_model)
+        self.around_attention, self.around_feed = Residual(config), Residual(config)
 
     def forward(
         self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], output_attentions: bool
@@ -147,18 +124,19 @@ class DecoderLayer(StackLayer):
     """Causal self-attention, attention to the source, then the feed-forward network.
 
     Args:
-        settings: The settings of the layer.
+        config: The configuration of the model.
+        use_localness: Whether self-attention has a bias toward nearby positions.
         cross_attention: The mechanism of the attention to the source.
     """
 
-    def __init__(self, settings: LayerSettings, cross_attention: Attention) -> None:
+    def __init__(self, config: TransformerConfig, use_localness: bool, cross_attention: Attention) -> None:
         """Build the sublayers."""
         super().__init__()
-        self.self_attention = SelfAttention(settings.width, settings.heads, settings.local)
+        self.self_attention = SelfAttention(config.d_model, config.num_heads, use_localness)
         self.cross_attention = cross_attention
-        self.feed_forward = FeedForward(settings.feed_forward, settings.width)
-        self.around_attention, self.around_source = Residual(settings), Residual(settings)
-        self.around_feed = Residual(settings)
+        self.feed_forward = FeedForward(config.feed_forward, config.d_model)
+        self.around_attention, self.around_source = Residual(config), Residual(config)
+        self.around_feed = Residual(config)
 
     def open(self) -> OpenLayer:
         """Return the layer itself, which needs no preparation."""

@@ -7,7 +7,6 @@ token are then computed for each context.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import replace
 
 import torch
 from torch import nn
@@ -16,14 +15,15 @@ from regard.attention.base import Attention, Memory
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig, attention_class, build_attention
 from regard.data.batch import PaddedSequences
+from regard.errors import ConfigError
 from regard.layers.linear import compute_dtype
 from regard.layers.position_encoding import PositionEncoding
 from regard.models.base import Memories
 from regard.models.registry import register_model
 from regard.models.stack import OpenStack, StackModel
-from regard.models.stack_layer import normal_embedding
-from regard.models.transformer.config import TransformerConfig, check_transformer
-from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm, LayerSettings
+from regard.models.stack_layer import check_stack, normal_embedding
+from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["SourceEncoder", "TransformerModel"]
@@ -71,13 +71,12 @@ class TransformerModel(StackModel):
     ) -> None:
         """Build the parts."""
         super().__init__()
-        check_transformer(config, source_size, target_size)
+        if config.d_model % config.num_heads:
+            raise ConfigError(
+                f"model.d_model = {config.d_model} is not a multiple of model.num_heads = {config.num_heads}"
+            )
+        check_stack(config, source_size, target_size)
         self.config, self.pretrained_encoder = config, pretrained_encoder
-        # Localness (a bias toward nearby positions) is applied in the lowest layers only.
-        settings = LayerSettings(
-            config.d_model, config.num_heads, config.feed_forward, config.norm_position, config.dropout
-        )
-        local = replace(settings, local=True)
         # Embeddings from N(0, 1/D) are multiplied by sqrt(D) when used (Section 3.4).
         std, self.embedding_scale = config.d_model**-0.5, math.sqrt(config.d_model)
         if pretrained_encoder is None:
@@ -90,14 +89,12 @@ class TransformerModel(StackModel):
         self.source_positions = PositionEncoding(config.position_encoding, config.d_model)
         self.target_positions = PositionEncoding(config.position_encoding, config.d_model)
         layers = range(config.encoder.num_layers if pretrained_encoder is None else 0)
+        # Localness is applied in the lowest layers only.
         self.encoder = nn.ModuleList(
-            EncoderLayer(local if i < config.encoder.num_localness_layers else settings) for i in layers
+            EncoderLayer(config, i < config.encoder.num_localness_layers) for i in layers
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(
-                local if i < config.decoder.num_localness_layers else settings,
-                self._source_attention(attention),
-            )
+            DecoderLayer(config, i < config.decoder.num_localness_layers, self._source_attention(attention))
             for i, attention in enumerate(config.source_attentions)
         )
         # With pre-norm the residual stream is not normalized, so one more LayerNorm follows each stack.
