@@ -8,14 +8,7 @@ import torch
 from regard.attention import Memory, SoftAttentionConfig, build_attention
 from regard.attention.base import Attention
 from regard.attention.local import LocalAttention, LocalAttentionConfig, LocalState
-from regard.config import from_dict
-from regard.data.batch import collate
 from regard.functional import entmax15, softmax, sparsemax
-from regard.generation.beam import beam_search
-from regard.generation.config import GenerationConfig
-from regard.models.rnn.config import RnnConfig
-from regard.models.rnn.model import RnnModel
-from regard.text.vocabulary import EOS
 
 NORMALIZERS = {"softmax": softmax, "entmax15": entmax15, "sparsemax": sparsemax}
 LENGTHS = (6, 3, 1)
@@ -81,13 +74,6 @@ def test_window_past_the_sentence_stays_on_the_last_word() -> None:
         assert (beyond[:, length - 1] == 1).all() and (beyond.sum(-1) == 1).all()
 
 
-def test_window_crossing_the_end_excludes_padding() -> None:
-    found = weights_of(build("monotonic", window_size=1), memory(), random_queries(3))[
-        1, 2
-    ]  # positions 1 to 3, length 3
-    assert found[0] == 0 and (found[1:3] > 0).all() and found.sum().item() == pytest.approx(1)
-
-
 @variants
 def test_one_word_sentence_is_weighted_by_distance_to_the_window_center(variant) -> None:
     mechanism, queries = build(variant, window_size=3), random_queries(4)
@@ -129,44 +115,3 @@ def test_autocast_does_not_move_the_window() -> None:
     for found, middle in zip(weights, expected[0], strict=True):
         places = found.nonzero().flatten()
         assert places.min() == math.ceil(middle - 2) and places.max() == math.floor(middle + 2)
-
-
-def test_gradcheck() -> None:
-    mechanism = build("predictive", window_size=4)
-    goal = torch.randn(3, 2, 6, dtype=torch.float64)
-
-    def loss(queries: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        return (weights_of(mechanism, memory(states), queries) * goal).sum()
-
-    queries = torch.randn(3, 2, 4, dtype=torch.float64, requires_grad=True)
-    states = torch.randn(3, 6, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(loss, (queries, states), eps=1e-7)
-    loss(queries, states).backward()
-    for parameter in mechanism.parameters():
-        assert parameter.grad is not None and (parameter.grad != 0).any()
-
-
-def model(variant: str) -> RnnModel:
-    torch.manual_seed(0)
-    settings = {
-        "embedding_size": 6,
-        "encoder": {"num_layers": 1, "hidden_size": 8},
-        "decoder": {"num_layers": 1, "hidden_size": 8},
-        "init_range": 0.7,
-        "attention": {"kind": "local", "variant": variant, "window_size": 1},
-    }
-    return RnnModel(from_dict(RnnConfig, settings), 12, 12).eval()
-
-
-@variants
-def test_beam_search_is_batch_invariant_and_equals_forced_decoding(variant) -> None:
-    made, sentences = model(variant), [[5, 7, 6, 9, 8], [5], [9, 8, 7]]
-    settings = GenerationConfig(beam_size=3, length_penalty=0.0, max_length_offset=6)
-    source = collate(sentences, None, range(3)).source
-    together = beam_search(made, source, settings)
-    for row, sentence in enumerate(sentences):
-        (found,) = beam_search(made, collate([sentence], None, [0]).source, settings)[0]
-        best = together[row][0]
-        assert found.tokens == best.tokens and found.score == pytest.approx(best.score, abs=1e-4)
-        forced = made(collate([sentence], [[*found.tokens, EOS]], [0]))
-        assert forced.log_likelihood.sum().item() == pytest.approx(found.score, abs=1e-4)

@@ -37,19 +37,6 @@ def bisected(name: str, problem: Problem) -> torch.Tensor:
 
 
 @every
-@given(problem=bounded_problems())
-@many
-def test_rows_are_distributions_within_the_bounds(name, problem) -> None:
-    usable = problem.usable
-    single = problem.to(torch.float32)
-    weights = single.apply(BOUNDED[name])
-    assert (weights[~usable] == 0).all()
-    assert (weights <= single.upper + 1e-6)[usable].all()
-    assert (weights >= (0 if single.lower is None else single.lower - 1e-6))[usable].all()
-    torch.testing.assert_close(weights.double().sum(-1), usable.any(-1).double(), atol=1e-6, rtol=0)
-
-
-@every
 @versions
 @given(problem=bounded_problems())
 @many
@@ -78,30 +65,6 @@ def test_solution_equals_bisection(name, version, problem) -> None:
     expected = bisected(name, problem)
     there = problem.usable.any(-1)
     torch.testing.assert_close(p[there], expected[there], atol=1e-8, rtol=0)
-
-
-@every
-@given(problem=bounded_problems())
-@many
-def test_masked_equals_shortened_and_batch_equals_single(name, problem) -> None:
-    weights, usable = problem.apply(BOUNDED[name]), problem.usable
-    for row, keep in enumerate(usable):
-        if keep.any():
-            alone = problem.each(lambda one, row=row, keep=keep: one[row, keep])
-            found = Problem(alone.scores, alone.upper, alone.lower).apply(BOUNDED[name])
-            torch.testing.assert_close(weights[row, keep], found, atol=1e-12, rtol=0)
-
-
-@every
-@given(problem=bounded_problems())
-@many
-def test_shift_invariance_and_permutation_equivariance(name, problem) -> None:
-    weights = problem.apply(BOUNDED[name])
-    shifted = problem.apply(BOUNDED[name], problem.scores + 3)
-    torch.testing.assert_close(shifted, weights, atol=1e-10, rtol=0)
-    order = torch.randperm(weights.shape[-1])
-    permuted = problem.each(lambda one: one[:, order]).apply(BOUNDED[name])
-    torch.testing.assert_close(permuted, weights[:, order], atol=1e-11, rtol=0)
 
 
 @every
@@ -202,22 +165,6 @@ def test_bounds_within_tolerance_of_feasible_are_rescaled(name, version) -> None
 
 
 @every
-@versions
-def test_nan_stays_in_its_row(name, version) -> None:
-    scores, upper = torch.randn(20, 5), torch.full((20, 5), 0.5)
-    scores[2, 1], scores[5, 0], upper[11, 3] = torch.nan, INF, torch.nan
-    bad = torch.zeros(20, dtype=torch.bool)
-    bad[[2, 5, 11]] = True
-    with use_backend(version):
-        weights = BOUNDED[name](scores, upper)
-        assert weights[bad].isnan().all()
-        torch.testing.assert_close(weights[~bad], BOUNDED[name](scores[~bad], upper[~bad]))
-        mask = scores.isfinite() & upper.isfinite()
-        assert BOUNDED[name](scores, upper, mask=mask).isfinite().all()
-        assert BOUNDED[name](torch.full((3, 4), torch.nan), torch.ones(4)).isnan().all()
-
-
-@every
 @pytest.mark.parametrize(
     ("dtype", "upper", "lower", "reason"),
     [
@@ -247,12 +194,10 @@ def test_check_bounds_raises_with_the_row() -> None:
         check_bounds(upper, torch.tensor(0.3))
 
 
-def test_constrained_sparsemax_of_malaviya_et_al_2018_figure_1_and_a_lower_bound() -> None:
-    # The first round of the figure, where all bounds are 1 and inactive.
+def test_constrained_sparsemax_with_a_lower_bound() -> None:
+    # The first round of Malaviya et al. (2018), Figure 1.
     first = torch.tensor([1.2, 0.8, -0.2], dtype=DOUBLE)
     ones = torch.ones(3, dtype=DOUBLE)
-    expected = torch.tensor([0.7, 0.3, 0.0], dtype=DOUBLE)
-    torch.testing.assert_close(BOUNDED["constrained_sparsemax"](first, ones), expected)
     # Worked out: the last keeps its 0.2, and the others share 0.8 with tau = (2 - 0.8) / 2.
     lower = torch.tensor([0.0, 0.0, 0.2], dtype=DOUBLE)
     expected = torch.tensor([0.6, 0.2, 0.2], dtype=DOUBLE)

@@ -27,7 +27,7 @@ from regard.functional import (
 from regard.kernels.backend import use_backend
 
 NORMALIZERS = {**FREE, **BOUNDED}
-DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+DTYPES = [torch.float32, torch.float64, torch.bfloat16]
 bounded = pytest.mark.parametrize("name", BOUNDED)
 every = pytest.mark.parametrize("name", NORMALIZERS)
 versions = pytest.mark.parametrize("version", ["numba", "reference"])

@@ -66,17 +66,6 @@ def test_rounds_and_their_sum_match_the_figure(name, version) -> None:
 
 
 @versions
-@pytest.mark.parametrize("name", STEP)
-def test_single_steps_equal_the_scan(name, version) -> None:
-    received = torch.zeros(3, dtype=DOUBLE)
-    with use_backend(version):
-        for t, scores in enumerate(SCORES):
-            weights = STEP[name](scores, remaining_bound(torch.ones(3, dtype=DOUBLE), received))
-            close(weights, ROUNDS[name][t])
-            received = received + weights
-
-
-@versions
 @at_bound
 def test_scores_have_zero_gradient_without_free_words(name, round, version) -> None:
     scores = SCORES[round].clone().requires_grad_()
@@ -84,23 +73,3 @@ def test_scores_have_zero_gradient_without_free_words(name, round, version) -> N
     with use_backend(version):
         STEP[name](scores, bounds_of(name, round)).backward(gradient)
     assert torch.equal(scores.grad, torch.zeros(3, dtype=DOUBLE))
-
-
-@versions
-@at_bound
-def test_bounds_have_zero_gradient_for_constant_upstream_without_free_words(name, round, version) -> None:
-    bounds = bounds_of(name, round).requires_grad_()
-    with use_backend(version):
-        STEP[name](SCORES[round], bounds).backward(torch.full((3,), 0.7, dtype=DOUBLE))
-    assert torch.equal(bounds.grad, torch.zeros(3, dtype=DOUBLE))
-
-
-@versions
-@pytest.mark.parametrize(("name", "first"), [("constrained_sparsemax", 1), ("constrained_softmax", 2)])
-def test_scan_rounds_without_free_words_have_zero_gradient(name, first, version) -> None:
-    scores = SCORES.clone().requires_grad_()
-    gradient = torch.tensor([[0.2, -0.4, 1.1], [0.8, 0.1, -0.6], [-0.9, 0.5, 0.3]], dtype=DOUBLE)
-    with use_backend(version):
-        SCAN[name](scores, torch.ones(3, dtype=DOUBLE)).backward(gradient)
-    assert (scores.grad[first:] == 0).all()
-    assert (scores.grad[:first] != 0).any()

@@ -110,6 +110,13 @@ def test_gradcheck_and_gradgradcheck(name, version) -> None:
     with use_backend(version):
         assert gradcheck(SCANS[name], (scores, fertility))
         assert gradgradcheck(SCANS[name], (scores, fertility), fast_mode=True)
+        heads = torch.randn(2, 2, 3, 4, dtype=DOUBLE, requires_grad=True)
+
+        def shared(z, f):
+            return SCANS[name](z, f.unsqueeze(1) + 0.1, share_fertility=True)
+
+        assert gradcheck(shared, (heads, fertility))
+        assert gradgradcheck(shared, (heads, fertility), fast_mode=True)
 
 
 @every
@@ -180,7 +187,7 @@ def shared_loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Ten
 
 @every
 @versions
-@pytest.mark.parametrize("heads", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("heads", [1, 3, 4])
 @given(sentence=sentences())
 @settings(max_examples=15)
 def test_shared_fertility_bounds_the_mean_of_the_heads(name, version, heads, sentence) -> None:
@@ -226,20 +233,6 @@ def test_shared_fertility_is_exhausted_at_the_same_step_with_every_backend(versi
         found, expected = answers(scan, scores, fertility), answers(loop, scores, fertility)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
-
-
-@every
-@versions
-def test_gradcheck_and_gradgradcheck_with_shared_fertility(name, version) -> None:
-    scores = torch.randn(2, 2, 3, 4, dtype=DOUBLE, requires_grad=True)
-    fertility = (0.7 + 0.9 * torch.rand(2, 1, 4, dtype=DOUBLE)).requires_grad_()
-
-    def scan(z, f):
-        return SCANS[name](z, f, share_fertility=True)
-
-    with use_backend(version):
-        assert gradcheck(scan, (scores, fertility))
-        assert gradgradcheck(scan, (scores, fertility), fast_mode=True)
 
 
 def test_shared_fertility_requires_a_head_dimension() -> None:

@@ -17,20 +17,7 @@ from regard.kernels.backend import use_backend
 
 INF = torch.inf
 NORMALIZERS = {**FREE, **BOUNDED}
-SHAPES = [
-    (),
-    (1,),
-    (5,),
-    (3, 5),
-    (1, 5),
-    (3, 1),
-    (2, 1, 1, 5),
-    (1, 4, 1, 5),
-    (4, 1, 5),
-    (2, 1, 3, 5),
-    (2, 4, 1, 5),
-]
-SHAPES += [(2, 4, 3, 1), (2, 1, 1, 1), (1, 1, 1, 1), (2, 4, 3, 5)]
+SHAPES = [(), (5,), (3, 1), (2, 1, 1, 5), (2, 4, 1, 5), (2, 4, 3, 1), (2, 4, 3, 5)]
 every = pytest.mark.parametrize("name", COMPILED)
 bounded = pytest.mark.parametrize("name", BOUNDED)
 
@@ -55,7 +42,7 @@ def assert_equal_to_the_reference(name: str, problem: Problem, atol: float = 1e-
 
 @every
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_value_and_gradients_equal_the_reference(name, data) -> None:
     problem = data.draw(free_problems() if name in FREE else bounded_problems())
     assert_equal_to_the_reference(name, problem.to(torch.float32))
@@ -86,9 +73,6 @@ def test_operands_broadcast(name, shape) -> None:
     # All positions are unmasked: only the shape of the mask matters here.
     mask = torch.rand(shape) < 2.0
     assert_equal_to_the_reference(name, Problem(scores, upper, lower, mask))
-    full = Problem(scores, *(each.expand(2, 4, 3, 5).clone() for each in (upper, lower, mask)))
-    alone = answers(name, full, "numba")[0]
-    torch.testing.assert_close(answers(name, Problem(scores, upper, lower, mask), "numba")[0], alone)
     if shape and shape[-1] == 5:
         mask = torch.rand(shape) < 0.7
         mask[..., :3] = True
@@ -121,18 +105,6 @@ def test_noncontiguous_tensors_give_the_same_result(name) -> None:
 
 
 @bounded
-def test_any_dim_is_equivalent_to_the_last(name) -> None:
-    scores, upper = torch.randn(3, 4, 5), torch.rand(4, 1) + 0.4
-    mask = torch.rand(3, 4, 5) < 2.0
-    for dim in (0, 1, 2, -2, -3):
-        bound = torch.full((), 0.6) if dim != 1 else upper
-        found = BOUNDED[name](scores, bound, mask=mask, dim=dim)
-        moved = scores.movedim(dim, -1), bound.expand(3, 4, 5).movedim(dim, -1)
-        torch.testing.assert_close(found, BOUNDED[name](*moved).movedim(-1, dim))
-        torch.testing.assert_close(found.sum(dim), torch.ones_like(found.sum(dim)))
-
-
-@bounded
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_computed_in_float32(name, dtype) -> None:
     scores, upper = torch.randn(9, 6).to(dtype), (0.3 + 0.2 * torch.rand(9, 6)).to(dtype)
@@ -146,20 +118,10 @@ def test_half_precision_is_computed_in_float32(name, dtype) -> None:
         torch.testing.assert_close(BOUNDED[name](scores, upper), found[0], atol=4e-3, rtol=0)
 
 
-@bounded
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 4), (0,)])
-def test_empty_tensors_stay_empty(name, shape) -> None:
-    for version in ("numba", "reference"):
-        for found in answers(
-            name, Problem(torch.zeros(shape), torch.ones(shape), torch.zeros(shape)), version
-        ):
-            assert found.shape == shape
-
-
 @every
-@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 63, 1000])
+@pytest.mark.parametrize("size", [1, 15, 17, 300])
 def test_any_number_and_length_of_rows(name, size) -> None:
-    for rows in (1, 3, 8, 17, 300):
+    for rows in (1, 3, 300):
         scores = torch.randn(rows, size) * 3
         upper = None if name in FREE else torch.rand(rows, size) * 4 / size + 1 / size
         assert_equal_to_the_reference(name, Problem(scores, upper))

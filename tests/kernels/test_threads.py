@@ -45,17 +45,6 @@ def test_result_is_false_if_it_is_for_any_range(two_threads, failing) -> None:
     assert not threads.run_rows(lambda begin, end: (begin > 0) != bool(failing), 8, 1 << 20)
 
 
-def test_small_kernels_run_on_the_calling_thread(two_threads) -> None:
-    names = []
-
-    def record(begin: int, end: int) -> bool:
-        names.append((begin, end, threading.current_thread()))
-        return True
-
-    threads.run_rows(record, 7, 70)
-    assert names == [(0, 7, threading.current_thread())]
-
-
 def test_results_do_not_depend_on_the_number_of_threads(two_threads) -> None:
     found = results()
     torch.set_num_threads(1)
