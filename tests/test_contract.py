@@ -15,12 +15,14 @@ from regard.attention.multihead import MultiHeadAttention
 from regard.attention.none import NoAttentionConfig
 from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
-from regard.attention.registry import ATTENTION
+from regard.attention.registry import ATTENTION, BUILT_IN_NORMALIZERS
 from regard.attention.variational import VariationalAttentionConfig
 from regard.config import configclass
+from regard.functional import softmax
 from regard.testing import (
     ATTENTION_LAWS,
     check_attention,
+    check_normalizer,
     example_memory,
     example_queries,
     read_step_by_step,
@@ -128,6 +130,24 @@ def test_check_attention_names_the_law_that_a_mechanism_breaks(monkeypatch) -> N
     monkeypatch.setattr(BrokenAttention, "normalize", lambda self, scores, mask: scores[:, :, 1:])
     with pytest.raises(AssertionError, match=r"kind='broken'.*shapes: RuntimeError"):
         check_attention(BrokenAttentionConfig())
+
+
+@pytest.mark.parametrize("name", BUILT_IN_NORMALIZERS)
+def test_normalizers_follow_their_laws(name) -> None:
+    check_normalizer(BUILT_IN_NORMALIZERS[name])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "law"),
+    [
+        (lambda scores, mask: softmax(scores), "masked position"),
+        (lambda scores, mask: 2 * softmax(scores, mask=mask), "sum of a row"),
+        (lambda scores, mask: softmax(scores, mask=mask, dim=-2), "sum of a row"),
+    ],
+)
+def test_check_normalizer_names_the_law_that_does_not_hold(wrong, law) -> None:
+    with pytest.raises(AssertionError, match=law):
+        check_normalizer(wrong)
 
 
 def test_select_of_memory_indexes_all_its_tensors() -> None:

@@ -1,4 +1,4 @@
-"""Checks of parts that plugins add: `check_attention` runs the laws of the attention interface.
+"""Checks of parts that plugins add: `check_attention` and `check_normalizer` run the laws of interfaces.
 
     from regard.testing import check_attention
     from my_plugin import MyAttentionConfig
@@ -9,7 +9,7 @@
 A law that does not hold raises an `AssertionError` that names it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -23,6 +23,7 @@ from regard.types import Float, Tensor
 __all__ = [
     "ATTENTION_LAWS",
     "check_attention",
+    "check_normalizer",
     "example_memory",
     "example_queries",
     "read_step_by_step",
@@ -54,6 +55,39 @@ def check_attention(config: AttentionConfig, seed: int = 1) -> None:
         mechanism.eval()
         with _named(f"{config}: {name}"):
             law(mechanism)
+
+
+def check_normalizer(function: Callable[..., Tensor], seed: int = 1) -> None:
+    """Check that a function of scores and `mask` is a normalizer (`regard.attention.registry`).
+
+    The laws: rows are distributions; masked positions and rows without attendable positions get zero; the
+    result of a row depends neither on other rows nor on masked positions; gradients are finite and zero at
+    masked positions.
+
+    Args:
+        function: The function.
+        seed: The random seed of the scores.
+
+    Raises:
+        AssertionError: if a law does not hold; names it.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(2, STEPS, LENGTH, dtype=torch.float64, generator=generator)
+    mask = (
+        torch.tensor([[True] * 5, [True, False, True, True, False]])[:, None].expand(2, STEPS, LENGTH).clone()
+    )
+    mask[0, 0] = False
+    scores.requires_grad_()
+    weights = function(scores, mask=mask)
+    assert weights.shape == scores.shape, f"the shape is {tuple(weights.shape)}, not that of the scores"
+    assert bool((weights >= 0).all()), "a weight is negative"
+    assert bool((weights[~mask] == 0).all()), "a masked position has a weight other than 0"
+    _check_close("the sum of a row", weights.sum(-1), mask.any(-1).double())
+    for row in ((0, 1), (1, 1)):
+        _check_close("a row alone", function(scores[row][mask[row]], mask=None), weights[row][mask[row]])
+    (gradient,) = torch.autograd.grad(weights.square().sum(), scores)
+    assert bool(gradient.isfinite().all()), "a gradient is not finite"
+    assert bool((gradient[~mask] == 0).all()), "a masked position has a gradient"
 
 
 @contextmanager

@@ -55,11 +55,11 @@ def _parts(model: RnnModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     assert batch.target is not None
     memories, state = model.begin(batch.source)
     tokens, rows = torch.full((len(batch),), BOS), torch.arange(len(batch))
-    opened = model._open()
+    opened = model.decoder.open(model.combine, None)
     scores, found = [], []
     for t in range(batch.target.tokens.shape[1]):
         gates = model.decoder.project(model.target_embedding(tokens))
-        _, top = model.decoder.advance(opened.layers, gates, state.input_feed, state.layers)
+        _, top = model.decoder.advance(opened, gates, state.input_feed, state.layers)
         scores.append(_attention(model).scorer(top.unsqueeze(1), memories[0].keys)[:, 0])
         outputs = model._attentional(opened, memories[0].states, top)
         logits = outputs @ model._output(outputs.dtype)[0].t() + model.output_bias

@@ -96,110 +96,109 @@ def feasible(bounds: torch.Tensor, least: float = 1.02) -> torch.Tensor:
 
 @devices
 @pytest.mark.parametrize("scale", [1.0, 1e4])
-@pytest.mark.parametrize("size", [1, 5, 50])
+@pytest.mark.parametrize("size", [1, 5, 600])
 @pytest.mark.parametrize("map", FREE)
 def test_unconstrained_transformations_equal_the_reference(device: str, map, size: int, scale: float) -> None:
     scores = torch.randn(3, 5, size)
     check(device, map, scores * scale)
     mask = torch.rand(5, size) > 0.3
     mask[0] = False
-    check(device, map, scores * scale, mask=mask)
-
-
-@devices
-@pytest.mark.parametrize("scale", [1.0, 1e4])
-@pytest.mark.parametrize("size", [1, 5, 50])
-@pytest.mark.parametrize("map", BOUNDED)
-def test_constrained_transformations_equal_the_reference(device: str, map, size: int, scale: float) -> None:
-    scores = torch.randn(2, 4, size) * scale
-    tight = feasible(torch.rand(2, 4, size) * 4 / size)
-    check(device, map, scores, tight)
-    loose = feasible(torch.rand(2, 4, size) * 3 * (torch.rand(2, 4, size) > 0.3) + 1e-3)
-    check(device, map, scores, loose)
-    check(device, map, scores, tight, 0.7 * tight * torch.rand(2, 4, size) / tight.sum(-1, keepdim=True))
-
-
-@devices
-@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
-def test_long_rows_equal_the_reference(device: str, map) -> None:
-    scores = torch.randn(2, 600) * 10
-    check(device, map, scores, *(() if map in FREE else (feasible(torch.rand(2, 600) / 200),)))
-
-
-@devices
-@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
-def test_float64_equals_the_reference(device: str, map) -> None:
-    scores = torch.randn(6, 20, dtype=torch.float64) * 3
-    bounds = () if map in FREE else (feasible(torch.rand(6, 20, dtype=torch.float64) / 5),)
-    check(device, map, scores, *bounds)
-
-
-@devices
-@pytest.mark.parametrize("map", BOUNDED)
-def test_masks_and_broadcast_bounds_equal_the_reference(device: str, map) -> None:
-    scores = torch.randn(2, 3, 4, 7)
-    mask = torch.rand(2, 1, 1, 7) > 0.4
-    mask[..., 0] = True
-    ample = torch.rand(2, 1, 1, 7) + 1
-    check(device, map, scores, ample, mask=mask)
-    check(device, map, scores, torch.rand(3, 1, 7) + 0.3)
-    check(device, map, scores, torch.tensor(0.4), torch.rand(2, 3, 1, 7) / 7)
-    check(device, map, scores, torch.rand(2, 1, 4, 7) + 0.3, torch.tensor(0.1))
-
-
-@devices
-@pytest.mark.parametrize("map", BOUNDED)
-def test_zero_and_infinite_bounds_equal_the_reference(device: str, map) -> None:
-    scores = torch.randn(8, 9)
-    upper = torch.where(torch.rand(8, 9) > 0.5, torch.inf, torch.rand(8, 9) / 4)
-    upper[torch.rand(8, 9) > 0.8] = 0
-    upper[:, 3] = torch.inf
-    check(device, map, scores, upper)
-    scores[:, 5] = -torch.inf
-    check(device, map, scores, upper)
-
-
-@devices
-@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
-def test_ties_use_the_same_subgradient(device: str, map) -> None:
-    scores = torch.randint(-2, 3, (16, 6)) / 4
-    if map in FREE:
-        # At multiples of 1/4 the threshold of sparsemax equals some scores exactly.
-        # For 1.5-entmax this happens only by chance.
-        check(device, map, torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, -0.25], [0, 0, 0]]))
-        return
-    upper = (torch.randint(0, 4, (16, 6)) / 4).index_fill(-1, torch.tensor([2]), 1.0)
-    check(device, map, scores, upper)
-    check(device, map, scores, torch.full((16, 6), 0.25))
-    check(device, map, scores * 4e4, torch.full((16, 6), 0.25))
-    check(device, map, scores, torch.full((16, 6), 0.5), torch.full((16, 6), 0.125))
-
-
-@devices
-@pytest.mark.parametrize("map", BOUNDED)
-def test_rows_without_free_positions_equal_the_reference(device: str, map) -> None:
-    scores = torch.randn(4, 5)
-    exact = torch.tensor([0.5, 0.25, 0.125, 0.125, 0.0])
-    check(device, map, scores, exact)
-    check(device, map, scores, exact * (1 - 5e-5))
-    check(device, map, scores, exact + 0.5, exact)
-    # No position is free: the first two, far above the others, take all of the mass.
-    spread = torch.tensor([[9e3, 8e3, 1.0, 0.0, -7e3]]) + torch.randn(4, 5)
-    check(device, map, spread, torch.full((5,), 0.5))
-    check(device, map, spread, torch.tensor([0.7, 0.2, 0.1, 1.0, 1.0]))
-
-
-@devices
-@pytest.mark.parametrize("map", BOUNDED)
-def test_large_score_gaps_equal_the_reference(device: str, map) -> None:
-    """With small bounds on the top scores, the threshold lies thousands below the maximum."""
-    scores = torch.tensor([[1e4, 0.0, 0.3, -0.4], [1e4, 9e3, -1e4, -1e4 + 0.25], [1e4, 1e4, 0.0, -1e4]])
-    check(device, map, scores, torch.tensor([0.1, 0.6, 0.6, 0.5]))
-    check(device, map, scores, torch.tensor([0.0, 0.05, 0.9, 0.9]))
-    check(device, map, 1e4 * torch.arange(30.0).flip(0).repeat(2, 1), torch.full((30,), 0.07))
+    check(device, map, scores.double() * scale, mask=mask)
 
 
 LARGEST = torch.finfo(torch.float32).max
+EXACT = torch.tensor([0.5, 0.25, 0.125, 0.125, 0.0])
+SPREAD = torch.tensor([[9e3, 8e3, 1.0, 0.0, -7e3]]).repeat(4, 1)
+GAPS = torch.tensor([[1e4, 0.0, 0.3, -0.4], [1e4, 9e3, -1e4, -1e4 + 0.25], [1e4, 1e4, 0.0, -1e4]])
+QUARTERS = torch.randint(-2, 3, (16, 6), generator=torch.Generator().manual_seed(1)) / 4
+HUGE = torch.tensor([[0.3, 0.5, -1e20, LARGEST], [0.3, 0.5, -1e20, -LARGEST], [0.3, 0.5, 0.1, -0.2]])
+HUGE_BOUNDS = torch.tensor([[0.3, 0.3, 0.0, 0.4], [0.25, 0.75, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5]])
+
+
+def zeros_and_infinities() -> torch.Tensor:
+    upper = torch.where(torch.rand(8, 9) > 0.5, torch.inf, torch.rand(8, 9) / 4)
+    upper[torch.rand(8, 9) > 0.8] = 0
+    upper[:, 3] = torch.inf
+    return upper
+
+
+def below(upper: torch.Tensor) -> torch.Tensor:
+    """Return lower bounds that sum to less than 1."""
+    return 0.7 * upper * torch.rand(upper.shape) / upper.sum(-1, keepdim=True)
+
+
+CASES: dict[str, Callable[[], tuple[torch.Tensor, ...]]] = {
+    **{
+        f"{kind}, {size} positions, scale {scale}": lambda size=size, scale=scale, upper=upper: (
+            torch.randn(2, 4, size) * scale,
+            upper(size),
+        )
+        for size in (1, 5, 50)
+        for scale in (1.0, 1e4)
+        for kind, upper in {
+            "tight": lambda size: feasible(torch.rand(2, 4, size) * 4 / size),
+            "loose": lambda size: feasible(
+                torch.rand(2, 4, size) * 3 * (torch.rand(2, 4, size) > 0.3) + 1e-3
+            ),
+        }.items()
+    },
+    "lower bounds": lambda: (torch.randn(2, 4, 5), u := feasible(torch.rand(2, 4, 5)), below(u)),
+    "long rows": lambda: (torch.randn(2, 600) * 10, feasible(torch.rand(2, 600) / 200)),
+    "float64": lambda: (torch.randn(6, 20).double() * 3, feasible(torch.rand(6, 20).double() / 5)),
+    "a bound for each position": lambda: (torch.randn(2, 3, 4, 7), torch.rand(3, 1, 7) + 0.3),
+    "a number as bound": lambda: (torch.randn(2, 3, 4, 7), torch.tensor(0.4), torch.rand(2, 3, 1, 7) / 7),
+    "a number as lower bound": lambda: (
+        torch.randn(2, 3, 4, 7),
+        torch.rand(2, 1, 4, 7) + 0.3,
+        torch.tensor(0.1),
+    ),
+    "zero and infinite bounds": lambda: (torch.randn(8, 9), zeros_and_infinities()),
+    "a masking score": lambda: (
+        torch.randn(8, 9).index_fill(1, torch.tensor([5]), -torch.inf),
+        zeros_and_infinities(),
+    ),
+    "ties": lambda: (QUARTERS, (torch.randint(0, 4, (16, 6)) / 4).index_fill(-1, torch.tensor([2]), 1.0)),
+    "ties of bounds": lambda: (QUARTERS, torch.full((16, 6), 0.25)),
+    "ties of distant scores": lambda: (QUARTERS * 4e4, torch.full((16, 6), 0.25)),
+    "ties of both bounds": lambda: (QUARTERS, torch.full((16, 6), 0.5), torch.full((16, 6), 0.125)),
+    # No position is free in the following cases.
+    "exact bounds": lambda: (torch.randn(4, 5), EXACT),
+    "bounds slightly too low": lambda: (torch.randn(4, 5), EXACT * (1 - 5e-5)),
+    "exact lower bounds": lambda: (torch.randn(4, 5), EXACT + 0.5, EXACT),
+    "two scores take the mass": lambda: (SPREAD + torch.randn(4, 5), torch.full((5,), 0.5)),
+    "three scores take the mass": lambda: (
+        SPREAD + torch.randn(4, 5),
+        torch.tensor([0.7, 0.2, 0.1, 1.0, 1.0]),
+    ),
+    # With small bounds on the top scores, the threshold lies thousands below the maximum.
+    "gaps": lambda: (GAPS, torch.tensor([0.1, 0.6, 0.6, 0.5])),
+    "gaps and an exhausted position": lambda: (GAPS, torch.tensor([0.0, 0.05, 0.9, 0.9])),
+    "many gaps": lambda: (1e4 * torch.arange(30.0).flip(0).repeat(2, 1), torch.full((30,), 0.07)),
+    "next to huge scores": lambda: (HUGE, HUGE_BOUNDS),
+}
+
+
+@devices
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("map", BOUNDED)
+def test_constrained_transformations_equal_the_reference(device: str, map, case: str) -> None:
+    check(device, map, *CASES[case]())
+
+
+@devices
+@pytest.mark.parametrize("map", BOUNDED)
+def test_masks_broadcast(device: str, map) -> None:
+    mask = torch.rand(2, 1, 1, 7) > 0.4
+    mask[..., 0] = True
+    check(device, map, torch.randn(2, 3, 4, 7), torch.rand(2, 1, 1, 7) + 1, mask=mask)
+
+
+@devices
+def test_ties_of_sparsemax_use_the_same_subgradient(device: str) -> None:
+    # At multiples of 1/4 the threshold of sparsemax equals some scores exactly.
+    check(device, sparsemax, torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, -0.25], [0, 0, 0]]))
+
+
 MAGNITUDES = torch.tensor([0.0, 1.0, -1.0, 1e5, -1e5, 1e10, -1e16, 1e20, -1e20, LARGEST, -LARGEST])
 
 
@@ -217,14 +216,6 @@ def test_any_finite_scores_equal_the_reference(device: str, map, dtype: torch.dt
         with use_backend("triton"):
             weights = map(scores.to(device), *(one.to(device) for one in bounds)).cpu()
         torch.testing.assert_close(weights.double().sum(-1), torch.ones(rows).double(), atol=2e-6, rtol=0)
-
-
-@devices
-@pytest.mark.parametrize("map", BOUNDED)
-def test_first_position_to_leave_its_bound_is_found_next_to_huge_scores(device: str, map) -> None:
-    scores = torch.tensor([[0.3, 0.5, -1e20, LARGEST], [0.3, 0.5, -1e20, -LARGEST], [0.3, 0.5, 0.1, -0.2]])
-    upper = torch.tensor([[0.3, 0.3, 0.0, 0.4], [0.25, 0.75, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5]])
-    check(device, map, scores, upper)
 
 
 @devices
@@ -276,22 +267,13 @@ def test_scans_equal_the_reference(device: str, map, exhaustion: float) -> None:
     scores = torch.randn(2, 3, 5)
     fertility = torch.rand(2, 5) * 2
     fertility[:, 4] = torch.inf
+    # Unit fertilities (Malaviya et al. (2018), Figure 1): the bounds alone determine the last step.
+    check(device, map, scores[:, :, :3], torch.ones(2, 3), exhaustion=exhaustion)
     mask = torch.rand(2, 1, 5) > 0.3
     mask[..., 4] = True
     check(device, map, scores, fertility, exhaustion=exhaustion)
     check(device, map, scores * 3e3, fertility, exhaustion=exhaustion, mask=mask[:, 0])
     check(device, map, scores.double(), fertility.double(), exhaustion=exhaustion, mask=mask)
-
-
-@devices
-@pytest.mark.parametrize("map", SCANS)
-def test_exhausted_budget_leaves_no_position_free(device: str, map) -> None:
-    """Unit fertilities for three words and three rounds, as in Malaviya et al. (2018), Figure 1.
-
-    The bounds alone determine the last rounds.
-    """
-    scores = torch.tensor([[[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]]])
-    check(device, map, scores, torch.ones(1, 3))
 
 
 @devices

@@ -104,15 +104,6 @@ def test_attributions_do_not_depend_on_the_batch(family: str, kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_large_batches_are_split(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, pairs = build(config()).eval(), batch()
-    monkeypatch.setattr("regard.generation.attribution._NUM_NODES", 3)
-    whole = attribute(model, pairs, settings(kind))
-    monkeypatch.setattr("regard.generation.attribution._MAX_TOKENS", 12)
-    torch.testing.assert_close(attribute(model, pairs, settings(kind)), whole, atol=1e-12, rtol=0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_attribution_leaves_the_model_as_it_was(kind: str) -> None:
     model = build(config(dropout=0.5)).train()
     model.output_bias.requires_grad_(False)

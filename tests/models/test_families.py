@@ -144,7 +144,6 @@ POSTERIOR_BELOW = {"layer_attention": (PosteriorAttentionConfig(), SoftAttention
             "'posterior' needs a prediction for each context",
         ),
         (config(tie_embeddings="decoder"), "model.tie_embeddings"),
-        (config(embedding_size=8, tie_embeddings="all"), "one vocabulary"),
         (
             config(
                 encoder=RnnEncoderConfig(hidden_size=6),
@@ -168,7 +167,6 @@ POSTERIOR_BELOW = {"layer_attention": (PosteriorAttentionConfig(), SoftAttention
                     "'posterior' is in layer 0, but it is allowed only in the last layer .1, counted from 0.",
                 ),
                 ({"attention": PointerAttentionConfig()}, "'pointer' needs a recurrent decoder"),
-                ({"tie_embeddings": "all"}, "one vocabulary"),
             )
         ),
     ],

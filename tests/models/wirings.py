@@ -85,7 +85,6 @@ LSTMS = {
         decoder=decoder(query="previous", input_feeding="context"),
         attention=ConstrainedAttentionConfig(score_function="additive"),
     ),
-    "zero initial state": config(decoder=decoder(state_init="zero")),
     "tied": config(embedding_size=8, tie_embeddings="decoder"),
     "constrained": config(attention=ConstrainedAttentionConfig()),
     "constrained softmax": config(attention=ConstrainedAttentionConfig(normalizer="softmax")),

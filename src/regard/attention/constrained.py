@@ -19,7 +19,7 @@ heads of a layer share one: beta is then the mean over heads.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 
@@ -34,11 +34,7 @@ from regard.attention.base import (
 )
 from regard.attention.registry import register_attention
 from regard.attention.scored import CoverageState, ScorerAttention, expected_context, initial_coverage
-from regard.attention.scorers import (
-    SCORE_FUNCTION_HELP,
-    SCORE_FUNCTIONS,
-    SCORE_HIDDEN_SIZE_HELP,
-)
+from regard.attention.scorers import ScoreFunction, score_function_option, score_hidden_size_option
 from regard.config import configclass, option
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.functional import (
@@ -74,8 +70,8 @@ class ConstrainedAttentionConfig:
     normalizer: Literal["softmax", "sparsemax"] = option(
         default="sparsemax", help="Transformation of scores and bounds into weights."
     )
-    score_function: Annotated[str, SCORE_FUNCTIONS] | None = option(default=None, help=SCORE_FUNCTION_HELP)
-    score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
+    score_function: ScoreFunction = score_function_option()
+    score_hidden_size: int | None = score_hidden_size_option()
     exhaustion: float = option(
         default=0.0,
         help="Exhaustion strength c: c times the remaining fertility of a token is added to its score.",

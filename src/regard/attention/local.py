@@ -22,11 +22,7 @@ from torch import nn
 from regard.attention.base import AttentionStep, Likelihood, Memory, Reference, State, squeeze_step
 from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normalizer, register_attention
 from regard.attention.scored import ScorerAttention, expected_context
-from regard.attention.scorers import (
-    SCORE_FUNCTION_HELP,
-    SCORE_FUNCTIONS,
-    SCORE_HIDDEN_SIZE_HELP,
-)
+from regard.attention.scorers import ScoreFunction, score_function_option, score_hidden_size_option
 from regard.config import configclass, option
 from regard.functional.dispatch import accumulation_dtype
 from regard.layers.batched_state import BatchedState
@@ -53,8 +49,8 @@ class LocalAttentionConfig:
         le=100_000,
     )
     normalizer: Annotated[str, NORMALIZERS] = option(default="softmax", help=NORMALIZER_HELP)
-    score_function: Annotated[str, SCORE_FUNCTIONS] | None = option(default=None, help=SCORE_FUNCTION_HELP)
-    score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
+    score_function: ScoreFunction = score_function_option()
+    score_hidden_size: int | None = score_hidden_size_option()
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ The posterior mass of R is distributed over its positions in proportion to their
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from torch import nn
@@ -46,11 +46,7 @@ from regard.attention.latent import (
 )
 from regard.attention.registry import register_attention
 from regard.attention.scored import ScorerAttention
-from regard.attention.scorers import (
-    SCORE_FUNCTION_HELP,
-    SCORE_FUNCTIONS,
-    SCORE_HIDDEN_SIZE_HELP,
-)
+from regard.attention.scorers import ScoreFunction, score_function_option, score_hidden_size_option
 from regard.config import configclass, option
 from regard.functional.chain import chain_prior, forward_prior
 from regard.layers.step_linear import StepLinear
@@ -105,8 +101,8 @@ class PosteriorAttentionConfig:
         ge=0,
         le=1,
     )
-    score_function: Annotated[str, SCORE_FUNCTIONS] | None = option(default=None, help=SCORE_FUNCTION_HELP)
-    score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
+    score_function: ScoreFunction = score_function_option()
+    score_hidden_size: int | None = score_hidden_size_option()
 
     def __post_init__(self) -> None:
         """Check that `hard_monotonic` coupling is exact: an approximation could move backward."""

@@ -18,6 +18,7 @@ from regard.types import Tensor
 
 __all__ = [
     "ATTENTION",
+    "BUILT_IN_NORMALIZERS",
     "NORMALIZERS",
     "NORMALIZER_HELP",
     "AttentionConfig",
@@ -88,10 +89,14 @@ def _contract(part: Any) -> str | None:
 NORMALIZERS: NamedRegistry[NormalizerFunction] = NamedRegistry("normalizer", contract=_contract)
 register_normalizer = NORMALIZERS.register
 
-register_normalizer("softmax")(softmax)
-register_normalizer("entmax15")(entmax15)
-register_normalizer("sparsemax")(sparsemax)
-register_normalizer("fusedmax")(fusedmax)
+BUILT_IN_NORMALIZERS: dict[str, NormalizerFunction] = {
+    "softmax": softmax,
+    "entmax15": entmax15,
+    "sparsemax": sparsemax,
+    "fusedmax": fusedmax,
+}
+for _name, _function in BUILT_IN_NORMALIZERS.items():
+    register_normalizer(_name)(_function)
 
 
 def get_normalizer(name: str) -> NormalizerFunction:

@@ -16,10 +16,12 @@ makes the training of W slower by a factor of D.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 import torch
 from torch import nn
 
+from regard.config import option
 from regard.config.registry import NamedRegistry, subclass_of
 from regard.errors import ConfigError
 from regard.kernels.matmul import linear
@@ -32,16 +34,18 @@ __all__ = [
     "DEFAULT_SCORE_FUNCTION",
     "SCORE_FUNCTIONS",
     "SCORE_FUNCTION_HELP",
-    "SCORE_HIDDEN_SIZE_HELP",
     "AdditiveScorer",
     "AttentionScorer",
     "BilinearScorer",
     "DotScorer",
     "ScaledBilinearScorer",
     "ScaledDotScorer",
+    "ScoreFunction",
     "SoftcapScorer",
     "build_scorer",
     "register_score_function",
+    "score_function_option",
+    "score_hidden_size_option",
 ]
 
 SCORE_FUNCTION_HELP = (
@@ -49,7 +53,6 @@ SCORE_FUNCTION_HELP = (
     "(additive); scaled_dot and scaled_bilinear divide by the square root of the width of q. Default: "
     "scaled_bilinear; in multi-head attention scaled_dot; in a convolutional or Hugging Face model dot."
 )
-SCORE_HIDDEN_SIZE_HELP = "Width of the additive scorer's tanh layer. Default: the width of the query."
 DEFAULT_SCORE_FUNCTION = "scaled_bilinear"
 
 
@@ -84,6 +87,18 @@ SCORE_FUNCTIONS: NamedRegistry[type[AttentionScorer]] = NamedRegistry(
     "score function", contract=subclass_of(AttentionScorer)
 )
 register_score_function = SCORE_FUNCTIONS.register
+ScoreFunction = Annotated[str, SCORE_FUNCTIONS] | None
+
+
+def score_function_option() -> Any:
+    """Return the option `score_function` of a mechanism, a `ScoreFunction`."""
+    return option(default=None, help=SCORE_FUNCTION_HELP)
+
+
+def score_hidden_size_option() -> Any:
+    """Return the option `score_hidden_size` of a mechanism."""
+    text = "Width of the additive scorer's tanh layer. Default: the width of the query."
+    return option(default=None, help=text, ge=1, le=16_384)
 
 
 @register_score_function("dot")

@@ -14,10 +14,10 @@ from regard.attention.base import AttentionStep, Memory, State
 from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normalizer, register_attention
 from regard.attention.scored import ScoredAttention
 from regard.attention.scorers import (
-    SCORE_FUNCTION_HELP,
-    SCORE_FUNCTIONS,
-    SCORE_HIDDEN_SIZE_HELP,
     DotScorer,
+    ScoreFunction,
+    score_function_option,
+    score_hidden_size_option,
 )
 from regard.config import configclass, option
 from regard.functional import fusedmax
@@ -42,8 +42,8 @@ class SoftAttentionConfig:
         ge=0,
         le=1e6,
     )
-    score_function: Annotated[str, SCORE_FUNCTIONS] | None = option(default=None, help=SCORE_FUNCTION_HELP)
-    score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
+    score_function: ScoreFunction = score_function_option()
+    score_hidden_size: int | None = score_hidden_size_option()
 
     def __post_init__(self) -> None:
         """Reject a fusedmax strength together with another transformation."""

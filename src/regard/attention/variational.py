@@ -21,7 +21,7 @@ bound applies to the likelihood that search uses.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 
@@ -35,10 +35,10 @@ from regard.attention.latent import (
 from regard.attention.registry import register_attention
 from regard.attention.scored import ScorerAttention
 from regard.attention.scorers import (
-    SCORE_FUNCTION_HELP,
-    SCORE_FUNCTIONS,
-    SCORE_HIDDEN_SIZE_HELP,
     BilinearScorer,
+    ScoreFunction,
+    score_function_option,
+    score_hidden_size_option,
 )
 from regard.config import configclass, option
 from regard.functional.estimators import sample_categorical
@@ -74,8 +74,8 @@ class VariationalAttentionConfig:
         ge=2,
         le=16_384,
     )
-    score_function: Annotated[str, SCORE_FUNCTIONS] | None = option(default=None, help=SCORE_FUNCTION_HELP)
-    score_hidden_size: int | None = option(default=None, help=SCORE_HIDDEN_SIZE_HELP, ge=1, le=16_384)
+    score_function: ScoreFunction = score_function_option()
+    score_hidden_size: int | None = score_hidden_size_option()
 
     def __post_init__(self) -> None:
         """Reject an odd width of the inference network."""

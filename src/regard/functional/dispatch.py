@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import torch
 
-from regard.kernels.backend import KernelFallbackError, in_functorch_transform, select_backend
-from regard.kernels.normalizers import NormalizerName, apply_normalizer
+from regard.kernels.backend import KernelFallbackError, apply, in_functorch_transform, select_backend
+from regard.kernels.normalizers import Normalizer, NormalizerName
 from regard.types import Bool, Float, Tensor
 
 __all__ = [
@@ -215,7 +215,7 @@ def normalize(
     upper = None if upper is None else upper.to(exact)
     lower = None if lower is None else lower.to(exact)
     try:
-        weights = apply_normalizer(name, backend, z, upper, lower, mask)
+        weights = apply(Normalizer, name, backend, z, upper, lower, mask)
     except KernelFallbackError:
         weights = reference(z, upper, lower, mask)
     return weights if scores.dtype == exact else weights.to(scores.dtype)

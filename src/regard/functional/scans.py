@@ -28,9 +28,9 @@ from regard.functional.dispatch import (
     check_scores,
     check_shape,
 )
-from regard.kernels.backend import KernelFallbackError, select_backend
+from regard.kernels.backend import KernelFallbackError, apply, select_backend
 from regard.kernels.normalizers import NormalizerName
-from regard.kernels.scans import apply_scan, mean_over_heads
+from regard.kernels.scans import Scan, mean_over_heads
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["add_exhaustion", "constrained_softmax_scan", "constrained_sparsemax_scan", "remaining_bound"]
@@ -138,7 +138,7 @@ def _scan(
     # The kernel for a GPU cannot share a fertility between heads; that of a single step is used instead.
     if backend == "numba" or (backend == "triton" and heads == 1):
         with suppress(KernelFallbackError):
-            weights = apply_scan(name, backend, scores, fertility, exhaustion, mask, heads)
+            weights = apply(Scan, name, backend, scores, fertility, exhaustion, mask, heads)
     if weights is None:
         weights = _loop(normalizer, scores, fertility, exhaustion, mask, heads)
     return weights.to(dtype).reshape(shape)

@@ -38,7 +38,7 @@ BackendName = Literal["auto", "reference", "numba", "triton"]
 
 # `find_spec` finds a package without the cost of importing it.
 _BACKENDS: list[tuple[str, BackendName]] = [("cpu", "numba"), ("cuda", "triton")]
-_NATIVE = {device: name for device, name in _BACKENDS if find_spec(name) is not None}
+_NATIVE: dict[str, BackendName] = {device: name for device, name in _BACKENDS if find_spec(name) is not None}
 
 
 def _checked(name: str) -> BackendName:

@@ -19,13 +19,13 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from regard.kernels.backend import BackendName, apply, backend_module
+from regard.kernels.backend import BackendName, backend_module
 from regard.types import Tensor
 
 __all__ = [
     "NORMALIZER_CODES",
+    "Normalizer",
     "NormalizerName",
-    "apply_normalizer",
     "normalizer_backward",
 ]
 
@@ -73,8 +73,12 @@ def normalizer_backward(
     return by_scores, torch.where(upper, change, 0), torch.where(lower, change, 0)
 
 
-class _Normalizer(torch.autograd.Function):
-    """A normalizer in eager mode."""
+class Normalizer(torch.autograd.Function):
+    """The weights of a normalizer along the last dimension of scores [..., S], which are not empty.
+
+    The bounds and the mask broadcast to the scores. A row without a valid result raises `KernelFallbackError`
+    on a CPU; the caller then uses the reference implementation.
+    """
 
     @staticmethod
     def forward(
@@ -86,6 +90,7 @@ class _Normalizer(torch.autograd.Function):
         lower: Tensor | None,
         mask: Tensor | None,
     ) -> Tensor:
+        """Compute the weights."""
         weights, status = backend_module(backend, "normalizers").forward(name, scores, upper, lower, mask)
         ctx.save_for_backward(weights, status)
         ctx.name, ctx.backend = name, backend
@@ -94,6 +99,7 @@ class _Normalizer(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute the gradients of the scores and the bounds."""
         weights, status = ctx.saved_tensors
         if torch.is_grad_enabled():  # the backward pass itself is being differentiated
             by_scores, *by_bounds = normalizer_backward(ctx.name, grads[0], weights, status)
@@ -104,27 +110,3 @@ class _Normalizer(torch.autograd.Function):
         pairs = zip(by_bounds, ctx.shapes, strict=True)
         bounds = [None if shape is None or by is None else by.sum_to_size(shape) for by, shape in pairs]
         return None, None, by_scores, *bounds, None
-
-
-def apply_normalizer(
-    name: NormalizerName,
-    backend: BackendName,
-    scores: Tensor,
-    upper: Tensor | None,
-    lower: Tensor | None,
-    mask: Tensor | None,
-) -> Tensor:
-    """Return the weights of a normalizer along the last dimension.
-
-    Args:
-        name: The normalizer.
-        backend: `numba` or `triton`.
-        scores: [..., S], not empty.
-        upper: Upper bounds, broadcastable to the scores, or None.
-        lower: Lower bounds, broadcastable to the scores, or None.
-        mask: Broadcastable to the scores, True where a position may be attended to, or None.
-
-    Raises:
-        KernelFallbackError: A row has no valid result; the caller then uses the reference implementation.
-    """
-    return apply(_Normalizer, name, backend, scores, upper, lower, mask)

@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from regard.kernels.backend import BackendName, apply, backend_module
-from regard.kernels.normalizers import NormalizerName, normalizer_backward
+from regard.kernels.backend import BackendName, backend_module
+from regard.kernels.normalizers import normalizer_backward
 from regard.types import Tensor
 
-__all__ = ["apply_scan", "mean_over_heads", "scan_backward"]
+__all__ = ["Scan", "mean_over_heads", "scan_backward"]
 
 
 def mean_over_heads(x: Tensor, heads_per_budget: int) -> Tensor:
@@ -48,8 +48,12 @@ def scan_backward(
     return torch.stack(gradients[::-1], 1), loosened
 
 
-class _Scan(torch.autograd.Function):
-    """A scan in eager mode."""
+class Scan(torch.autograd.Function):
+    """The weights of a constrained normalizer over all time steps, for scores [B, T, S], which are not empty.
+
+    The fertility is [B, S]; `heads_per_budget` adjacent rows share one (1 for `triton`). A step without a
+    valid result raises `KernelFallbackError` on a CPU; the caller then uses the reference implementation.
+    """
 
     @staticmethod
     def forward(
@@ -62,6 +66,7 @@ class _Scan(torch.autograd.Function):
         mask: Tensor | None,
         heads_per_budget: int,
     ) -> Tensor:
+        """Compute the weights."""
         ctx.name, ctx.kernels, ctx.heads = name, backend_module(backend, "scans"), heads_per_budget
         weights, status = ctx.kernels.forward(name, scores, fertility, exhaustion, mask, heads_per_budget)
         ctx.save_for_backward(weights, status)
@@ -69,34 +74,9 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute the gradients of the scores and the fertility."""
         # With gradients enabled, the backward pass itself is being differentiated.
         backward = scan_backward if torch.is_grad_enabled() else ctx.kernels.backward
         weights, status = ctx.saved_tensors
         scores, fertility = backward(ctx.name, grads[0], weights, status, ctx.heads)
         return None, None, scores, fertility, None, None, None
-
-
-def apply_scan(
-    name: NormalizerName,
-    backend: BackendName,
-    scores: Tensor,
-    fertility: Tensor,
-    exhaustion: float,
-    mask: Tensor | None,
-    heads_per_budget: int,
-) -> Tensor:
-    """Return the weights of a constrained normalizer over all time steps, [B, T, S].
-
-    Args:
-        name: The normalizer.
-        backend: `numba` or `triton`.
-        scores: [B, T, S], not empty.
-        fertility: [B, S].
-        exhaustion: Factor c; c times the remaining fertility of a position is added to its score.
-        mask: Broadcastable to the scores, or None.
-        heads_per_budget: Number of adjacent rows that share one fertility; 1 for `triton`.
-
-    Raises:
-        KernelFallbackError: A step has no valid result; the caller then uses the reference implementation.
-    """
-    return apply(_Scan, name, backend, scores, fertility, exhaustion, mask, heads_per_budget)

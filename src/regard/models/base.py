@@ -19,7 +19,7 @@ from torch import nn
 from regard.attention.base import AttentionStep, EosConstraint, Memory, Objective, Reward
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.text import TextProcessor
-from regard.errors import ConfigError, InfeasibleBoundsError
+from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
 from regard.text.vocabulary import BOS
 from regard.types import Bool, Float, Int, Tensor
@@ -38,7 +38,6 @@ __all__ = [
     "TokenScorer",
     "TrainableSystem",
     "TranslationModel",
-    "check_shared_vocabulary",
     "marginalize",
     "name_infeasible_sentence",
     "shift_right",
@@ -177,15 +176,13 @@ class TrainableSystem:
 
     Attributes:
         is_neural: Whether the system is a PyTorch module that `Trainer` trains; if not, `train_run` trains
-            it.
-        has_attention: Whether the run may have options that concern attention: fertilities and loss terms.
+            it, without options that concern attention: fertilities and loss terms.
         checks_own_weights: Whether building the model checks its parts, so that the shapes of stored weights
             are not compared before.
         weights_name: Name of the file or directory, within the model directory, with the trained weights.
     """
 
     is_neural: ClassVar[bool] = True
-    has_attention: ClassVar[bool] = True
     checks_own_weights: ClassVar[bool] = False
     weights_name: ClassVar[str] = "model.safetensors"
 
@@ -240,22 +237,18 @@ class TrainableSystem:
             seed: The random seed.
             num_threads: The number of threads of compiled code. 0 uses all processors.
 
-        Returns:
-            A `regard.training.trainer.TrainingResult`.
+        Returns a `regard.training.trainer.TrainingResult`.
         """
         raise NotImplementedError(f"{cls.__name__} is trained by regard.training.trainer")
 
     @classmethod
     def load_translator(cls, run: Any, model_dir: Path, num_threads: int) -> Any:
-        """Load the trained system as a translator with the search settings of its run.
+        """Load the system as a `regard.generation.base.BaseTranslator` with the search settings of its run.
 
         Args:
             run: The `regard.runs.config.RunConfig` in the model directory.
             model_dir: The model directory.
             num_threads: The number of CPU threads of compiled code. 0 uses all processors.
-
-        Returns:
-            A `regard.generation.base.BaseTranslator`.
         """
         raise NotImplementedError(f"{cls.__name__} is loaded by regard.runs.experiment")
 
@@ -349,19 +342,6 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
 def shift_right(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     """Return the decoder's input: the target shifted right by one, with the start symbol in front."""
     return torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
-
-
-def check_shared_vocabulary(tie_embeddings: str, source_size: int, target_size: int) -> None:
-    """Check that both sides have one vocabulary if they share embeddings.
-
-    Raises:
-        ConfigError: if the sizes differ.
-    """
-    if tie_embeddings == "all" and source_size != target_size:
-        raise ConfigError(
-            "model.tie_embeddings = 'all' needs one vocabulary for both sides; "
-            f"got vocabularies of {source_size} and {target_size} tokens"
-        )
 
 
 def target_step_mask(batch: Batch) -> Bool[Tensor, "B T"] | None:

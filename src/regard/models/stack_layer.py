@@ -17,7 +17,6 @@ from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.errors import ConfigError
 from regard.layers.batched_state import BatchedState
-from regard.models.base import check_shared_vocabulary
 from regard.text.vocabulary import PAD
 from regard.types import Float, Tensor
 
@@ -111,8 +110,8 @@ def check_exclusive(config: Any) -> None:
         raise ValueError("attention and layer_attention are both set: remove attention, or layer_attention")
 
 
-def check_stack(config: Any, source_size: int, target_size: int) -> None:
-    """Check that the mechanisms of a config fit its decoder layers, and its vocabularies each other.
+def check_stack(config: Any) -> None:
+    """Check that the mechanisms of a config fit its decoder layers.
 
     Raises:
         ConfigError: if parts are incompatible. The message names the options and their values.
@@ -133,7 +132,6 @@ def check_stack(config: Any, source_size: int, target_size: int) -> None:
             raise ConfigError(
                 f"attention {mechanism.kind!r} needs a recurrent decoder: set model.kind = 'rnn'"
             )
-    check_shared_vocabulary(config.tie_embeddings, source_size, target_size)
 
 
 def _only_in_last_layer(config: AttentionConfig) -> bool:

@@ -115,7 +115,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Check that the sections of the config are compatible."""
-        if not MODELS.part_of(self.model).has_attention:
+        if not MODELS.part_of(self.model).is_neural:
             if self.data.fertility or self.training.losses:
                 raise ValueError(
                     f"data.fertility, training.losses: model.kind = {self.model.kind!r} has no attention; "

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from regard.attention.registry import BUILT_IN_NORMALIZERS
 from regard.errors import UsageError
 from regard.extensions.hf.attention_bounds import (
     CONSTRAINED,
@@ -26,13 +27,12 @@ from regard.extensions.hf.attention_bounds import (
     constrained_weights,
 )
 from regard.extensions.hf.files import import_transformers
-from regard.functional import entmax15, fusedmax, sparsemax
 from regard.kernels.dropout import fused_dropout, supports_dropout
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["ATTENTION_NAMES", "attention_bounds", "attention_budget", "register_attention_function"]
 
-_NORMALIZERS = {"sparsemax": sparsemax, "entmax15": entmax15, "fusedmax": fusedmax}
+_NORMALIZERS = {name: each for name, each in BUILT_IN_NORMALIZERS.items() if name != "softmax"}
 
 ATTENTION_NAMES = (*_NORMALIZERS, *CONSTRAINED)
 """The values of `attn_implementation` that `import regard.hf` registers."""

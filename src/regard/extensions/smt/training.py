@@ -51,7 +51,6 @@ class PhraseSystem(TrainableSystem):
     """A phrase-based system: it trains itself, and has no attention of its own."""
 
     is_neural = False
-    has_attention = False
     weights_name = PHRASE_DIR
 
     @classmethod

@@ -58,7 +58,7 @@ class ConvModel(StackModel):
                 "model.encoder.kernel_size must be odd, so that windows are centered on a word; "
                 f"got {config.encoder.kernel_size}"
             )
-        check_stack(config, source_size, target_size)
+        check_stack(config)
         self.config = config
         embedding, keep_probability = config.embedding_size, 1 - config.dropout
         self.source_embedding = normal_embedding(source_size, embedding, EMBEDDING_STD)

@@ -7,7 +7,7 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.errors import ConfigError
 from regard.layers.recurrent import CellKind, Direction
-from regard.models.base import TIE_EMBEDDINGS_HELP, check_shared_vocabulary
+from regard.models.base import TIE_EMBEDDINGS_HELP
 
 __all__ = [
     "RnnConfig",
@@ -17,7 +17,7 @@ __all__ = [
     "check_rnn",
 ]
 
-StateInitKind = Literal["copy", "dense", "learned", "zero"]
+StateInitKind = Literal["copy", "dense", "learned"]
 
 
 @configclass
@@ -62,7 +62,7 @@ class RnnDecoderConfig:
     state_init: StateInitKind = option(
         default="copy",
         help="Initial state. copy: the encoder's final states; needs equal num_layers and hidden_size. "
-        "dense: a tanh layer of these states. learned: a learned vector. zero: zeros.",
+        "dense: a tanh layer of these states. learned: a learned vector.",
     )
 
 
@@ -101,13 +101,8 @@ class RnnConfig:
     )
 
 
-def check_rnn(config: RnnConfig, source_size: int, target_size: int) -> None:
+def check_rnn(config: RnnConfig) -> None:
     """Check that the parts of the configuration are compatible.
-
-    Args:
-        config: The configuration.
-        source_size: Size of the source vocabulary.
-        target_size: Size of the target vocabulary.
 
     Raises:
         ConfigError: if parts are incompatible. The message names the options and their values.
@@ -146,4 +141,3 @@ def check_rnn(config: RnnConfig, source_size: int, target_size: int) -> None:
             f"model.tie_embeddings = '{config.tie_embeddings}' needs model.embedding_size = "
             f"model.decoder.hidden_size; got {config.embedding_size} and {decoder.hidden_size}"
         )
-    check_shared_vocabulary(config.tie_embeddings, source_size, target_size)

@@ -67,8 +67,8 @@ class StateInit(nn.Module):
     """Computes the decoder's initial state.
 
     Args:
-        kind: `copy` the encoder's final states; a `dense` tanh layer of them; `learned` vectors (s_0 = w;
-            Martins, 2020); or `zero`.
+        kind: `copy` the encoder's final states; a `dense` tanh layer of them; or `learned` vectors (s_0 = w;
+            Martins, 2020).
         encoder: The encoder's number of layers and hidden size.
         decoder: The decoder's number of layers and hidden size.
         states: Number of state tensors per decoder layer (2 for an LSTM).
@@ -95,8 +95,6 @@ class StateInit(nn.Module):
                 layers, the last one is used for these.
             zeros: Zero states of the decoder's layers, which determine shapes and dtypes.
         """
-        if self.kind == "zero":
-            return zeros
         first: list[CellState] = []
         for i, layer in enumerate(zeros):
             tensors: list[Tensor] = []

@@ -9,7 +9,7 @@ context is an input of the recurrence, and y_t is predicted from s_t alone.
 import torch
 from torch import nn
 
-from regard.attention.base import AttentionStep, Memory, Reference, stack_steps
+from regard.attention.base import Memory, Reference, stack_steps
 from regard.attention.registry import build_attention
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import InfeasibleBoundsError
@@ -70,7 +70,7 @@ class RnnModel(TranslationModel):
     def __init__(self, config: RnnConfig, source_size: int, target_size: int) -> None:
         """Build the parts."""
         super().__init__()
-        check_rnn(config, source_size, target_size)
+        check_rnn(config)
         decoder, width, memory_size = config.decoder, config.decoder.hidden_size, config.encoder.hidden_size
         self.config = config
         self.source_embedding = nn.Embedding(source_size, config.embedding_size, padding_idx=PAD)
@@ -266,8 +266,7 @@ class RnnModel(TranslationModel):
             output = self._output(compute_dtype(self.combine))
             source_readout = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
         opened = self.decoder.open(self.combine, source_readout)
-        attention_steps: list[AttentionStep] = []
-        outputs: list[Tensor] = []
+        steps: list[RnnStep] = []
         scored: list[tuple[Tensor, Tensor]] = []
         posteriors: list[Tensor] = []
         for t, step_gates in enumerate(gates):
@@ -275,48 +274,39 @@ class RnnModel(TranslationModel):
                 step = self._advance(opened, shifted[:, t], step_gates, memory, state)
             except InfeasibleBoundsError as error:
                 raise name_infeasible_sentence(batch, error, t) from None
-            # `log_likelihoods`: log p(y_t | context k), only for mechanisms that are updated with the token.
             log_likelihoods = None
+            # Other mechanisms do not need the likelihoods for the next step: all are scored at once below.
             if self.attention.observes_tokens:
                 scored.append(self._score(opened, step, targets, t, mean_log_probs))
                 log_likelihoods = scored[-1][0]
             state = self._finish(opened, step, log_likelihoods)
             posteriors.append(state.attention.posteriors)
-            attention_steps.append(step.attention_step)
-            # The likelihoods are not needed for the next step: score all steps at once below.
-            if not self.attention.observes_tokens:
-                assert step.outputs is not None
-                outputs.append(step.outputs)
-        attention_step = stack_steps(attention_steps, state.attention)
+            steps.append(step)
+        attention_step = stack_steps([step.attention_step for step in steps], state.attention)
+        mask, top = batch.target.mask, None
         if self.attention.observes_tokens:
-            scores, means = (torch.stack(items, dim=1) for items in zip(*scored, strict=True))
             # Steps after the end of a shorter sentence were scored too; mask them.
-            padding = ~batch.target.mask.unsqueeze(-1)
-            scores, means, top = scores.masked_fill(padding, 0.0), means.masked_fill(padding, 0.0), None
-        else:
-            scores, means, top = self._score_outputs(
-                torch.stack(outputs, dim=1), batch.target, mean_log_probs
+            scores, means = (
+                torch.stack(items, dim=1).masked_fill(~mask.unsqueeze(-1), 0.0)
+                for items in zip(*scored, strict=True)
             )
+        else:
+            hidden = torch.stack([step.outputs for step in steps if step.outputs is not None], dim=1)
+            output = self._output(hidden.dtype)
+            scores, means = score_real_tokens(hidden, output, targets, mask, mean_log_probs)
+            if self.training and self.reward is not None:
+                top = top_tokens(hidden[:, :, 0], output)
         return ForwardOutput(
             log_likelihoods=scores,
             mean_log_probs=means,
             log_weights=attention_step.log_weights,
             log_policy=attention_step.log_policy,
             penalty=attention_step.penalty,
-            mask=batch.target.mask,
+            mask=mask,
             cross_attentions=(attention_step.weights,),
             posteriors=(torch.stack(posteriors, dim=1),),
             top_tokens=top,
         )
-
-    def _score_outputs(
-        self, hidden: Float[Tensor, "B T K D"], target: PaddedSequences, mean_log_probs: bool
-    ) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"], Int[Tensor, "B T"] | None]:
-        """Return log p(y_t), its mean over the vocabulary, and the top tokens if the reward needs them."""
-        output = self._output(hidden.dtype)
-        log_likelihoods, means = score_real_tokens(hidden, output, target.tokens, target.mask, mean_log_probs)
-        wanted = self.training and self.reward is not None
-        return log_likelihoods, means, top_tokens(hidden[:, :, 0], output) if wanted else None
 
     def _output(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return the output layer's weights and biases."""

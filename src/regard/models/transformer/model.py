@@ -75,7 +75,7 @@ class TransformerModel(StackModel):
             raise ConfigError(
                 f"model.d_model = {config.d_model} is not a multiple of model.num_heads = {config.num_heads}"
             )
-        check_stack(config, source_size, target_size)
+        check_stack(config)
         self.config, self.pretrained_encoder = config, pretrained_encoder
         # Embeddings from N(0, 1/D) are multiplied by sqrt(D) when used (Section 3.4).
         std, self.embedding_scale = config.d_model**-0.5, math.sqrt(config.d_model)
