@@ -29,7 +29,7 @@ from regard.generation.config import AlignmentConfig, MapMethod
 from regard.models import build_model
 from regard.models.base import TranslationModel
 from regard.models.transformer.config import TransformerConfig
-from regard.runs.experiment import load_model
+from regard.runs.loading import load_model
 from regard.text.vocabulary import EOS
 
 VOCABULARY = 32_000

@@ -31,14 +31,14 @@ from regard.models import build_model
 from regard.models.precision import Precision
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig
-from regard.runs.config import RunConfig
-from regard.runs.experiment import load_model
-from regard.runs.experiment import run_training as train
+from regard.runs.loading import load_model
 from regard.text.corpus import read_lines
 from regard.text.vocabulary import EOS
 from regard.training.config import TrainingConfig
-from regard.training.device import init_process_group
 from regard.training.lr_scheduler import ConstantConfig
+from regard.training.processes import init_process_group
+from regard.training.run import run_training as train
+from regard.training.run_config import RunConfig
 
 RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "multi30k-lstm.toml"
 

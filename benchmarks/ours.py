@@ -30,17 +30,17 @@ from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
 from regard.models.transformer.model import TransformerModel
+from regard.runs.serialization import write_tensors
+from regard.runs.weights import MODEL_FILE, named_weights
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import SINGLE_PROCESS, ProcessGroup, autocast
 from regard.training.evaluate import perplexity
 from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
 from regard.training.optimizer import AdamConfig, build_optimizer
+from regard.training.processes import SINGLE_PROCESS, ProcessGroup, autocast
 from regard.training.progress import TrainingProgress
-from regard.training.serialization import write_tensors
 from regard.training.train_step import TrainStep
-from regard.training.weights import MODEL_FILE, named_weights
 
 PRECISIONS: dict[str, Precision] = {"float32": "float32", "bf16": "bfloat16", "bfloat16": "bfloat16"}
 
@@ -129,10 +129,11 @@ def save_model(model: Compared, data: Multi30k, directory: Path) -> None:
     # Imported here because these modules would count in the peak memory of the measurement.
     from regard.data.config import DataConfig
     from regard.data.text import TextProcessor, TextSide
-    from regard.runs.config import RunConfig, write_config
+    from regard.runs.description import write_config
+    from regard.runs.fertility_predictor import save_text_processing
     from regard.text.corpus import CorpusConfig
     from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-    from regard.training.fertility import save_text_processing
+    from regard.training.run_config import RunConfig
 
     directory.mkdir(parents=True, exist_ok=True)
     source, target = (

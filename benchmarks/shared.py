@@ -152,8 +152,8 @@ def prepared(directory: Path) -> None:
     from regard.config import read_config
     from regard.data.dataset import prepare_data
     from regard.extensions.phrasebook.corpus import write_splits
-    from regard.runs.config import RunConfig
-    from regard.runs.experiment import run_training
+    from regard.training.run import run_training
+    from regard.training.run_config import RunConfig
 
     write_splits(directory / "corpus", PAIRS, seed=1)
     path = directory / "lstm.toml"
@@ -172,12 +172,13 @@ def training(directory: Path, name: str) -> tuple[Callable[[], int], Any]:
     from regard.config import read_config
     from regard.data.dataset import prepare_data
     from regard.models.registry import build_for_text
-    from regard.runs.config import RunConfig
+    from regard.runs.device import pick_device
     from regard.training.checkpoint import TrainingState
-    from regard.training.device import SINGLE_PROCESS, pick_device
     from regard.training.lr_scheduler import build_lr_scheduler
     from regard.training.optimizer import build_optimizer
+    from regard.training.processes import SINGLE_PROCESS
     from regard.training.progress import TrainingProgress
+    from regard.training.run_config import RunConfig
     from regard.training.train_step import TrainStep
 
     pick_device("cpu")
@@ -208,7 +209,7 @@ def searching(directory: Path, model: Any) -> Callable[[], int]:
     from regard.data.dataset import prepare_data
     from regard.generation.lines import enumerate_lines
     from regard.generation.neural_translator import NeuralTranslator
-    from regard.runs.config import RunConfig
+    from regard.training.run_config import RunConfig
 
     config = read_config(RunConfig, directory / "lstm.toml")
     lines = (directory / "corpus" / "test.de").read_text(encoding="utf-8").splitlines()[:TRANSLATED]

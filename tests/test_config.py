@@ -217,7 +217,7 @@ def test_the_reference_lists_each_option_once() -> None:
 
 
 def test_the_reference_of_a_run_has_at_most_450_lines_and_no_option_twice() -> None:
-    from regard.runs.config import RunConfig
+    from regard.training.run_config import RunConfig
 
     tables = reference(RunConfig)
     paths = [f"{table.path}.{option.name}" for table in tables for option in table.options]
@@ -236,7 +236,7 @@ def test_a_part_of_the_reference_is_a_table_or_one_option() -> None:
 
 
 def test_a_table_that_repeats_another_refers_to_it_and_is_shown_in_full_by_name() -> None:
-    from regard.runs.config import RunConfig
+    from regard.training.run_config import RunConfig
 
     tables = reference(RunConfig)
     assert next(table for table in tables if table.path == "data.valid").same_as == "data.train[]"
@@ -298,7 +298,7 @@ def test_an_option_keeps_its_kinds_when_it_is_printed_alone() -> None:
 
 
 def test_the_template_is_toml_that_changes_nothing(tmp_path) -> None:
-    from regard.runs.config import RunConfig
+    from regard.training.run_config import RunConfig
 
     data = "[data]\ntrain = [{source = 'a', target = 'b'}]\nvalid = {source = 'c', target = 'd'}\n"
     (tmp_path / "plain.toml").write_text(data)
@@ -312,7 +312,7 @@ def test_the_template_is_toml_that_changes_nothing(tmp_path) -> None:
 
 def test_every_option_of_a_run_has_a_description_and_no_class_declares_more_than_twelve() -> None:
     from regard.config import config_classes
-    from regard.runs.config import RunConfig
+    from regard.training.run_config import RunConfig
 
     undescribed = [
         f"{table.path}.{option.name}"

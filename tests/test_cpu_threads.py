@@ -107,7 +107,7 @@ def test_user_settings_are_kept(machine, given: dict[str, str]) -> None:
 def test_default_number_of_threads_follows_the_processors(machine, monkeypatch) -> None:
     import torch
 
-    from regard.training.device import set_num_threads
+    from regard.runs.device import set_num_threads
 
     before = torch.get_num_threads()
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)

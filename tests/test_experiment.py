@@ -19,13 +19,13 @@ from regard.data.dataset import prepare_data
 from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBoundsError, UsageError
 from regard.generation.lines import Line, enumerate_lines
 from regard.runs.averaging import average_models
-from regard.runs.config import RunConfig, load_config, read_run_config
-from regard.runs.experiment import load_model
-from regard.runs.experiment import run_training as train
+from regard.runs.loading import load_model
+from regard.runs.serialization import read_array, read_tensors
 from regard.text.vocabulary import EOS, SINK
 from regard.training.fertility import add_fertilities
 from regard.training.metrics_logger import read_metrics
-from regard.training.serialization import read_array, read_tensors
+from regard.training.run import run_training as train
+from regard.training.run_config import RunConfig, load_config, read_run_config
 from warm_python import warm_python
 
 SOURCE = Path(__file__).parents[1] / "src"

@@ -17,8 +17,8 @@ from regard.cli.main import app
 from regard.config import from_dict
 from regard.errors import DataError, UsageError
 from regard.extensions.phrasebook.corpus import write_splits
-from regard.runs.config import RunConfig, read_run_config
 from regard.text.text_survey import survey_pairs
+from regard.training.run_config import RunConfig, read_run_config
 
 PAIRS = [(f"ein Satz mit der Zahl {i} hier", f"a sentence with number {i} here") for i in range(200)]
 

@@ -16,8 +16,8 @@ from regard.config.reference import reference
 from regard.errors import ConfigError, DataError, RegardError
 from regard.extensions.hf.pretraining import PretrainConfig
 from regard.extensions.serve.config import ServeConfig
-from regard.runs.config import RunConfig
 from regard.text.links import parse_gold_links, parse_links
+from regard.training.run_config import RunConfig
 
 PAIR = {"source": "s", "target": "t"}
 DATA = {"train": [PAIR], "valid": PAIR}

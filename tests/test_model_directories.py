@@ -19,11 +19,12 @@ from regard.config import configclass, dump_toml, from_dict, option, read_toml
 from regard.data.fertility import ConstantFertilityConfig
 from regard.errors import CheckpointError, ConfigError
 from regard.runs.averaging import average_models
-from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig, load_config, write_config
-from regard.runs.experiment import load_model
-from regard.runs.experiment import run_training as train
+from regard.runs.description import CONFIG_FILE, END_MARKER, write_config
+from regard.runs.loading import load_model
+from regard.runs.serialization import read_metadata
 from regard.text.directories import directory_lock
-from regard.training.serialization import read_metadata
+from regard.training.run import run_training as train
+from regard.training.run_config import RunConfig, load_config
 
 
 def _settings(corpus: Path, **changes: object) -> RunConfig:
@@ -199,11 +200,12 @@ def test_a_run_of_an_older_version_resumes_with_the_checksums_of_its_weights(
         raise KeyboardInterrupt
 
     # The process ends right after the config was written, before any weights.
-    monkeypatch.setattr("regard.runs.experiment._build_trainer", killed)
+    monkeypatch.setattr("regard.training.run._build_trainer", killed)
     with pytest.raises(KeyboardInterrupt):
         train(_tuned(corpus, sharpness=1.0, max_epochs=2), older)
     monkeypatch.undo()
-    assert load_model(older, "cpu").config.training.max_epochs == 2
+    load_model(older, "cpu")
+    assert load_config(older).training.max_epochs == 2
     assert train(_tuned(corpus, max_epochs=2), older).progress.epoch == 3
     assert read_metadata(older / "training" / "epoch-0002.safetensors")["file_checksums"] == before
     load_model(older, "cpu")

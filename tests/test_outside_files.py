@@ -24,8 +24,8 @@ from regard.data.training_text import read_training_pairs, read_training_text
 from regard.errors import RegardError, UsageError
 from regard.extensions.phrasebook.corpus import generate
 from regard.extensions.serve.engine import load_engines, to_plain_text
-from regard.runs.config import RunConfig, load_config
-from regard.runs.experiment import run_training
+from regard.training.run import run_training
+from regard.training.run_config import RunConfig, load_config
 
 pytestmark = [
     pytest.mark.faults,

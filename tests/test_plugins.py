@@ -26,9 +26,9 @@ from regard.functional import softmax
 from regard.metrics.base import METRICS, SentenceCounts
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
-from regard.runs.config import RunConfig, load_config
 from regard.text.tokenizers.base import TOKENIZERS, Tokenizer
 from regard.training.losses import LossTerm
+from regard.training.run_config import RunConfig, load_config
 from warm_python import warm_python
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "plugin" / "src"

@@ -8,7 +8,7 @@ import pytest
 import regard
 from regard.config import from_dict
 from regard.errors import ConfigError, DataError, UsageError
-from regard.runs.config import RunConfig
+from regard.training.run_config import RunConfig
 
 PAIRS = [(f"w{i % 7} w{i % 5}", f"w{i % 5} w{i % 7}") for i in range(60)]
 RUN = {

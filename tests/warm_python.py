@@ -44,13 +44,13 @@ IMPORTED = (
     "jinja2", "numba.np.linalg", "numpy.ma", "pydantic", "rich.console", "rich.progress", "rich.table",
     "sacrebleu", "safetensors.numpy", "safetensors.torch", "scipy.linalg", "torch._dynamo", "typer.testing",
     "regard.alignment", "regard.analyze", "regard.api.translator", "regard.api.report", "regard.api.training",
-    "regard.runs.averaging", "regard.cli.main", "regard.runs.experiment",
+    "regard.runs.averaging", "regard.cli.main", "regard.training.run",
     "regard.extensions.ctranslate2.export", "regard.generation.ensemble",
     "regard.generation.file_translator", "regard.generation.neural_translator",
     "regard.kernels._numba.attention", "regard.kernels._numba.dropout",
     "regard.kernels._numba.normalizers", "regard.models.conv.model", "regard.extensions.hf.systems",
     "regard.extensions.hf.language_model", "regard.models.rnn.model", "regard.models.transformer.model",
-    "regard.extensions.phrasebook", "regard.plot", "regard.extensions.reproduce.job", "regard.runs.config",
+    "regard.extensions.phrasebook", "regard.plot", "regard.extensions.reproduce.job", "regard.runs.loading",
     "regard.extensions.smt.training", "regard.extensions.tour", "regard.training.trainer",
 )  # fmt: skip
 """Modules that commands import at the start or later. Importing them starts no threads, which forks lack."""

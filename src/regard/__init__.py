@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from regard.generation.tune_penalties import PenaltyTuningOptions
     from regard.metrics.base import register_metric
     from regard.models.registry import register_model
-    from regard.runs.config import RunConfig, load_config
     from regard.text.tokenizers.base import register_tokenizer
     from regard.training.losses.base import register_loss
+    from regard.training.run_config import RunConfig, load_config
     from regard.training.run_context import Callback
 
 __all__ = [
@@ -104,7 +104,7 @@ _HOMES = {
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
     "Repair": "regard.generation.repair_candidates",
     "ReportOptions": "regard.api.report",
-    "RunConfig": "regard.runs.config",
+    "RunConfig": "regard.training.run_config",
     "Sampling": "regard.generation.config",
     "Scores": "regard.api.translations",
     "Translation": "regard.generation.translation",
@@ -118,7 +118,7 @@ _HOMES = {
     "fertilities": "regard.api.fertility",
     "init_run": "regard.api.init_run",
     "load": "regard.api.translator",
-    "load_config": "regard.runs.config",
+    "load_config": "regard.training.run_config",
     "load_plugins": "regard.config.plugins",
     "option": "regard.config",
     "register_attention": "regard.attention.registry",

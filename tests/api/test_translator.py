@@ -24,13 +24,14 @@ from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.translation import count_statistics
 from regard.models import build_model
 from regard.plot.heatmap import attention_heatmap
-from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
-from regard.runs.experiment import load_model
+from regard.runs.checksums import write_weights
+from regard.runs.description import CONFIG_FILE, END_MARKER
+from regard.runs.loading import load_model
+from regard.runs.weights import named_weights
 from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.training.resume import write_weights
-from regard.training.weights import named_weights
+from regard.training.run_config import RunConfig
 
 LSTM = {"embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}, "init_range": 0.7}
 TRANSFORMER = {

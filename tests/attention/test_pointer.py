@@ -11,10 +11,10 @@ from regard.data.batch import collate
 from regard.errors import ConfigError
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
-from regard.runs.config import RunConfig
 from regard.text.tokenizers import words
 from regard.text.tokenizers.words import ActionsTokenizer
 from regard.text.vocabulary import BOS, EOS, Vocabulary
+from regard.training.run_config import RunConfig
 
 
 @pytest.fixture

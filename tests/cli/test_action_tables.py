@@ -9,10 +9,10 @@ from regard.cli.align import actions
 from regard.cli.command import Command
 from regard.config import from_dict
 from regard.errors import DataError, UsageError
-from regard.runs.config import RunConfig
-from regard.runs.experiment import run_training as train
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.training.metrics_logger import read_metrics
+from regard.training.run import run_training as train
+from regard.training.run_config import RunConfig
 
 STEMS = ["Bad", "Dach", "Fach", "Rad", "Amt", "Gut", "Kind", "Lied"]
 

@@ -17,11 +17,12 @@ from regard.extensions.serve.engine import SearchSettings, SentenceJob, load_eng
 from regard.generation.config import AlignmentConfig
 from regard.models import build_model
 from regard.reporting.word_maps import quantize
-from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig, load_config
+from regard.runs.checksums import write_weights
+from regard.runs.description import CONFIG_FILE, END_MARKER
+from regard.runs.weights import named_weights
 from regard.text.links import format_links
 from regard.text.vocabulary import UNK
-from regard.training.resume import write_weights
-from regard.training.weights import named_weights
+from regard.training.run_config import RunConfig, load_config
 
 LINE = "e f g a b"
 SIDE = {"num_layers": 2}

@@ -16,11 +16,12 @@ from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError, UsageError
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
-from regard.runs.config import CONFIG_FILE, END_MARKER, load_config
+from regard.runs.checksums import write_weights
+from regard.runs.description import CONFIG_FILE, END_MARKER
+from regard.runs.weights import load_weights, named_weights
 from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.training.resume import write_weights
-from regard.training.weights import load_weights, named_weights
+from regard.training.run_config import load_config
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]

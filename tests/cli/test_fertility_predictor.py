@@ -19,12 +19,8 @@ from regard.data.fertility import parse_fertilities
 from regard.errors import DataError, TrainingDivergedError, UsageError
 from regard.extensions.phrasebook.corpus import write_splits
 from regard.models.rnn.tagger import TaggerConfig
-from regard.training.fertility_predictor import (
-    PREDICTOR_TRAINING,
-    FertilityPredictor,
-    TaggedSentences,
-    train_predictor,
-)
+from regard.runs.fertility_predictor import FertilityPredictor
+from regard.training.fertility_predictor import PREDICTOR_TRAINING, TaggedSentences, train_predictor
 from regard.training.optimizer import AdamConfig
 
 

@@ -13,9 +13,9 @@ from test_translate import run, save_model
 import regard
 from regard.config import read_config
 from regard.errors import ConfigError, UsageError
-from regard.runs.config import RunConfig
 from regard.text.files import write_atomic
 from regard.text.paths import check_name, readable, readable_json
+from regard.training.run_config import RunConfig
 from warm_python import warm_python
 
 SOURCE = ["a b c", "d e", "f g a b e", "c c c c", "b d f a"]

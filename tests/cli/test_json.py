@@ -13,7 +13,7 @@ from regard.cli.main import app
 from regard.config import dump_toml, from_dict
 from regard.config.results import Result
 from regard.extensions.tour import quickstart
-from regard.runs.config import RunConfig
+from regard.training.run_config import RunConfig
 
 TEXT = ["a b c", "d e", "f g a b e", "c c c c"]
 RUN = {

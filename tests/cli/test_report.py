@@ -17,7 +17,7 @@ from regard.data.dataset import prepare_data
 from regard.data.training_text import save_training_text
 from regard.errors import DataError, UsageError
 from regard.extensions.phrasebook.corpus import generate
-from regard.runs.config import load_config
+from regard.training.run_config import load_config
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]

@@ -14,12 +14,13 @@ from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
 from regard.models import build_model
-from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.runs.checksums import write_weights
+from regard.runs.description import CONFIG_FILE, END_MARKER
+from regard.runs.weights import named_weights
 from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import STEP, ActionsConfig, ActionsTokenizer, WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.training.resume import write_weights
-from regard.training.weights import named_weights
+from regard.training.run_config import RunConfig
 
 # With this seed, models generate translations whose text is tokenized differently when it is read again.
 SEED = 20

@@ -19,12 +19,13 @@ from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models import build_model
-from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.runs.checksums import write_weights
+from regard.runs.description import CONFIG_FILE, END_MARKER
+from regard.runs.weights import named_weights
 from regard.text.links import format_links
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.training.resume import write_weights
-from regard.training.weights import named_weights
+from regard.training.run_config import RunConfig
 
 SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
 LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]

@@ -10,8 +10,8 @@ from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
 from regard.data.swapped_sides import is_swapped, warn_if_swapped
 from regard.extensions.phrasebook.corpus import write_splits
-from regard.runs.config import RunConfig
-from regard.runs.experiment import run_training as train
+from regard.training.run import run_training as train
+from regard.training.run_config import RunConfig
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from docs_world import build_world
 
 from regard.config import from_dict
 from regard.extensions.hf.pretraining import PretrainConfig
-from regard.runs.config import RunConfig
+from regard.training.run_config import RunConfig
 from shared_files import shared_directory
 from warm_python import warm_python
 

@@ -16,9 +16,10 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from regard.errors import RegardError
+from regard.runs.checksums import file_checksums
+from regard.runs.description import read_stated_config
+from regard.runs.serialization import METADATA_KEY, read_tensors, write_tensors
 from regard.text.reading import compute_checksums
-from regard.training.resume import file_checksums, read_stated_config
-from regard.training.serialization import METADATA_KEY, read_tensors, write_tensors
 
 from .fuzzer_inputs import mutated
 

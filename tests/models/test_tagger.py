@@ -12,14 +12,14 @@ from regard.data.batch import collate
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.extensions.phrasebook.corpus import generate_split
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
-from regard.training.checkpoint import state_files
+from regard.runs.fertility_predictor import FertilityPredictor
+from regard.runs.weights import load_weights, training_files
 from regard.training.config import TrainingConfig
-from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor
+from regard.training.fertility_predictor import TaggedExamples, TaggedSentences, train_predictor
 from regard.training.losses.objectives import marginal
 from regard.training.lr_scheduler import ConstantConfig
 from regard.training.metrics_logger import read_metrics
 from regard.training.optimizer import AdamConfig
-from regard.training.weights import load_weights
 
 SMALL = TaggerConfig(embedding_size=64, hidden_size=32)
 
@@ -80,7 +80,8 @@ def test_accuracy_and_f1_of_a_tagger_that_always_predicts_2(trained_dir):
     with torch.no_grad():
         predictor.model.output.weight.zero_()
         predictor.model.output.bias.copy_(10.0 * F.one_hot(torch.tensor(1), predictor.model.num_classes))
-    score = predictor.score(TaggedSentences([["a", "b"], ["c", "d", "e"]], [[0, 2], [2, 3, 99]]))
+    examples = TaggedSentences([["a", "b"], ["c", "d", "e"]], [[0, 2], [2, 3, 99]])
+    score = TaggedExamples(examples, predictor.vocabulary).score(predictor.model)
     assert score.num_words == 5
     assert score.accuracy == pytest.approx(2 / 5)
     assert score.f1 == pytest.approx(2 * 2 / (5 + 4))
@@ -99,13 +100,15 @@ def test_best_epoch_by_f1_is_kept_and_has_its_recorded_score(trained_dir):
     entries = [entry for entry in read_metrics(trained_dir) if entry["kind"] == "validation"]
     assert len(entries) == 3
     best = max(entries, key=lambda entry: entry["f1"])
-    score = FertilityPredictor.load(trained_dir).score(tagged("valid", 100))
+    predictor = FertilityPredictor.load(trained_dir)
+    score = TaggedExamples(tagged("valid", 100), predictor.vocabulary).score(predictor.model)
     assert (score.f1, score.accuracy) == (best["f1"], best["accuracy"])
     assert score.loss == pytest.approx(best["loss"], rel=1e-6)
 
 
 def test_accuracy_on_the_phrasebook_is_above_90_percent(trained_dir):
-    score = FertilityPredictor.load(trained_dir).score(tagged("valid", 100))
+    predictor = FertilityPredictor.load(trained_dir)
+    score = TaggedExamples(tagged("valid", 100), predictor.vocabulary).score(predictor.model)
     assert score.accuracy > 0.9
     assert score.f1 > 0.3
 
@@ -116,7 +119,7 @@ def test_resumed_run_reaches_the_same_weights(tmp_path):
     for name, limits in (("once", (0,)), ("twice", (14, 0))):
         for max_steps in limits:
             train_predictor(tmp_path / name, train, valid, SMALL, settings(max_steps=max_steps))
-    one, other = (load_weights(state_files(tmp_path / name)[0]) for name in ("once", "twice"))
+    one, other = (load_weights(training_files(tmp_path / name, "state")[-1]) for name in ("once", "twice"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 

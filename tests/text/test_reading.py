@@ -11,7 +11,6 @@ import pytest
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, DataError
 from regard.extensions.hf.files import pack_tokenizer, read_hf_config, unpack_tokenizer
-from regard.runs.config import load_config
 from regard.text.reading import (
     InvalidJsonError,
     compute_checksums,
@@ -24,6 +23,7 @@ from regard.text.reading import (
 )
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.training.run_config import load_config
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from rich.console import Console
 
 import regard.training.display as display_module
 from regard.training.config import TrainingConfig
-from regard.training.device import SINGLE_PROCESS
 from regard.training.display import (
     LogClock,
     ProgressDisplay,
@@ -18,6 +17,7 @@ from regard.training.display import (
     format_duration,
     preparation_progress,
 )
+from regard.training.processes import SINGLE_PROCESS
 from regard.training.progress import TrainingProgress
 from regard.training.run_context import StepStatistics
 

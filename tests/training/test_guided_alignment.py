@@ -14,15 +14,17 @@ from regard.data.dataset import prepare_data
 from regard.data.guided_alignment import SplitLinks
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.base import ForwardOutput
-from regard.runs.config import RunConfig
-from regard.runs.experiment import load_model
-from regard.runs.experiment import run_training as train
+from regard.runs.loading import load_model
 from regard.text.vocabulary import EOS
+from regard.training.losses.base import build_loss
 from regard.training.losses.guided_alignment import (
     GuidedAlignment,
     GuidedAlignmentConfig,
     guided_alignment_loss,
 )
+from regard.training.run import _with_alignment
+from regard.training.run import run_training as train
+from regard.training.run_config import RunConfig
 
 
 def outcome(*weights: torch.Tensor) -> ForwardOutput:
@@ -225,5 +227,7 @@ def test_guided_layer_and_heads_become_the_alignment_defaults(guided, alignment,
     settings = {"data": {"train": [corpus], "valid": corpus}, "generation": {"alignment": alignment}}
     losses = [] if guided is None else [{"kind": "sequence"}, {"kind": "guided_alignment", **guided}]
     config = from_dict(RunConfig, {**settings, "training": {"losses": losses}})
-    assert config.with_alignment().generation.alignment.record() == recorded
-    assert config.with_alignment().with_alignment() == config.with_alignment()
+    terms = [build_loss(loss) for loss in config.training.losses]
+    config = _with_alignment(config, terms)
+    assert config.generation.alignment.record() == recorded
+    assert _with_alignment(config, terms) == config

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-import regard.runs.experiment
+import regard.training.run
 from regard.config import from_dict, plugins
 from regard.data.dataset import open_data, prepare_data
 from regard.errors import ConfigError, DataError
-from regard.runs.config import RunConfig
-from regard.runs.experiment import load_model
-from regard.runs.experiment import run_training as train
+from regard.runs.loading import load_model
 from regard.training.config import TrainingConfig
 from regard.training.losses.base import LOSSES, resumable_loss_options
 from regard.training.losses.guided_alignment import GuidedAlignment
 from regard.training.metrics_logger import read_metrics
+from regard.training.run import run_training as train
+from regard.training.run_config import RunConfig
 from regard.training.run_context import Callback
 
 PLUGIN = """
@@ -133,8 +133,8 @@ def test_data_is_prepared_and_links_are_read_once(run_settings, tmp_path: Path, 
 
         monkeypatch.setattr(owner, name, counted)
 
-    count(regard.runs.experiment, "prepare_data")
-    count(regard.runs.experiment, "add_fertilities")
+    count(regard.training.run, "prepare_data")
+    count(regard.training.run, "add_fertilities")
     count(GuidedAlignment, "prepare")
     steps: list[int] = []
 

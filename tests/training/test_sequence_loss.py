@@ -20,7 +20,6 @@ from regard.models.rnn.layers import RnnEncoderConfig
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import SINGLE_PROCESS
 from regard.training.losses.base import join_rows, split_outcome
 from regard.training.losses.sequence import (
     SequenceLoss,
@@ -30,6 +29,7 @@ from regard.training.losses.sequence import (
 )
 from regard.training.lr_scheduler import build_lr_scheduler
 from regard.training.optimizer import build_optimizer
+from regard.training.processes import SINGLE_PROCESS
 from regard.training.progress import TrainingProgress
 from regard.training.train_step import TrainStep
 

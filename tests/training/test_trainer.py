@@ -12,12 +12,12 @@ import torch
 
 from regard.data.batch import BatchConfig
 from regard.errors import CheckpointError, ConfigError, DataError, TrainingDivergedError
+from regard.runs.serialization import read_metadata, write_tensors
+from regard.runs.weights import load_weights, named_weights
 from regard.training.evaluate import ValidationScore, validate
 from regard.training.metrics_logger import read_metrics
 from regard.training.run_context import Callback, RunContext
-from regard.training.serialization import read_metadata, write_tensors
 from regard.training.trainer import Trainer
-from regard.training.weights import load_weights, named_weights
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def test_training_can_start_from_another_model(trainer, settings, tmp_path: Path
 
 def test_initial_weights_of_another_shape_are_rejected(trainer, settings, tiny_model, tmp_path: Path) -> None:
     write_tensors(tmp_path / "wide", named_weights(tiny_model(width=10)), {})
-    with pytest.raises(CheckpointError, match=r"wide: '\w+' has shape \(20, 10\)"):
+    with pytest.raises(CheckpointError, match=r"wide: .* size mismatch"):
         trainer(settings(init_from=str(tmp_path / "wide"))).run()
 
 

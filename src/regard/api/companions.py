@@ -18,8 +18,8 @@ from regard.analysis.linking import line_words
 from regard.data.text import TextProcessor
 from regard.data.training_text import MAX_STORED_PAIRS, read_training_pairs
 from regard.errors import RegardError
+from regard.runs.description import CONFIG_FILE
 from regard.text.reading import checked_directory
-from regard.training.resume import CONFIG_FILE
 
 __all__ = ["FEW_PAIRS", "Companions"]
 

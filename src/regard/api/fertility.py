@@ -197,7 +197,7 @@ def fertilities(
         raise UsageError(f"{min(options, default='kind')} has no effect without targets, which are aligned")
     tokenize = _tokenizers(model, links is not None)
     if predictor is not None:
-        from regard.training.fertility_predictor import FertilityPredictor
+        from regard.runs.fertility_predictor import FertilityPredictor
 
         words = [tokenize[0](line) for line in read_texts(sources, "sources")]
         expected = FertilityPredictor.load(predictor).expected_fertilities(words)
@@ -238,7 +238,8 @@ def train_fertility_predictor(
             link points beyond its sentence.
         TrainingDivergedError: if the loss is repeatedly not finite.
     """
-    from regard.training.fertility_predictor import FertilityPredictor, TaggedSentences, train_predictor
+    from regard.runs.fertility_predictor import FertilityPredictor
+    from regard.training.fertility_predictor import TaggedExamples, TaggedSentences, train_predictor
 
     if train[1] is None:
         raise UsageError("a predictor is trained on translations or word links (--links): give one of them")
@@ -251,8 +252,10 @@ def train_fertility_predictor(
         TaggedSentences(counts.words, [values.tolist() for values in counts.values]) for counts in counted
     )
     result = train_predictor(directory, first, second, seed=seed)
-    done = result.signal is None
-    return PredictorTraining(result, FertilityPredictor.load(directory).score(second) if done else None)
+    if result.signal is not None:
+        return PredictorTraining(result, None)
+    predictor = FertilityPredictor.load(directory)
+    return PredictorTraining(result, TaggedExamples(second, predictor.vocabulary).score(predictor.model))
 
 
 def _tokenizers(model: Path | str | None, has_links: bool) -> tuple[_Tokenize, _Tokenize]:

@@ -14,7 +14,6 @@ from regard.api.run_template import RunPlan, plan_run, render_run
 from regard.config import from_dict
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
-from regard.runs.config import RunConfig
 from regard.text.compression import is_compressed, remove_suffix
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.directories import atomic_directory
@@ -22,6 +21,7 @@ from regard.text.files import is_special_file, write_atomic
 from regard.text.paths import check_name, check_outputs
 from regard.text.reading import open_regular_file
 from regard.text.text_survey import TextSurvey, survey_pairs
+from regard.training.run_config import RunConfig
 
 __all__ = ["InitializedRun", "init_run"]
 

@@ -34,7 +34,7 @@ def load_translator(
         precision: Data type of the matrix multiplications of a neural model.
         options: Search settings as in `search_settings`. Missing options and None keep the model's own.
             Default: the search settings are not changed.
-        overrides: Overrides of the configuration of the run, such as `model.attention.top_k=0`.
+        overrides: Overrides of the configuration of the model, such as `model.attention.top_k=0`.
         num_threads: Number of CPU threads of a system that is not a PyTorch module. None for one per
             processor.
         engine: Inference engine. Default: `ctranslate2` for an exported model, otherwise `regard`.
@@ -47,7 +47,7 @@ def load_translator(
     """
     from regard.config.extensions import hook, require_hook
     from regard.models.registry import MODELS
-    from regard.runs.config import load_config
+    from regard.runs.description import load_description
 
     first = directories[0]
     exported = require_hook("engine", "ctranslate2") if engine == "ctranslate2" else hook("engine")
@@ -56,7 +56,7 @@ def load_translator(
         # An export has a fixed data type, so another one is an error instead of being ignored.
         if precision != "float32":
             translator.require("precision", f"precision {precision} (--precision)")
-    elif (system := MODELS.part_of((run := load_config(first)).model)).is_neural:
+    elif (system := MODELS.part_of((run := load_description(first)).model)).is_neural:
         translator = _load_neural(directories, device, precision, overrides)
     else:
         translator = system.load_translator(run, first, num_threads or 0)
@@ -74,7 +74,7 @@ def _load_neural(
     """Load one neural model, or an ensemble with the search settings of its first model."""
     from regard.generation.ensemble import Ensemble
     from regard.generation.neural_translator import NeuralTranslator
-    from regard.runs.experiment import load_model
+    from regard.runs.loading import load_model
 
     first, *others = loaded = [load_model(path, device, precision, overrides) for path in directories]
     for other in others:

@@ -25,7 +25,7 @@ from regard.models.formats import foreign_format
 from regard.reporting.page import Report, SystemsCheck, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import SystemResults, add_word_links, collect_system
-from regard.runs.config import load_config
+from regard.runs.description import load_description
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import open_atomic
 from regard.text.links import GoldLinks, check_links
@@ -237,7 +237,7 @@ def _config_text(model: Any) -> ParallelText:
             f"{directory}: the configuration of the model names no text; give "
             "test=(source, reference) (--test SOURCE REFERENCE)"
         )
-    data = load_config(directory).data
+    data = load_description(directory).data
     corpus: CorpusConfig = data.test or data.valid
     pairs = list(read_pairs(corpus))
     sources, references = (tuple(pair[side] for pair in pairs) for side in (0, 1))

@@ -6,10 +6,9 @@ from typing import Any
 
 from regard.analysis.inputs import ParallelText
 from regard.api.companions import FEW_PAIRS, Companions
-from regard.config import to_dict
 from regard.metrics.translation import looks_tokenized
 from regard.reporting.systems import SystemResults
-from regard.runs.config import CONFIG_FILE, load_config
+from regard.runs.description import CONFIG_FILE, read_stated_config
 
 __all__ = ["differing_options", "few_pairs_notes", "page_notes"]
 
@@ -78,7 +77,7 @@ def differing_options(directories: Sequence[Path]) -> dict[str, list[str]]:
     Returns:
         For each option its value in each model, `-` where it has none; for `attention`, its kind.
     """
-    contents = [to_dict(load_config(directory)) for directory in directories]
+    contents = [read_stated_config(directory) for directory in directories]
     flat_configs = [dict(_flat(config)) for config in contents]
     names = dict.fromkeys(name for flat_config in flat_configs for name in flat_config)
     values = {name: [str(flat_config.get(name, "-")) for flat_config in flat_configs] for name in names}

@@ -75,7 +75,7 @@ def load_systems(
     search = dict(settings)
     loading = {name: search.pop(name) for name in ("device", "precision", "num_threads") if name in search}
     if (num_threads := loading.get("num_threads")) is not None:
-        from regard.training.device import set_num_threads
+        from regard.runs.device import set_num_threads
 
         set_num_threads(num_threads)
     # Files are read before models, which take longer, so that a wrong file is reported at once.

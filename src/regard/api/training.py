@@ -21,12 +21,12 @@ from regard.data.swapped_sides import warn_if_swapped
 from regard.errors import ConfigError, DataError, UsageError
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
 from regard.runs.averaging import average_models
-from regard.runs.config import END_MARKER, RunConfig, listed_plugins, read_run_config
-from regard.runs.experiment import run_training
+from regard.runs.description import CONFIG_FILE, END_MARKER, listed_plugins
 from regard.text.files import write_atomic
 from regard.text.paths import check_outputs
 from regard.training.display import preparation_progress
-from regard.training.resume import CONFIG_FILE
+from regard.training.run import run_training
+from regard.training.run_config import RunConfig, read_run_config
 from regard.training.run_context import Callback
 from regard.training.trainer import TrainingResult
 

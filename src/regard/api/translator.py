@@ -86,7 +86,7 @@ def load_with_search(
     """Return a translator, and those arguments of `load` that are search settings, which are not applied."""
     arguments = {name: value for name, value in settings.items() if name in load.__annotations__}
     if "num_threads" in arguments:
-        from regard.training.device import set_num_threads
+        from regard.runs.device import set_num_threads
 
         set_num_threads(arguments["num_threads"])
     search = {name: value for name, value in settings.items() if name not in arguments}

@@ -138,7 +138,7 @@ class _TextConfig:
 class TextProcessor:
     """Text processing of a source and a target language.
 
-    A fertility predictor is a model and not part of this class: see `regard.training.fertility`.
+    A fertility predictor is a model and not part of this class: see `regard.runs.fertility_predictor`.
 
     Attributes:
         source: The source side.

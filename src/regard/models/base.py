@@ -177,13 +177,10 @@ class TrainableSystem:
     Attributes:
         is_neural: Whether the system is a PyTorch module that `Trainer` trains; if not, `train_run` trains
             it, without options that concern attention: fertilities and loss terms.
-        checks_own_weights: Whether building the model checks its parts, so that the shapes of stored weights
-            are not compared before.
         weights_name: Name of the file or directory, within the model directory, with the trained weights.
     """
 
     is_neural: ClassVar[bool] = True
-    checks_own_weights: ClassVar[bool] = False
     weights_name: ClassVar[str] = "model.safetensors"
 
     @classmethod
@@ -246,11 +243,11 @@ class TrainableSystem:
         """Load the system as a `regard.generation.base.BaseTranslator` with the search settings of its run.
 
         Args:
-            run: The `regard.runs.config.RunConfig` in the model directory.
+            run: The `regard.runs.description.ModelDescription` of the model directory.
             model_dir: The model directory.
             num_threads: The number of CPU threads of compiled code. 0 uses all processors.
         """
-        raise NotImplementedError(f"{cls.__name__} is loaded by regard.runs.experiment")
+        raise NotImplementedError(f"{cls.__name__} is loaded by regard.runs.loading")
 
 
 class TranslationModel(nn.Module, TrainableSystem, ABC):

@@ -20,8 +20,8 @@ class ModelFormat(Protocol):
         """Return whether a directory has this format."""
         ...
 
-    def load_run_config(self, directory: Path) -> Any:
-        """Return a `regard.runs.config.RunConfig` that stands for a directory, without training text.
+    def describe_model(self, directory: Path) -> Any:
+        """Return a `regard.runs.description.ModelDescription` that stands for a directory, without text.
 
         Raises:
             CheckpointError: if a file is missing or invalid; names it.
@@ -33,7 +33,7 @@ class ModelFormat(Protocol):
 
         Args:
             directory: The directory.
-            config: The `RunConfig` of `load_run_config`, possibly with overrides.
+            config: The description of `describe_model`, possibly with overrides.
 
         Raises:
             DataError: if the directory has no tokenizer.

@@ -1,1 +1,1 @@
-"""Runs and their model directories: configuration, training, loading, averaging and pre-training."""
+"""Model directories: the description of a model, its weights and checksums, loading and averaging."""

@@ -10,14 +10,13 @@ from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, UsageError
 from regard.models.base import PARTS_DIR
 from regard.models.registry import MODELS
-from regard.runs.config import RunConfig, load_config, write_config
-from regard.runs.experiment import find_model_dir
+from regard.runs.checksums import check_model_files, compare_options, write_weights
+from regard.runs.description import ModelDescription, load_description, read_stated_config, write_config
+from regard.runs.fertility_predictor import load_text_processing, save_text_processing
+from regard.runs.loading import find_model_dir
+from regard.runs.weights import MODEL_FILE, average_weights, training_files
 from regard.text.directories import atomic_directory, is_empty
 from regard.text.paths import check_name
-from regard.training.checkpoint import epoch_files
-from regard.training.fertility import load_text_processing, save_text_processing
-from regard.training.resume import check_model_files, compare_options, write_weights
-from regard.training.weights import MODEL_FILE, average_weights
 
 __all__ = ["average_models"]
 
@@ -48,7 +47,7 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
     files = [file for path in paths for file in _files_to_average(Path(path), last_epochs)]
     model_dirs = [find_model_dir(file) for file in files]
     # Several files may share a directory, as the epochs of one run do; each one is loaded once.
-    configs = {model_dir: load_config(model_dir) for model_dir in model_dirs}
+    configs = {model_dir: load_description(model_dir) for model_dir in model_dirs}
     texts = [load_text_processing(model_dir) for model_dir in configs]
     options = [_model_options(config, model_dir) for model_dir, config in configs.items()]
     for model_dir, config, text in zip(configs, options, texts, strict=True):
@@ -69,16 +68,17 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
             copy_training_text(model_dirs[0], temporary_dir)
             if (model_dirs[0] / PARTS_DIR).is_dir():
                 shutil.copytree(model_dirs[0] / PARTS_DIR, temporary_dir / PARTS_DIR)
-            write_config(configs[model_dirs[0]], temporary_dir)
+            stated = read_stated_config(model_dirs[0])
+            write_config(stated, temporary_dir)
             metadata = {"averaged": [str(file) for file in files]}
-            write_weights(temporary_dir, to_dict(configs[model_dirs[0]]), weights, metadata)
+            write_weights(temporary_dir, stated, weights, metadata)
     except (OSError, shutil.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{output_dir}: cannot be written: {reason}") from None
     return files
 
 
-def _model_options(config: RunConfig, model_dir: Path) -> dict[str, Any]:
+def _model_options(config: ModelDescription, model_dir: Path) -> dict[str, Any]:
     """Return the options of a model, and those of its pre-trained parts."""
     return {"model": to_dict(config.model), **MODELS.part_of(config.model).part_options(model_dir)}
 
@@ -95,7 +95,7 @@ def _files_to_average(path: Path, last_epochs: int) -> list[Path]:
     """Return the weight files that one path stands for."""
     if not last_epochs:
         return [path / MODEL_FILE if path.is_dir() else path]
-    files = epoch_files(path)
+    files = training_files(path, "epoch")
     if len(files) < last_epochs:
         raise UsageError(
             f"{path}: has the weights of {len(files)} epochs, but {last_epochs} are needed; train with "

@@ -18,24 +18,24 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from regard.errors import CheckpointError, DataError
+from regard.errors import CheckpointError
 from regard.models.base import TranslationModel
-from regard.text.reading import checked_directory
-from regard.training.lr_scheduler import LRScheduler
-from regard.training.optimizer import load_optimizer_state, optimizer_state_tensors
-from regard.training.progress import TrainingProgress
-from regard.training.resume import CHECKSUMS_KEY
-from regard.training.serialization import read_tensors, write_tensors
-from regard.training.weights import (
+from regard.runs.checksums import CHECKSUMS_KEY
+from regard.runs.serialization import read_tensors, write_tensors
+from regard.runs.weights import (
     MODEL_FILE,
     MODEL_PREFIX,
     OPTIMIZER_PREFIX,
     copy_weights,
     named_weights,
+    training_files,
 )
+from regard.training.lr_scheduler import LRScheduler
+from regard.training.optimizer import load_optimizer_state, optimizer_state_tensors
+from regard.training.progress import TrainingProgress
 from regard.types import Tensor
 
-__all__ = ["CheckpointManager", "TrainingState", "epoch_files", "state_files"]
+__all__ = ["CheckpointManager", "TrainingState"]
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class CheckpointManager:
         identity: Values that a training state must match to be resumed, by name, such as the checksum of the
             data.
         file_checksums: The checksums of the files that the weights depend on, recorded with them; see
-            `regard.training.resume`. A training state must match these, too.
+            `regard.runs.checksums`. A training state must match these, too.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class CheckpointManager:
             "schedule": state.schedule.state_dict(),
         }
         self._make_states_dir()
-        # With leading zeros, the order of the names is that of the steps, as `state_files` requires.
+        # With leading zeros, the order of the names is that of the steps, as `training_files` requires.
         file = self.states_dir / f"state-{state.progress.step:08d}.safetensors"
         write_tensors(file, tensors, about)
         # Old states are removed last, so that a crash while writing leaves a state to resume from.
-        for old in self._files()[MAX_STATES:]:
+        for old in training_files(self.output_dir, "state")[:-MAX_STATES]:
             old.unlink(missing_ok=True)
         return file
 
@@ -120,7 +120,7 @@ class CheckpointManager:
             CheckpointError: if all training states are damaged, or the state belongs to other data or to
                 another model.
         """
-        files = self._files()
+        files = training_files(self.output_dir, "state")[::-1]
         problems: list[str] = []
         for file in files:
             try:
@@ -173,7 +173,7 @@ class CheckpointManager:
         path = self.states_dir / f"epoch-{epoch:04d}.safetensors"
         write_tensors(path, named_weights(model), {**metadata, CHECKSUMS_KEY: self.file_checksums})
         # The caller ensures `keep_last` >= 1. With 0, the slice would be empty and keep every file.
-        for old in epoch_files(self.output_dir)[:-keep_last]:
+        for old in training_files(self.output_dir, "epoch")[:-keep_last]:
             old.unlink(missing_ok=True)
 
     def _load_tensors(
@@ -202,25 +202,3 @@ class CheckpointManager:
             raise CheckpointError(
                 f"{self.states_dir}: cannot create the directory: {error.strerror}"
             ) from None
-
-    def _files(self) -> list[Path]:
-        """Return the files of training states, latest first."""
-        return state_files(self.output_dir)
-
-
-def epoch_files(output_dir: Path) -> list[Path]:
-    """Return the weight files of the epochs of a model directory, oldest first."""
-    return _training_files(output_dir, "epoch-*.safetensors")
-
-
-def state_files(output_dir: Path) -> list[Path]:
-    """Return the training states of a model directory, latest first."""
-    return _training_files(output_dir, "state-*.safetensors")[::-1]
-
-
-def _training_files(output_dir: Path, pattern: str) -> list[Path]:
-    """Return the files of `training/` in a model directory, sorted; a link out of it is an error."""
-    try:
-        return sorted(checked_directory(output_dir, "training").glob(pattern))
-    except DataError as error:
-        raise CheckpointError(str(error)) from None

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 if TYPE_CHECKING:
     from regard.models.base import TranslationModel
     from regard.training.config import TrainingConfig
-    from regard.training.device import ProcessGroup
     from regard.training.evaluate import TrainingExamples
+    from regard.training.processes import ProcessGroup
     from regard.training.progress import TrainingProgress
     from regard.training.run_context import StepStatistics
 

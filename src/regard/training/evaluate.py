@@ -18,7 +18,7 @@ from regard.metrics.base import METRICS, MetricInput
 from regard.models.base import TranslationModel
 from regard.models.precision import Precision
 from regard.training.config import TrainingConfig
-from regard.training.device import SINGLE_PROCESS, ProcessGroup, autocast
+from regard.training.processes import SINGLE_PROCESS, ProcessGroup, autocast
 
 __all__ = [
     "TrainingExamples",

@@ -7,7 +7,7 @@
 
 ORIGIN is the aligner, or `file-` and the checksum of the files from which the numbers are read. TEXT is the
 fingerprint of the text, so that different texts use different files. SETTINGS has the form
-HIDDEN_SIZExMAX_EPOCHS-PATIENCE. The files carry checksums; see `regard.training.serialization`.
+HIDDEN_SIZExMAX_EPOCHS-PATIENCE. The files carry checksums; see `regard.runs.serialization`.
 """
 
 import dataclasses
@@ -16,7 +16,6 @@ import itertools
 import logging
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -31,65 +30,25 @@ from regard.data.fertility import (
     parse_fertilities,
     token_fertilities,
 )
-from regard.data.text import TextProcessor
 from regard.errors import DataError
 from regard.models.rnn.tagger import TaggerConfig
+from regard.runs.fertility_predictor import PREDICTOR_DIR, PREDICTOR_FILE, FertilityPredictor, with_predictor
+from regard.runs.serialization import read_array, write_array
 from regard.text.array_files import check_range
 from regard.text.corpus import read_lines
-from regard.text.reading import checked_directory, file_digest
-from regard.text.vocabulary import TokenIds, Vocabulary
+from regard.text.reading import file_digest
 from regard.training.config import ValidationConfig
 from regard.training.fertility_predictor import (
     PREDICTOR_TRAINING,
-    FertilityPredictor,
+    TaggedExamples,
     TaggedSentences,
     train_predictor,
 )
-from regard.training.serialization import read_array, write_array
 
-__all__ = ["add_fertilities", "load_text_processing", "read_fertilities", "save_text_processing"]
+__all__ = ["add_fertilities", "read_fertilities"]
 
-PREDICTOR_DIR = "predictor"
 FERTILITY_SPLITS = ("train", "valid")
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _TokenPredictor:
-    """A fertility predictor that takes token ids of a model's source vocabulary."""
-
-    predictor: FertilityPredictor
-    vocabulary: Vocabulary
-
-    def predict(self, sentences: Sequence[TokenIds]) -> list[np.ndarray]:
-        """Return the expected fertility of each token, one float32 array per sentence."""
-        rows = self.predictor.expected_fertilities([self.vocabulary.to_tokens(ids) for ids in sentences])
-        return [np.array(row, dtype=np.float32) for row in rows]
-
-
-def load_text_processing(directory: Path | str) -> TextProcessor:
-    """Load the vocabularies and tokenizers of a model directory, and its fertility predictor if it has one.
-
-    Raises:
-        DataError: if a file is missing, truncated or altered; the message names it.
-        CheckpointError: if the predictor's weights are missing, truncated or altered.
-    """
-    text = TextProcessor.load(directory)
-    if text.budget is None or not isinstance(text.budget.config, PredictedFertilityConfig):
-        return text
-    return _with_predictor(text, checked_directory(Path(directory), PREDICTOR_DIR))
-
-
-def save_text_processing(text: TextProcessor, directory: Path) -> None:
-    """Write the vocabularies and tokenizers of a model, and its fertility predictor if it has one.
-
-    Raises:
-        DataError: if a file cannot be written.
-        CheckpointError: if the predictor's weights cannot be written.
-    """
-    if text.budget is not None and isinstance(text.budget.predictor, _TokenPredictor):
-        text.budget.predictor.predictor.save(directory / PREDICTOR_DIR)
-    text.save(directory)
 
 
 def add_fertilities(prepared: PreparedData, config: FertilityConfig | None, fingerprint: str) -> PreparedData:
@@ -139,10 +98,10 @@ def _add_predicted(
         / f"{PREDICTOR_DIR}-{name}-{config.hidden_size}x{config.max_epochs}-{config.patience}"
     )
     # `FertilityPredictor.save` writes this file last: its presence marks a complete predictor.
-    if not (directory / "predictor.json").exists():
+    if not (directory / PREDICTOR_FILE).exists():
         _train(prepared, counts, config, directory)
     text = dataclasses.replace(prepared.text, budget=Budget(config))
-    budget = _with_predictor(text, directory).budget
+    budget = with_predictor(text, directory).budget
     # Tokens without links still get a fertility of 1, as in the predictor's training data.
     return prepared.with_budget(budget, {"train": np.maximum(counts[0], 1).astype(np.float32) + config.slack})
 
@@ -255,7 +214,7 @@ def _train(
         # passes it to the handler that was installed before.
         signal.raise_signal(result.signal)
     predictor = FertilityPredictor.load(training)
-    score = predictor.score(valid)
+    score = TaggedExamples(valid, predictor.vocabulary).score(predictor.model)
     _log.info(
         "fertilities of the validation text: accuracy %.1f %%, F1 of fertilities other than 1: %.1f %%",
         100 * score.accuracy,
@@ -270,10 +229,3 @@ def _tagged_sentences(prepared: PreparedData, split: str, counts: np.ndarray) ->
     sentences = [vocabulary.to_tokens(rows.example(row)[0].tolist()) for row in range(len(rows))]
     ends = np.cumsum(rows.source_lengths).tolist()
     return TaggedSentences(sentences, [counts[i:j].tolist() for i, j in itertools.pairwise([0, *ends])])
-
-
-def _with_predictor(text: TextProcessor, directory: Path) -> TextProcessor:
-    """Return the text with the predictor that is stored in a directory."""
-    assert text.budget is not None
-    predictor = _TokenPredictor(FertilityPredictor.load(directory), text.source.vocabulary)
-    return dataclasses.replace(text, budget=dataclasses.replace(text.budget, predictor=predictor))

@@ -1,64 +1,45 @@
-"""The fertility predictor (Malaviya et al. 2018): a tagger with its vocabulary, in its own directory.
+"""Training of the fertility predictor (Malaviya et al. 2018), in a directory of its own.
 
-    DIRECTORY/predictor.json           sizes, the largest fertility, the checksum of the training text
-    DIRECTORY/source.vocabulary        the vocabulary of source words
-    DIRECTORY/model.safetensors        the weights of the epoch with the best F1
-    DIRECTORY/record.jsonl, training/  as for any other run
-
+It has the files of `regard.runs.fertility_predictor`, and `record.jsonl` and `training/` as other runs have.
 Interrupted training resumes when `train_predictor` is called again with the same texts.
 """
 
 import hashlib
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
 
-from regard.config import configclass, option, to_dict
+from regard.config import to_dict
 from regard.config.results import perplexity
 from regard.data.batch import Batch, BatchConfig, collate, make_batches
-from regard.errors import CheckpointError, DataError, UsageError
+from regard.errors import DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
+from regard.runs.fertility_predictor import (
+    BATCH_SIZE,
+    PREDICTOR_FILE,
+    VOCABULARY_FILE,
+    PredictorDescription,
+    predictor_checksums,
+)
 from regard.text.directories import directory_lock, is_empty
-from regard.text.files import write_atomic
-from regard.text.reading import InvalidJsonError, checked_file, file_digest, read_json
+from regard.text.reading import InvalidJsonError, read_json
 from regard.text.vocabulary import Vocabulary
 from regard.training.config import TrainingConfig
 from regard.training.lr_scheduler import ConstantConfig
 from regard.training.optimizer import AdamConfig
-from regard.training.resume import CHECKSUMS_KEY, check_file_checksums
 from regard.training.run_context import RunContext
-from regard.training.serialization import write_tensors
 from regard.training.trainer import Trainer, TrainingResult
-from regard.training.weights import (
-    MODEL_FILE,
-    check_weight_shapes,
-    copy_weights,
-    load_weights,
-    named_weights,
-)
 
-__all__ = [
-    "PREDICTOR_TRAINING",
-    "FertilityPredictor",
-    "PredictorScore",
-    "TaggedExamples",
-    "TaggedSentences",
-    "train_predictor",
-]
-
-PREDICTOR_FILE, VOCABULARY_FILE = "predictor.json", "source.vocabulary"
-PREDICTOR_BATCH = BatchConfig(batch_size=64)
+__all__ = ["PREDICTOR_TRAINING", "PredictorScore", "TaggedExamples", "TaggedSentences", "train_predictor"]
 
 PREDICTOR_TRAINING = TrainingConfig(
-    batch_size=PREDICTOR_BATCH.batch_size,
+    batch_size=BATCH_SIZE,
     optimizer=AdamConfig(learning_rate=1e-3, max_grad_norm=0.0),
     lr_scheduler=ConstantConfig(),
     max_epochs=10,
@@ -133,7 +114,7 @@ class TaggedExamples:
         model.eval()
         nll, right, matches, others = 0.0, 0, 0, 0
         with torch.inference_mode():
-            for rows in self.batches(PREDICTOR_BATCH, seed=0, epoch=0):
+            for rows in self.batches(BatchConfig(batch_size=BATCH_SIZE), seed=0, epoch=0):
                 batch = self.batch(rows)
                 assert batch.target is not None
                 log_probs = model.log_probs(batch.source)[batch.target.mask]
@@ -162,96 +143,6 @@ class _TaggerTrainer(Trainer):
         self._check_finite(score.loss)
         entry = {"loss": score.loss, "perplexity": perplexity(score.loss)}
         return {**entry, "accuracy": score.accuracy, "f1": score.f1}, score.f1, True
-
-
-@configclass
-class _Description:
-    """The content of `predictor.json`."""
-
-    tagger: TaggerConfig = option(help="Sizes of the tagger.")
-    num_classes: int = option(help="Largest fertility that the tagger predicts.", ge=1, le=1_000_000)
-    text_checksum: str | None = option(default=None, help="Checksum of the training and validation text.")
-    seed: int | None = option(default=None, help="Random seed of the run.")
-
-
-@dataclass(frozen=True, eq=False)
-class FertilityPredictor:
-    """A trained tagger and its vocabulary."""
-
-    model: FertilityTagger
-    vocabulary: Vocabulary
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether vocabulary, config and weights are equal."""
-        if not isinstance(other, FertilityPredictor):
-            return NotImplemented
-        if self.vocabulary != other.vocabulary or self.model.config != other.model.config:
-            return False
-        mine, its = self.model.state_dict(), other.model.state_dict()
-        return all(torch.equal(mine[name], its[name]) for name in mine)
-
-    @torch.inference_mode()
-    def expected_fertilities(self, sentences: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Return the expected fertility of each word, at least 1; the list of an empty sentence is empty."""
-        self.model.eval()
-        fertilities: list[list[float]] = [[] for _ in sentences]
-        # Sentences of similar lengths share a batch, which keeps the padding small.
-        order = sorted(
-            (row for row in range(len(sentences)) if len(sentences[row])), key=lambda row: len(sentences[row])
-        )
-        for first in range(0, len(order), PREDICTOR_BATCH.batch_size):
-            rows = order[first : first + PREDICTOR_BATCH.batch_size]
-            batch = collate([self.vocabulary.to_ids(sentences[row]) for row in rows], None, rows)
-            for row, values in zip(rows, self.model.expected_fertility(batch.source).tolist(), strict=True):
-                fertilities[row] = values[: len(sentences[row])]
-        return fertilities
-
-    def score(self, tagged: TaggedSentences) -> PredictorScore:
-        """Compute the scores on sentences, at least one of which is not empty."""
-        return TaggedExamples(tagged, self.vocabulary).score(self.model)
-
-    def save(self, directory: Path) -> None:
-        """Write the files that prediction needs, without the training state; `predictor.json` comes last.
-
-        Raises:
-            CheckpointError: if a file cannot be written.
-        """
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CheckpointError(f"{directory}: cannot create the directory: {error.strerror}") from None
-        self.vocabulary.save(directory / VOCABULARY_FILE)
-        about = _Description(tagger=self.model.config, num_classes=self.model.num_classes)
-        checksums = _file_checksums(to_dict(about), directory / VOCABULARY_FILE)
-        write_tensors(directory / MODEL_FILE, named_weights(self.model), {CHECKSUMS_KEY: checksums})
-        write_atomic(directory / PREDICTOR_FILE, _serialize(about))
-
-    @classmethod
-    def load(cls, directory: Path | str) -> "FertilityPredictor":
-        """Load a predictor that `save` or `train_predictor` wrote.
-
-        Raises:
-            DataError: if the directory contains no predictor.
-            CheckpointError: if its weights are missing, truncated or altered.
-        """
-        directory = Path(directory)
-        try:
-            file = checked_file(directory, PREDICTOR_FILE)
-            about, stated = read_json(file, _Description), read_json(file, dict[str, Any])
-        except InvalidJsonError as error:
-            raise DataError(
-                f"{directory / PREDICTOR_FILE}: not the description of a fertility predictor: {error}"
-            ) from None
-        vocabulary = Vocabulary.load(checked_file(directory, VOCABULARY_FILE))
-        check_file_checksums(
-            directory / MODEL_FILE, directory, _file_checksums(stated, directory / VOCABULARY_FILE)
-        )
-        make = partial(FertilityTagger, about.tagger, len(vocabulary), about.num_classes)
-        # The sizes come from a file. Wrong ones fail here, before memory is allocated for them.
-        check_weight_shapes(make, directory)
-        model = make()
-        copy_weights(model, load_weights(directory), str(directory))
-        return cls(model.eval(), vocabulary)
 
 
 def train_predictor(
@@ -293,16 +184,17 @@ def train_predictor(
     vocabulary = Vocabulary.build(counts, min_frequency=2)
     config = TaggerConfig() if config is None else config
     classes = max(config.min_classes, *(count for row in training_data.fertilities for count in row))
-    about = _Description(
+    about = PredictorDescription(
         tagger=config, num_classes=classes, text_checksum=_digest(training_data, validation_data), seed=seed
     )
     _check_directory(output_dir, about)  # before anything is written
     torch.manual_seed(seed)
     with directory_lock(output_dir):
-        _describe(output_dir, about)
+        # Another process may have written to the directory before this one acquired the lock.
+        _check_directory(output_dir, about)
+        about.save(output_dir)
         vocabulary.save(output_dir / VOCABULARY_FILE)
-        stated = read_json(output_dir / PREDICTOR_FILE, dict[str, Any])
-        checksums = _file_checksums(stated, output_dir / VOCABULARY_FILE)
+        checksums = predictor_checksums(to_dict(about), output_dir / VOCABULARY_FILE)
         run = RunContext(output_dir, seed, identity={"text": about.text_checksum}, file_checksums=checksums)
         trainer = _TaggerTrainer(
             # The trainer uses only the objective and the outcome of a model, which a tagger has.
@@ -316,23 +208,11 @@ def train_predictor(
         return trainer.run()
 
 
-def _describe(directory: Path, about: _Description) -> None:
-    """Write `predictor.json`, or raise an error if the directory contains other files."""
-    # Another process may have written to the directory before this one acquired the lock.
-    _check_directory(directory, about)
-    if not (directory / PREDICTOR_FILE).is_file():
-        write_atomic(directory / PREDICTOR_FILE, _serialize(about))
-
-
-def _serialize(about: _Description) -> bytes:
-    return (json.dumps(to_dict(about), indent=2) + "\n").encode()
-
-
-def _check_directory(directory: Path, about: _Description) -> None:
+def _check_directory(directory: Path, about: PredictorDescription) -> None:
     """Raise an error if the directory contains other files than a predictor of this description."""
     if (directory / PREDICTOR_FILE).is_file():
         try:
-            known = read_json(directory / PREDICTOR_FILE, _Description)
+            known = read_json(directory / PREDICTOR_FILE, PredictorDescription)
         except InvalidJsonError:
             known = None
         if known != about:
@@ -343,21 +223,6 @@ def _check_directory(directory: Path, about: _Description) -> None:
         raise UsageError(
             f"{directory} contains other files than a fertility predictor; choose another directory"
         )
-
-
-def _file_checksums(stated: Mapping[str, Any], vocabulary: Path) -> dict[str, str]:
-    """Return the checksums of the vocabulary and the sizes that a tagger's weights depend on.
-
-    Args:
-        stated: The content of `predictor.json`, without defaults, as in `regard.training.resume`.
-        vocabulary: The file of the vocabulary.
-    """
-    # `save` omits the checksum of the text and the seed, so that only the sizes are comparable.
-    sizes = json.dumps([stated["tagger"], stated["num_classes"]], sort_keys=True)
-    return {
-        VOCABULARY_FILE: file_digest(vocabulary),
-        PREDICTOR_FILE: hashlib.sha256(sizes.encode()).hexdigest(),
-    }
 
 
 def _digest(*texts: TaggedSentences) -> str:

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from regard.models.base import TranslationModel
-from regard.training.device import SINGLE_PROCESS, ProcessGroup
+from regard.training.processes import SINGLE_PROCESS, ProcessGroup
 
 __all__ = ["Callback", "RunContext", "SignalHandler", "StepStatistics"]
 
@@ -26,7 +26,7 @@ class RunContext:
         identity: Values that must not change when the run is resumed, by name, such as the checksum of the
             data.
         file_checksums: The checksums of the files that the weights depend on; see
-            `regard.training.resume.file_checksums`.
+            `regard.runs.checksums.file_checksums`.
         translation_metric: A function that returns the validation metric of the model's translations, if the
             metric is not perplexity. The first process calls it.
         show_progress: Whether the first process writes its progress to stderr, and not only to the log.

@@ -12,13 +12,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from regard.attention.base import Attention
 from regard.errors import DeviceError
+from regard.runs.device import release_unused_memory
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.device import ProcessGroup, autocast, release_unused_memory
 from regard.training.evaluate import TrainingExamples, add_error_location
 from regard.training.losses.base import LossTerm, join_rows, split_outcome
 from regard.training.losses.objectives import Loss, add_advantage, get_objective
 from regard.training.optimizer import LR_FACTOR_KEY, UnfreezingSchedule, clip_gradients
+from regard.training.processes import ProcessGroup, autocast
 from regard.training.run_context import StepStatistics
 
 __all__ = ["TrainStep", "noise_seed", "warn_small_text"]

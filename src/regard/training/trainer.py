@@ -19,6 +19,7 @@ from regard.config.results import Result, json_value
 from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.metrics.base import METRICS
 from regard.models.base import TranslationModel
+from regard.runs.weights import init_from, load_weights
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.display import ProgressDisplay, banner
@@ -30,7 +31,6 @@ from regard.training.optimizer import build_optimizer, freeze_parameters, parame
 from regard.training.progress import TrainingProgress
 from regard.training.run_context import Callback, RunContext, SignalHandler, StepStatistics
 from regard.training.train_step import TrainStep, warn_small_text
-from regard.training.weights import init_from, load_weights
 
 __all__ = ["Trainer", "TrainingResult"]
 

@@ -23,12 +23,13 @@ from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.translation import Translation
 from regard.models import build_model
-from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
-from regard.runs.experiment import load_model
+from regard.runs.checksums import write_weights
+from regard.runs.description import CONFIG_FILE, END_MARKER
+from regard.runs.loading import load_model
+from regard.runs.weights import MODEL_FILE, load_weights, named_weights
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabulary
-from regard.training.resume import write_weights
-from regard.training.weights import MODEL_FILE, load_weights, named_weights
+from regard.training.run_config import RunConfig
 
 if importlib.util.find_spec("ctranslate2") is None:
     pytest.skip("needs ctranslate2", allow_module_level=True)

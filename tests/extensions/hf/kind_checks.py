@@ -24,9 +24,9 @@ from regard.generation.config import search_settings
 from regard.generation.forced import force_decode
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
-from regard.runs.config import load_config
-from regard.runs.experiment import LoadedModel, load_model
+from regard.runs.loading import LoadedModel, load_model
 from regard.text.vocabulary import EOS
+from regard.training.run_config import load_config
 
 __all__ = [
     *("COLUMNS", "PAGE", "KindRow", "Pair", "check_kind", "format_table", "prepare_generation", "read_table"),

@@ -22,9 +22,9 @@ import regard
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.errors import ConfigError, DataError, UsageError
-from regard.runs.config import RunConfig
-from regard.runs.experiment import run_training
-from regard.training.weights import load_weights
+from regard.runs.weights import load_weights
+from regard.training.run import run_training
+from regard.training.run_config import RunConfig
 
 PAIRS = [(0, 2), (1, 3), (4, 5)]
 """Lines of `tiny.TEXT` that translate each other."""

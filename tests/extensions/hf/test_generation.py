@@ -28,7 +28,7 @@ from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.translation import Translation
-from regard.runs.experiment import LoadedModel, load_model
+from regard.runs.loading import LoadedModel, load_model
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 
 LINES = [

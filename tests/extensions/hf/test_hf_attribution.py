@@ -13,7 +13,7 @@ import regard
 from regard.generation.attribution import attribute
 from regard.generation.config import AlignmentConfig
 from regard.generation.neural_translator import NeuralTranslator
-from regard.runs.experiment import load_model
+from regard.runs.loading import load_model
 from regard.text.vocabulary import EOS
 
 PAIRS = [("ein kleiner Hund läuft .", "a small dog"), ("die Katze", "the cat sleeps .")]

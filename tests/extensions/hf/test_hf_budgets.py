@@ -18,8 +18,8 @@ from extensions.serve.served import ask
 from regard.config import from_dict, to_dict
 from regard.extensions.hf.seq2seq import HfSeq2Seq
 from regard.extensions.serve.engine import load_engines
-from regard.runs.config import RunConfig
-from regard.runs.experiment import run_training
+from regard.training.run import run_training
+from regard.training.run_config import RunConfig
 
 LINE = "die Katze schläft auf dem Sofa ."
 FERTILITY = 1.5

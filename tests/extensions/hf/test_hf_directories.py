@@ -19,7 +19,7 @@ from tiny import ModelDir
 
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.extensions.hf.loading import load_encoder
-from regard.runs.experiment import load_model
+from regard.runs.loading import load_model
 
 
 def copied(model_dir: Path, into: Path) -> Path:

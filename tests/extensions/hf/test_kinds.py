@@ -15,7 +15,7 @@ from extensions.hf import tiny
 from extensions.hf.kind_checks import PAGE, check_kind, prepare_generation, read_table
 from extensions.hf.kinds import OTHER_INPUT, SMALL, UNCHECKED, UNSUPPORTED, save_kind
 from regard.errors import ConfigError
-from regard.runs.experiment import load_model
+from regard.runs.loading import load_model
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from extensions.hf import tiny
 from extensions.hf.kinds import pickle_shards
 from regard.cli.main import app
 from regard.errors import CheckpointError
-from regard.runs.experiment import load_model
+from regard.runs.loading import load_model
 
 LINE = "die Katze schläft ."
 

@@ -18,8 +18,8 @@ from regard.config import from_dict
 from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.extensions.hf.monolingual import mask_tokens, num_masked
 from regard.extensions.hf.pretraining import PretrainConfig, pretrain
-from regard.training.serialization import read_tensors
-from regard.training.weights import MODEL_FILE
+from regard.runs.serialization import read_tensors
+from regard.runs.weights import MODEL_FILE
 
 
 def settings(directory: Path, kind: str, max_steps: int, **more: Any) -> PretrainConfig:

@@ -26,7 +26,7 @@ from regard.extensions.hf.systems import HfSystem
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, SearchSchemeConfig
 from regard.generation.forced import force_decode
-from regard.runs.experiment import LoadedModel, load_model
+from regard.runs.loading import LoadedModel, load_model
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
 
 SOURCES = ["ein kleiner Hund läuft im Garten .", "die Katze", "der Mann liest ein Buch auf dem Sofa ."]

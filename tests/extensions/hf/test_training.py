@@ -20,12 +20,13 @@ from regard.config import from_dict, to_dict
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.extensions.hf.seq2seq import HfSeq2Seq
 from regard.models.transformer.model import TransformerModel
-from regard.runs.config import RunConfig, write_config
-from regard.runs.experiment import load_model
-from regard.runs.experiment import run_training as train
+from regard.runs.description import write_config
+from regard.runs.loading import load_model
+from regard.runs.serialization import read_tensors
+from regard.runs.weights import load_weights
 from regard.training.optimizer import FineTuningConfig, UnfreezingSchedule, parameter_groups
-from regard.training.serialization import read_tensors
-from regard.training.weights import load_weights
+from regard.training.run import run_training as train
+from regard.training.run_config import RunConfig
 from warm_python import warm_python
 
 SMALL = {"num_layers": 2, "d_model": 12, "num_heads": 2, "feed_forward": {"ffn_size": 16}, "dropout": 0.1}

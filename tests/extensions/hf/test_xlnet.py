@@ -19,8 +19,8 @@ from regard.extensions.hf.layers import HfEncoder
 from regard.extensions.hf.loading import load_encoder
 from regard.extensions.hf.tokenizer import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.models.transformer.model import TransformerModel
-from regard.runs.experiment import run_training
 from regard.text.vocabulary import SINK
+from regard.training.run import run_training
 
 LINES = ["die Katze", "ein kleiner Hund läuft im Garten ."]
 

@@ -10,8 +10,8 @@ from regard.errors import ConfigError, DataError, UsageError
 from regard.extensions.reproduce.experiment_text import ExperimentText, write_text
 from regard.extensions.reproduce.plan import PlanOptions, merge_options, plan
 from regard.extensions.reproduce.tables import PAPER_TABLES
-from regard.runs.config import RunConfig
 from regard.text.directories import recipes_dir
+from regard.training.run_config import RunConfig
 
 ROWS = [(name, row) for name, table in PAPER_TABLES.items() for row in table.rows]
 

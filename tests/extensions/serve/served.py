@@ -17,12 +17,13 @@ from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import ModelServer, load_engines
 from regard.models import build_model
-from regard.runs.config import CONFIG_FILE, END_MARKER, RunConfig
+from regard.runs.checksums import write_weights
+from regard.runs.description import CONFIG_FILE, END_MARKER
+from regard.runs.weights import named_weights
 from regard.text.text_format import TextFormat
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.training.resume import write_weights
-from regard.training.weights import named_weights
+from regard.training.run_config import RunConfig
 
 T = TypeVar("T")
 SOURCE, TARGET = "a b c d e f g", "A B C D E F G"

@@ -17,8 +17,8 @@ from regard.extensions.serve.engine import (
     load_engines,
     to_plain_text,
 )
-from regard.runs.config import load_config
 from regard.text.text_format import PLAIN_TEXT, TextFormat
+from regard.training.run_config import load_config
 
 
 @pytest.mark.parametrize(

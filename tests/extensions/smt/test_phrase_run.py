@@ -23,9 +23,9 @@ from regard.extensions.smt.model import PhraseConfig, PhraseTranslator, load_phr
 from regard.extensions.smt.phrase_table import PhraseTable
 from regard.generation.lines import enumerate_lines
 from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penalties
-from regard.runs.config import RunConfig, load_config
-from regard.runs.experiment import run_training as train
 from regard.text.vocabulary import UNK
+from regard.training.run import run_training as train
+from regard.training.run_config import RunConfig, load_config
 
 SETTINGS = """
 seed = 1

@@ -17,9 +17,9 @@ from regard.extensions.tour import runner
 from regard.extensions.tour.report import write_report
 from regard.extensions.tour.runner import SYSTEMS, Tour
 from regard.metrics.alignment import alignment_score
-from regard.runs.config import RunConfig, load_config
 from regard.text.directories import recipes_dir
 from regard.text.links import read_gold_links
+from regard.training.run_config import RunConfig, load_config
 from regard.training.trainer import TrainingResult
 
 CHOSEN = [system for system in SYSTEMS if system.name in ("word", "none", "constrained")]

@@ -23,8 +23,10 @@ from regard.layers.position_encoding import PositionEncoding
 from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm
 from regard.models.transformer.model import TransformerModel
-from regard.runs.config import RunConfig, write_config
-from regard.runs.experiment import LoadedModel, load_model
+from regard.runs.description import CONFIG_FILE, ModelDescription, read_stated_config, write_config
+from regard.runs.fertility_predictor import save_text_processing
+from regard.runs.loading import LoadedModel, load_model
+from regard.runs.weights import EXPORTED_FILE, MODEL_FILE
 from regard.text.directories import atomic_directory
 from regard.text.paths import check_name, check_outputs
 from regard.text.reading import (
@@ -36,8 +38,6 @@ from regard.text.reading import (
     verify_checksums,
 )
 from regard.text.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, Vocabulary
-from regard.training.fertility import save_text_processing
-from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 from regard.types import Float, Tensor
 
 __all__ = [
@@ -124,7 +124,9 @@ def export_ctranslate2(
             spec.save(str(temp_dir))
             save_text_processing(loaded.text, temp_dir)
             copy_training_text(loaded.model_dir, temp_dir)
-            write_config(loaded.config, temp_dir)
+            # A directory of another library has no config of ours.
+            is_ours = (loaded.model_dir / CONFIG_FILE).is_file()
+            write_config(read_stated_config(loaded.model_dir) if is_ours else loaded.config, temp_dir)
             _write_checksums(temp_dir)
     except OSError as error:
         raise CheckpointError(f"{output_dir}: cannot be written: {error.strerror or error}") from None
@@ -173,7 +175,7 @@ def _check_output_dir(output_dir: Path, force: bool) -> None:
         )
 
 
-def _check_model(config: RunConfig) -> None:
+def _check_model(config: ModelDescription) -> None:
     """Reject a model that CTranslate2 does not support."""
     model = config.model
     if not isinstance(model, TransformerConfig):

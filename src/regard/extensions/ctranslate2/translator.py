@@ -16,10 +16,10 @@ from regard.generation.config import GenerationBatchConfig, GenerationConfig, Le
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line, TokenizedLine
 from regard.generation.translation import Translation
-from regard.runs.config import CONFIG_FILE, load_config
+from regard.runs.description import CONFIG_FILE, load_description
+from regard.runs.fertility_predictor import load_text_processing
+from regard.runs.weights import EXPORTED_FILE, MODEL_FILE
 from regard.text.reading import read_json
-from regard.training.fertility import load_text_processing
-from regard.training.weights import EXPORTED_FILE, MODEL_FILE
 
 __all__ = ["ExportedTranslator"]
 
@@ -77,7 +77,7 @@ class ExportedTranslator(BaseTranslator):
                 f"regard export {model_dir} -o NEW"
             )
         package = import_ctranslate2()
-        config = load_config(model_dir)
+        config = load_description(model_dir)
         check_export(model_dir)
         try:
             text = load_text_processing(model_dir)

@@ -23,7 +23,6 @@ from regard.generation.config import Sampling
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.sampling import sample
-from regard.runs.config import load_config
 from regard.text.vocabulary import BOS
 
 __all__ = ["Continuation", "ContinuationConfig", "Continuations", "generate_text"]
@@ -133,7 +132,7 @@ def generate_text(
 def _load(directory: Path, device: str, precision: str) -> BaseTranslator:
     """Load a translator; one that translates with prompts needs no languages here."""
     overrides: list[str] = []
-    if isinstance(load_config(directory).data.source_tokenizer, PromptTokenizerConfig):
+    if isinstance(load_description(directory).data.source_tokenizer, PromptTokenizerConfig):
         # A template without languages, since the prompt of a translation is not used.
         overrides = [f"data.source_tokenizer.template={SOURCE_FIELD}"]
     return load_translator([directory], device, precision, overrides=overrides)

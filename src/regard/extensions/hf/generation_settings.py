@@ -1,7 +1,8 @@
 """Generation settings of a Hugging Face model, from `generation_config.json` or else `config.json`.
 
 As in transformers, `config.json` is ignored if the first file exists. Constraints on the generated tokens are
-converted to `GenerationConstraints` with our ids. `regard.runs.config` uses the settings of beam search.
+converted to `GenerationConstraints` with our ids. The description of a
+model (`regard.extensions.hf.model_format`) uses the settings of beam search.
 """
 
 import json

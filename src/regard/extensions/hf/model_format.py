@@ -1,4 +1,4 @@
-"""Hugging Face directories as model directories: their tokenizers and search settings make a `RunConfig`.
+"""Hugging Face directories as model directories: their tokenizers and search settings make a description.
 
 The functions of this module implement the contract `regard.models.formats.ModelFormat`.
 """
@@ -18,12 +18,11 @@ from regard.extensions.hf.generation_settings import read_generation_settings
 from regard.extensions.hf.prompt_tokenizer import PromptTokenizerConfig
 from regard.extensions.hf.tokenizer import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.generation.config import GenerationConfig
-from regard.runs.config import RunConfig
+from regard.runs.description import CONFIG_FILE, ModelDescription
 from regard.text.corpus import CorpusConfig
 from regard.text.tokenizers.base import TOKENIZERS
-from regard.training.resume import CONFIG_FILE
 
-__all__ = ["load_run_config", "load_text", "recognizes"]
+__all__ = ["describe_model", "load_text", "recognizes"]
 
 _log = logging.getLogger(__name__)
 MAX_GENERATED_LENGTH = 100_000
@@ -36,18 +35,18 @@ def recognizes(directory: Path) -> bool:
     return (directory / HF_CONFIG).is_file() and not (directory / CONFIG_FILE).exists()
 
 
-def load_run_config(directory: Path) -> RunConfig:
-    """Return the config that stands for a directory: its tokenizers and its search settings."""
+def describe_model(directory: Path) -> ModelDescription:
+    """Return the description that stands for a directory: its tokenizers and its search settings."""
     path, causal = str(directory), _is_causal(directory)
     model = CausalConfig(path=path) if causal else HfConfig(path=path)
     tokenizer = PromptTokenizerConfig(path=path) if causal else PretrainedTokenizerConfig(path=path)
     # A data config requires training and validation text, which the directory does not contain.
     empty = CorpusConfig(source=os.devnull, target=os.devnull)
     data = DataConfig(train=(empty,), valid=empty, source_tokenizer=tokenizer, target_tokenizer=tokenizer)
-    return RunConfig(data=data, model=model, generation=_search_config(directory, causal))
+    return ModelDescription(data=data, model=model, generation=_search_config(directory, causal))
 
 
-def load_text(directory: Path, config: RunConfig) -> TextProcessor:
+def load_text(directory: Path, config: ModelDescription) -> TextProcessor:
     """Load the tokenizers of a directory, and log a warning if some of its search settings are ignored."""
     settings, path = read_generation_settings(directory)
     if names := settings.unsupported(several_ends=_is_causal(directory)):

@@ -24,14 +24,15 @@ from regard.extensions.hf.files import HF_CONFIG, convert_errors, load_hf_tokeni
 from regard.extensions.hf.language_model import HfLanguageModel, build_language_model, train_tokenizer
 from regard.extensions.hf.monolingual import CausalDataset, MaskedDataset, read_monolingual
 from regard.models.base import TranslationModel
+from regard.runs.device import pick_device, set_num_threads
+from regard.runs.weights import MODEL_FILE, copy_weights, load_weights
 from regard.text.directories import directory_lock
 from regard.text.files import partial_directory, sync, write_atomic
 from regard.text.reading import InvalidJsonError, file_digest, read_json
 from regard.training.config import TrainingConfig
-from regard.training.device import init_process_group, pick_device, set_num_threads
+from regard.training.processes import init_process_group
 from regard.training.run_context import RunContext
 from regard.training.trainer import Trainer, TrainingResult
-from regard.training.weights import MODEL_FILE, copy_weights, load_weights
 
 __all__ = [
     "LanguageModelConfig",

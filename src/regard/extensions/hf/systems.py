@@ -43,8 +43,6 @@ __all__ = ["CausalSystem", "HfSystem", "PretrainedEncoderSystem"]
 class _DirectorySystem(TrainableSystem):
     """A model with parts from Hugging Face directories, whose configurations a model directory contains."""
 
-    checks_own_weights = True
-
     @classmethod
     def copy_configs(cls, config: Any, model_dir: Path) -> None:
         """Copy the configurations of the pre-trained parts; see `TrainableSystem.copy_configs`."""

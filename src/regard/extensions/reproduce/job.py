@@ -28,12 +28,12 @@ from regard.generation.config import GenerationConfig
 from regard.generation.ensemble import Ensemble
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penalties
-from regard.runs.config import RunConfig
-from regard.runs.experiment import LoadedModel, load_model
-from regard.runs.experiment import run_training as train
+from regard.runs.loading import LoadedModel, load_model
 from regard.text.files import format_json, write_atomic
 from regard.training.display import preparation_progress
 from regard.training.metrics_logger import read_metrics
+from regard.training.run import run_training as train
+from regard.training.run_config import RunConfig
 from regard.training.trainer import TrainingResult
 
 __all__ = ["run"]

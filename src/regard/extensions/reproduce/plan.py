@@ -24,11 +24,11 @@ from regard.errors import DataError, UsageError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.tables import Row, Table
 from regard.generation.config import GenerationBatchConfig
-from regard.runs.config import RunConfig
 from regard.text.directories import recipes_dir
 from regard.text.links import GoldLinks, check_links, read_gold_links
 from regard.text.reading import InvalidJsonError, read_json
 from regard.text.whitespace import split_whitespace
+from regard.training.run_config import RunConfig
 
 __all__ = ["GOLD_LINKS_HINT", "MODEL_SIZES", "PlanOptions", "RowJob", "TableJob", "merge_options", "plan"]
 

@@ -12,10 +12,10 @@ from regard.errors import RegardError, TrainingInterruptedError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.job import run
 from regard.extensions.reproduce.plan import TableJob
-from regard.runs.config import RunConfig
 from regard.text.corpus import CorpusConfig
 from regard.text.files import remove_leftovers
 from regard.text.tokenizers.words import ActionsConfig
+from regard.training.run_config import RunConfig
 
 __all__ = ["JobsFailedError", "run_jobs"]
 

@@ -29,7 +29,7 @@ from regard.metrics.by_length import bucket_by_length, count_lengths
 from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor_from_counts
 from regard.metrics.translation import count_statistics, count_transduction, make_aggregate
-from regard.runs.experiment import LoadedModel
+from regard.runs.loading import LoadedModel
 from regard.text.array_files import load_arrays
 from regard.text.links import check_links, read_gold_links
 from regard.text.whitespace import split_whitespace

@@ -19,10 +19,10 @@ from regard.generation.base import BaseTranslator
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import Line
 from regard.generation.translation import AttentionDetail
+from regard.runs.device import release_unused_memory
 from regard.text.text_format import TextFormat
 from regard.text.tokenizers import moses
 from regard.text.whitespace import split_whitespace
-from regard.training.device import release_unused_memory
 
 __all__ = [
     "ModelServer",

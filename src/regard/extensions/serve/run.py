@@ -58,7 +58,7 @@ def serve_models(
     # PyTorch reads these limits when it is imported.
     from regard.extensions.serve.app import create_app
     from regard.extensions.serve.engine import load_engines
-    from regard.training.device import set_num_threads
+    from regard.runs.device import set_num_threads
 
     # Use half of the processors and leave the other half for requests. Matrix multiplications that wait for a
     # busy processor are much slower than with fewer threads.

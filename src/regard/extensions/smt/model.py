@@ -197,7 +197,7 @@ def save_phrases(
         decoder: The decoder with tables and weights.
         bleu: The BLEU of the validation text.
         fingerprint: The fingerprint of the training text.
-        file_checksums: The checksums of the config and the vocabularies; see `regard.training.resume`.
+        file_checksums: The checksums of the config and the vocabularies; see `regard.runs.checksums`.
 
     Raises:
         CheckpointError: if a file cannot be written.

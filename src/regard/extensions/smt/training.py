@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,11 +35,13 @@ from regard.extensions.smt.phrase_table import estimate_phrase_table
 from regard.extensions.smt.tuning import TuningText, tune_weights
 from regard.models.base import TrainableSystem
 from regard.models.registry import register_model
+from regard.runs.checksums import compare_checksums, file_checksums
+from regard.runs.description import read_stated_config
 from regard.text.corpus import read_lines
 from regard.text.vocabulary import UNK
-from regard.training.progress import TrainingProgress
-from regard.training.resume import compare_checksums, file_checksums, read_stated_config
-from regard.training.trainer import TrainingResult
+
+if TYPE_CHECKING:
+    from regard.training.trainer import TrainingResult
 
 __all__ = ["PhraseSystem", "align_corpus"]
 
@@ -67,7 +69,7 @@ class PhraseSystem(TrainableSystem):
         file_checksums: Mapping[str, str],
         seed: int,
         num_threads: int,
-    ) -> TrainingResult:
+    ) -> "TrainingResult":
         """Train the system; see `TrainableSystem.train_run`.
 
         Raises:
@@ -75,6 +77,9 @@ class PhraseSystem(TrainableSystem):
                 the order of the language model.
             CheckpointError: if the directory is damaged, cannot be written or holds a system of other text.
         """
+        from regard.training.progress import TrainingProgress
+        from regard.training.trainer import TrainingResult
+
         begun = time.monotonic()
         if (model_dir / PHRASE_DIR).is_dir():
             description = read_description(model_dir)

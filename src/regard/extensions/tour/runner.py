@@ -26,12 +26,12 @@ from regard.errors import DataError, TrainingInterruptedError
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.models.registry import MODELS
-from regard.runs.config import RunConfig
-from regard.runs.experiment import run_training as train
 from regard.text.corpus import CorpusConfig, read_lines
 from regard.text.directories import recipes_dir
 from regard.text.files import format_json, remove_leftovers, write_atomic
 from regard.text.reading import InvalidJsonError, read_json
+from regard.training.run import run_training as train
+from regard.training.run_config import RunConfig
 from regard.training.trainer import TrainingResult
 
 __all__ = ["CORPUS_SIZES", "SYSTEMS", "Costs", "Tour", "TourSystem"]

@@ -18,7 +18,7 @@ or that count words are cached in two files:
 
 PREPARED is the directory of the prepared text, NAME the aligner or `words` with the checksum of the file of
 links, and TEXT the fingerprint of the text, so that different texts use different files. Both files carry
-checksums; see `regard.training.serialization`.
+checksums; see `regard.runs.serialization`.
 """
 
 import logging
@@ -39,10 +39,10 @@ from regard.data.dataset import PreparedData
 from regard.data.guided_alignment import LinkUnit, SplitLinks
 from regard.errors import ConfigError, DataError
 from regard.models.base import ForwardOutput, TranslationModel
+from regard.runs.serialization import read_array, write_array
 from regard.text.array_files import check_offsets
 from regard.text.reading import file_digest
 from regard.training.losses.base import LossTerm, TermBatch, register_loss
-from regard.training.serialization import read_array, write_array
 from regard.types import Float, Int, Tensor
 
 __all__ = ["GuidedAlignment", "GuidedAlignmentConfig", "guided_alignment_loss"]

@@ -1,18 +1,17 @@
 """The weights of a model as named tensors: reading, loading into a model and averaging."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from regard.attention.base import Attention
 from regard.errors import CheckpointError, DataError
 from regard.models.base import TrainableSystem
-from regard.text.reading import checked_file
-from regard.training.serialization import read_shapes, read_tensors
+from regard.runs.serialization import read_tensors
+from regard.text.reading import checked_directory, checked_file
 from regard.types import Tensor
 
 __all__ = [
@@ -21,12 +20,11 @@ __all__ = [
     "MODEL_PREFIX",
     "OPTIMIZER_PREFIX",
     "average_weights",
-    "check_shapes",
-    "check_weight_shapes",
     "copy_weights",
     "init_from",
     "load_weights",
     "named_weights",
+    "training_files",
     "weights_file",
 ]
 
@@ -52,9 +50,8 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
     return weights
 
 
-@torch.no_grad()
 def copy_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
-    """Copy weights into a model; if a name, shape or dtype does not match, the model is not modified.
+    """Copy weights into a model.
 
     Args:
         model: The model.
@@ -65,68 +62,24 @@ def copy_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -
         CheckpointError: if a name is missing or unknown, or a shape or dtype differs; the message names the
             parameter.
     """
-    check_shapes(model, {name: tuple(tensor.shape) for name, tensor in weights.items()}, source)
-    model_weights = named_weights(model)
-    for name, tensor in model_weights.items():
-        if tensor.dtype != weights[name].dtype:
-            raise CheckpointError(
-                f"{source}: {name!r} has dtype {weights[name].dtype}, but the model expects {tensor.dtype}"
-            )
-    for name, tensor in model_weights.items():
-        tensor.copy_(weights[name])
-
-
-def check_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], source: str) -> None:
-    """Check that weights have the names and shapes of a model's parameters.
-
-    Args:
-        model: The model, which may be on the `meta` device.
-        shapes: The shapes of the weights by name.
-        source: The source of the weights, for messages.
-
-    Raises:
-        CheckpointError: if a name is missing or unknown, or a shape differs; the message names the parameter.
-    """
-    model_weights = named_weights(model)
-    for name, tensor in model_weights.items():
-        if name not in shapes:
-            raise CheckpointError(f"{source}: the parameter {name!r} of the model is missing")
-        if shapes[name] != tuple(tensor.shape):
-            raise CheckpointError(
-                f"{source}: {name!r} has shape {shapes[name]}, but the model expects {tuple(tensor.shape)}"
-            )
-    unknown = sorted(set(shapes) - set(model_weights))
-    if unknown:
-        raise CheckpointError(f"{source}: {unknown[0]!r} is not a parameter of the model")
-
-
-def check_weight_shapes(build: Callable[[], nn.Module], folder: Path) -> None:
-    """Check that the weights of a directory fit a model, before memory for the model is allocated.
-
-    Args:
-        build: A function that returns the model; it is called on the `meta` device.
-        folder: The directory of the weights, of which only the header is read.
-
-    Raises:
-        CheckpointError: if the weights do not fit the model.
-    """
-    shapes = read_shapes(weights_file(folder))
-    # Tensors on this device have shapes but no memory. Their initialization would import PyTorch's compiler.
-    with torch.device("meta"), _NoInitialization():
-        described = build()
-    check_shapes(described, shapes, str(folder / MODEL_FILE))
-
-
-class _NoInitialization(TorchFunctionMode):
-    """Leaves tensors as they are where `torch.nn.init` would fill them."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if getattr(func, "__module__", None) == "torch.nn.init":
-            return kwargs.get("tensor", args[0] if args else None)
-        return func(*args, **kwargs)
+    complete = dict(weights)
+    first_names: dict[int, str] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        # Files contain a tied parameter under its first name only; PyTorch expects it under each name.
+        first = first_names.setdefault(id(tensor), name)
+        if first in weights:
+            complete[name] = weights[first]
+            if tensor.dtype != weights[first].dtype:
+                raise CheckpointError(
+                    f"{source}: {first!r} has dtype {weights[first].dtype}, but the model expects "
+                    f"{tensor.dtype}"
+                )
+    try:
+        model.load_state_dict(complete)
+    except RuntimeError as error:
+        # The first line is a title; each line after it names a parameter.
+        problem = str(error).splitlines()[1].strip()
+        raise CheckpointError(f"{source}: the weights do not fit the model: {problem}") from None
 
 
 def init_from(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> list[str]:
@@ -207,6 +160,18 @@ def weights_file(path: Path | str) -> Path:
         raise CheckpointError(str(error)) from None
 
 
+def training_files(model_dir: Path, kind: Literal["epoch", "state"]) -> list[Path]:
+    """Return the weights of the epochs, or the training states, in a model directory; the oldest is first.
+
+    Raises:
+        CheckpointError: if the directory `training` is a link out of the model directory.
+    """
+    try:
+        return sorted(checked_directory(model_dir, "training").glob(f"{kind}-*.safetensors"))
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+
+
 def average_weights(paths: Sequence[Path | str]) -> dict[str, Tensor]:
     """Return the mean of the weights of several models or checkpoints.
 
@@ -226,21 +191,14 @@ def average_weights(paths: Sequence[Path | str]) -> dict[str, Tensor]:
             dtypes = {name: tensor.dtype for name, tensor in weights.items()}
             total = {name: tensor.double() for name, tensor in weights.items()}
             continue
-        _check_alike(total, weights, str(paths[0]), str(path))
-        for name, tensor in weights.items():
-            total[name] += tensor
+        for name in sorted(total.keys() | weights.keys()):
+            shapes = [
+                tuple(tensors[name].shape) if name in tensors else "absent" for tensors in (total, weights)
+            ]
+            if shapes[0] != shapes[1]:
+                raise CheckpointError(
+                    f"{paths[0]} and {path} cannot be averaged: the shapes of {name!r} are {shapes[0]} and "
+                    f"{shapes[1]}"
+                )
+            total[name] += weights[name]
     return {name: (tensor / len(paths)).to(dtypes[name]) for name, tensor in total.items()}
-
-
-def _check_alike(first: Mapping[str, Tensor], other: Mapping[str, Tensor], where: str, there: str) -> None:
-    for name in _sorted_union(first, other):
-        shapes = [tuple(weights[name].shape) if name in weights else None for weights in (first, other)]
-        if shapes[0] != shapes[1]:
-            shape_text = " and ".join("absent" if shape is None else str(shape) for shape in shapes)
-            raise CheckpointError(
-                f"{where} and {there} cannot be averaged: the shapes of {name!r} are {shape_text}"
-            )
-
-
-def _sorted_union(*names: Iterable[str]) -> list[str]:
-    return sorted(set().union(*names))

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from regard.errors import DeviceError
-from regard.training.device import autocast, pick_device
+from regard.runs.device import pick_device
+from regard.training.processes import autocast
 
 
 @pytest.mark.parametrize("name", ["cuda:99", "toaster", "mps", "cuda:x"])

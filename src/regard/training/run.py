@@ -1,24 +1,15 @@
-"""Runs from one config: prepare the data, build and train the model, and load it from its directory.
+"""Runs from one config: prepare the data, then build and train the model in its directory."""
 
-A model directory is self-contained: `config.toml` holds the config of the run, further files hold the
-tokenizers and vocabularies, and `model.safetensors` holds the best weights (see
-`regard.training.checkpoint`).
-"""
-
-import logging
-from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from regard.config import (
-    apply_override,
-    from_dict,
-    to_dict,
-)
+from regard.config import to_dict
 from regard.data.dataset import PreparedData, open_data, prepare_data
 from regard.data.pretokenization import ProgressCallback
 from regard.data.swapped_sides import warn_if_swapped
@@ -26,66 +17,26 @@ from regard.data.text import TextProcessor
 from regard.data.training_text import save_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.models.base import TranslationModel
-from regard.models.formats import foreign_format
-from regard.models.precision import Precision, parse_precision, set_precision
 from regard.models.registry import MODELS, build_for_text
-from regard.runs.config import RunConfig, load_config, write_config
+from regard.runs.checksums import CHECKSUMS_KEY, compare_checksums, file_checksums
+from regard.runs.description import read_stated_config, write_config
+from regard.runs.device import pick_device, set_num_threads
+from regard.runs.fertility_predictor import load_text_processing, save_text_processing
+from regard.runs.loading import find_model_dir
+from regard.runs.serialization import read_metadata
+from regard.runs.weights import EXPORTED_FILE, MODEL_FILE, training_files
 from regard.text.directories import directory_lock
 from regard.text.paths import check_outputs
-from regard.training.checkpoint import state_files
-from regard.training.device import ProcessGroup, init_process_group, pick_device, set_num_threads
 from regard.training.evaluate import TranslationMetric
-from regard.training.fertility import add_fertilities, load_text_processing, save_text_processing
+from regard.training.fertility import add_fertilities
 from regard.training.losses.base import LossTerm, build_loss
-from regard.training.resume import (
-    CONFIG_FILE,
-    check_model_files,
-    config_differences,
-    file_checksums,
-    read_stated_config,
-    resumed_config,
-)
+from regard.training.processes import ProcessGroup, init_process_group
+from regard.training.resume import config_differences, fixed_options_checksum, resumed_config
+from regard.training.run_config import RunConfig, load_config
 from regard.training.run_context import Callback, RunContext
-from regard.training.serialization import read_metadata
 from regard.training.trainer import Trainer, TrainingResult
-from regard.training.weights import (
-    EXPORTED_FILE,
-    MODEL_FILE,
-    check_weight_shapes,
-    copy_weights,
-    load_weights,
-    weights_file,
-)
 
-__all__ = [
-    "LoadedModel",
-    "find_model_dir",
-    "load_model",
-    "run_training",
-]
-
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class LoadedModel:
-    """A trained model that is ready to translate.
-
-    Attributes:
-        model_dir: The directory that the model was loaded from.
-        config: The config of its run, with the overrides given to `load_model`.
-        text: The tokenizers and vocabularies of both languages.
-        model: The model in evaluation mode, on `device`.
-        device: The device of the model.
-        precision: The precision of its matrix multiplications; see `regard.models.precision`.
-    """
-
-    model_dir: Path
-    config: RunConfig
-    text: TextProcessor
-    model: TranslationModel
-    device: torch.device
-    precision: Precision
+__all__ = ["run_training"]
 
 
 def run_training(
@@ -117,7 +68,8 @@ def run_training(
             in it. In the latter case no file was written.
         TrainingDivergedError: if the loss is repeatedly not finite.
     """
-    output_dir, config = Path(output_dir), config.with_alignment().with_plugins()
+    losses = [build_loss(loss) for loss in config.training.losses]
+    output_dir, config = Path(output_dir), _with_alignment(config, losses).with_plugins()
     if config.data.cache_dir is not None:
         check_outputs([], [output_dir], [config.data.cache_dir])
     device = pick_device(config.device)
@@ -126,11 +78,10 @@ def run_training(
         init_process_group(device) as processes,
         directory_lock(output_dir) if processes.is_main else nullcontext(),
     ):
-        losses = [build_loss(loss) for loss in config.training.losses]
-        prepared = _prepare_run(config, output_dir, processes, losses, progress_context)
+        prepared, stated = _prepare_run(config, output_dir, processes, losses, progress_context)
         system = MODELS.part_of(config.model)
         if not system.is_neural:
-            checksums = file_checksums(output_dir, read_stated_config(output_dir))
+            checksums = file_checksums(output_dir, stated)
             train_run = partial(
                 system.train_run,
                 config.model,
@@ -144,8 +95,31 @@ def run_training(
             result = train_run() if processes.is_main else None
             processes.barrier()
             return train_run() if result is None else result
-        show_progress = progress_context is not nullcontext
-        return _build_trainer(config, prepared, output_dir, processes, losses, callbacks, show_progress).run()
+        run = RunContext(
+            output_dir,
+            config.seed,
+            processes,
+            identity={"training data": prepared.fingerprint, "config": fixed_options_checksum(stated)},
+            file_checksums=file_checksums(output_dir, stated),
+            translation_metric=TranslationMetric(
+                config.generation, config.training, prepared, device, config.data.valid.source_prefix
+            ),
+            show_progress=progress_context is not nullcontext,
+        )
+        return _build_trainer(config, prepared, run, losses, callbacks).run()
+
+
+def _with_alignment(config: RunConfig, losses: Sequence[LossTerm]) -> RunConfig:
+    """Return the config in which word alignments come from the supervised attention.
+
+    A layer or heads given in `generation.alignment` take precedence.
+    """
+    alignment = config.generation.alignment
+    supervised = next((term.supervised_attention for term in losses if term.supervised_attention), None)
+    if supervised is None or alignment.layer is not None or alignment.map != "attention":
+        return config
+    settings = dataclasses.replace(alignment, layer=supervised[0], heads=alignment.heads or supervised[1])
+    return dataclasses.replace(config, generation=dataclasses.replace(config.generation, alignment=settings))
 
 
 def _prepare_run(
@@ -154,12 +128,16 @@ def _prepare_run(
     processes: ProcessGroup,
     losses: Sequence[LossTerm],
     progress_context: Callable[[], AbstractContextManager[ProgressCallback | None]],
-) -> PreparedData:
-    """Prepare the data and the model directory in the main process, and open the data in the others."""
+) -> tuple[PreparedData, Mapping[str, Any]]:
+    """Prepare the data and the model directory in the main process, and open the data in the others.
+
+    Returns:
+        The data, and the options that the config file of the model directory states.
+    """
     if not processes.is_main:
         # The data exists only when the main process has prepared it.
         processes.barrier()
-        return _add_prepared(config, open_data(config.data), losses)
+        return _add_prepared(config, open_data(config.data), losses), read_stated_config(output_dir)
     # The check comes first, so that a wrong directory fails before a long preparation.
     _check_same_run(config, output_dir)
     with progress_context() as progress:
@@ -168,9 +146,9 @@ def _prepare_run(
     warn_if_swapped(prepared)
     prepared = _add_prepared(config, prepared, losses)
     _check_init_from(config.training.init_from, prepared.text)
-    _create_model_dir(config, prepared, output_dir)
+    stated = _create_model_dir(config, prepared, output_dir)
     processes.barrier()
-    return prepared
+    return prepared, stated
 
 
 def _add_prepared(config: RunConfig, prepared: PreparedData, losses: Sequence[LossTerm]) -> PreparedData:
@@ -184,112 +162,41 @@ def _add_prepared(config: RunConfig, prepared: PreparedData, losses: Sequence[Lo
 def _build_trainer(
     config: RunConfig,
     prepared: PreparedData,
-    output_dir: Path,
-    processes: ProcessGroup,
+    run: RunContext,
     losses: Sequence[LossTerm],
     callbacks: Sequence[Callback],
-    show_progress: bool,
 ) -> Trainer:
     """Return the trainer of a neural model; its model directory must exist."""
-    run = RunContext(
-        output_dir,
-        config.seed,
-        processes,
-        identity={"training data": prepared.fingerprint},
-        file_checksums=file_checksums(output_dir, read_stated_config(output_dir)),
-        translation_metric=TranslationMetric(
-            config.generation, config.training, prepared, processes.device, config.data.valid.source_prefix
-        ),
-        show_progress=show_progress,
-    )
     # The seed is set just before the initial weights are sampled, so that they do not depend on the data.
     torch.manual_seed(config.seed)
-    model = build_for_text(config.model, prepared.text, output_dir if _has_checkpoint(output_dir) else None)
+    model = build_for_text(
+        config.model, prepared.text, run.output_dir if _has_checkpoint(run.output_dir) else None
+    )
     _check_max_lengths(model, prepared)
     train, valid = prepared.split("train"), prepared.split("valid")
-    return Trainer(model.to(processes.device), train, valid, config.training, run, losses, callbacks)
+    return Trainer(model.to(run.processes.device), train, valid, config.training, run, losses, callbacks)
 
 
-def load_model(
-    model_dir: Path | str,
-    device: str = "auto",
-    precision: str = "float32",
-    overrides: Iterable[str] = (),
-) -> LoadedModel:
-    """Load a trained model from its directory.
+def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path) -> Mapping[str, Any]:
+    """Create the model directory and return the options that its config states.
 
-    Args:
-        model_dir: A model directory, of this package or in the format of an extension.
-        device: As in the config: `auto`, `cpu`, `cuda` or `cuda:N`.
-        precision: Precision of matrix multiplications: `float32` or `bfloat16`.
-        overrides: Overrides of the config of the run, such as `model.attention.top_k=0`.
-
-    Raises:
-        UsageError: if the precision is unknown or not supported by this model, or the model is not neural.
-        CheckpointError: if a file of the directory is missing or corrupt (names it), or the weights do not
-            match the model.
-        ConfigError: if an override is wrong.
-        DeviceError: if the device is not available.
+    The config is written last, so that its presence marks a complete directory.
     """
-    model_dir, chosen = Path(model_dir), parse_precision(precision)
-    place = pick_device(device)
-    config = load_config(model_dir)
-    system = MODELS.part_of(config.model)
-    model_format = foreign_format(model_dir)
-    if model_format is None and system.is_neural:
-        check_model_files(weights_file(model_dir), model_dir)
-    # The checksums are those of the config as trained, so overrides apply only after the check.
-    if overrides := list(overrides):
-        data = to_dict(config)
-        for setting in overrides:
-            apply_override(data, setting)
-        config = from_dict(RunConfig, data, origin=str(model_dir))
-    if not system.is_neural:
-        raise UsageError(
-            f"{model_dir}: this model has kind = {config.model.kind!r}; a neural model is required here"
-        )
-    try:
-        text = (
-            load_text_processing(model_dir)
-            if model_format is None
-            else model_format.load_text(model_dir, config)
-        )
-    except DataError as error:
-        raise CheckpointError(str(error)) from None
-    # Compare shapes before the weights are loaded. Pre-trained models check their own parts.
-    if model_format is None and not system.checks_own_weights:
-        check_weight_shapes(partial(build_for_text, config.model, text, model_dir), model_dir)
-    model = build_for_text(config.model, text, model_dir if model_format is None else None)
-    if model_format is None:
-        copy_weights(model, load_weights(model_dir), str(model_dir / MODEL_FILE))
-    model = model.to(place).eval()
-    set_precision(model, chosen)
-    return LoadedModel(model_dir, config, text, model, place, chosen)
-
-
-def find_model_dir(file: Path) -> Path:
-    """Return the model directory that contains a weight file.
-
-    Raises:
-        CheckpointError: if neither the file's directory nor its parent is a model directory.
-    """
-    for folder in file.absolute().parents[:2]:
-        if (folder / CONFIG_FILE).is_file():
-            return folder
-    raise CheckpointError(f"{file}: not in a model directory (no {CONFIG_FILE} next to it)")
-
-
-def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path) -> None:
-    """Create the model directory. The config is written last, so its presence marks a complete directory."""
-    stated = to_dict(config)
+    stated: Mapping[str, Any] = to_dict(config)
     try:
         model_dir.mkdir(parents=True, exist_ok=True)
         if _has_checkpoint(model_dir):
             # Stop before training if the files that translation needs are corrupt.
             load_text_processing(model_dir)
-            if (model_dir / MODEL_FILE).is_file():
-                check_model_files(model_dir / MODEL_FILE, model_dir, ignore_unreadable=True)
             stated = resumed_config(read_stated_config(model_dir), stated)
+            weights = model_dir / MODEL_FILE
+            # Missing or damaged weights are not an error: those of the training state replace them.
+            try:
+                recorded = read_metadata(weights).get(CHECKSUMS_KEY)
+            except CheckpointError:
+                pass
+            else:
+                compare_checksums(recorded, weights, model_dir, file_checksums(model_dir, stated))
         else:
             save_text_processing(prepared.text, model_dir)
             save_training_text(config.data, prepared, model_dir)
@@ -299,12 +206,13 @@ def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path
         raise CheckpointError(f"{model_dir}: directory cannot be created: {error.strerror}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
+    return stated
 
 
 def _has_checkpoint(model_dir: Path) -> bool:
     """Return whether a directory contains a checkpoint or trained weights."""
     return (
-        bool(state_files(model_dir))
+        bool(training_files(model_dir, "state"))
         or (model_dir / MODEL_FILE).exists()
         or any(system.has_run(model_dir) for system in MODELS.parts())
     )
@@ -319,7 +227,7 @@ def _check_same_run(config: RunConfig, model_dir: Path) -> None:
             )
         return
     weights = model_dir / MODEL_FILE
-    if weights.exists() and not state_files(model_dir) and "averaged" in read_metadata(weights):
+    if weights.exists() and not training_files(model_dir, "state") and "averaged" in read_metadata(weights):
         raise UsageError(f"{model_dir}: contains an averaged model; choose another directory (--output-dir)")
     differences = config_differences(to_dict(load_config(model_dir)), to_dict(config))
     if differences:

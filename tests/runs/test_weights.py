@@ -11,11 +11,9 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.errors import CheckpointError
 from regard.models import build_model
 from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
-from regard.training.serialization import write_tensors
-from regard.training.weights import (
-    MODEL_FILE,
+from regard.runs.serialization import write_tensors
+from regard.runs.weights import (
     average_weights,
-    check_weight_shapes,
     copy_weights,
     init_from,
     load_weights,
@@ -39,42 +37,17 @@ def test_tied_parameters_are_saved_once_and_stay_tied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("weights", "name"),
     [
-        ({}, r"run: the parameter 'source\.weight' of the model is missing"),
-        (
-            {"source.weight": torch.zeros(4, 2)},
-            r"run: 'source\.weight' has shape \(4, 2\), but the model expects \(3, 2\)",
-        ),
-        ({"source.weight": torch.zeros(3, 2), "more": torch.zeros(1)}, "run: 'more' is not a parameter"),
+        ({}, r"source\.weight"),
+        ({"source.weight": torch.zeros(4, 2)}, r"source\.weight"),
+        ({"source.weight": torch.zeros(3, 2), "more": torch.zeros(1)}, "more"),
+        ({"source.weight": torch.zeros(3, 2).half()}, r"source\.weight"),
     ],
 )
-def test_mismatched_weights_are_rejected_and_nothing_changes(weights, message) -> None:
-    model = Tied()
-    before = model.source.weight.clone()
-    with pytest.raises(CheckpointError, match=message):
-        copy_weights(model, weights, "run")
-    assert torch.equal(model.source.weight, before)
-
-
-def test_shapes_are_checked_without_initializing_a_model(tmp_path: Path, monkeypatch) -> None:
-    model = nn.Sequential(nn.Embedding(4, 3), nn.Linear(3, 2), nn.LSTM(2, 2))
-    write_tensors(tmp_path / MODEL_FILE, named_weights(model), {})
-
-    def refused(*_, **__):
-        raise AssertionError("a tensor is initialized")
-
-    for name in ("normal_", "uniform_", "zero_", "fill_"):
-        monkeypatch.setattr(torch.Tensor, name, refused)
-
-    def build(size: int = 2) -> nn.Module:
-        embedding = nn.Embedding(4, 3)
-        nn.init.uniform_(tensor=embedding.weight)
-        return nn.Sequential(embedding, nn.Linear(3, size), nn.LSTM(2, 2))
-
-    check_weight_shapes(build, tmp_path)
-    with pytest.raises(CheckpointError, match=r"1\.weight"):
-        check_weight_shapes(lambda: build(3), tmp_path)
+def test_mismatched_weights_are_rejected(weights, name) -> None:
+    with pytest.raises(CheckpointError, match=rf"run: .*{name}"):
+        copy_weights(Tied(), weights, "run")
 
 
 def test_average_is_the_mean(tmp_path: Path) -> None:
@@ -121,7 +94,7 @@ def test_initial_model_may_differ_only_in_its_attention() -> None:
     assert new and all(name.startswith("decoder.1.cross_attention.") for name in new)
     for name, tensor in named_weights(hard).items():
         assert torch.equal(tensor, own[name] if name in new else weights[name]), name
-    with pytest.raises(CheckpointError, match=r"wide: .* has shape"):
+    with pytest.raises(CheckpointError, match=r"wide: .*size mismatch"):
         init_from(hard, named_weights(_transformer(SoftAttentionConfig(), width=10)), "wide")
-    with pytest.raises(CheckpointError, match=r"less: the parameter 'output_bias' .* is missing"):
+    with pytest.raises(CheckpointError, match=r"less: .*output_bias"):
         init_from(hard, {n: w for n, w in weights.items() if n != "output_bias"}, "less")

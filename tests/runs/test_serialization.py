@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from regard.errors import CheckpointError
-from regard.training.serialization import read_metadata, read_tensors, write_tensors
+from regard.runs.serialization import read_metadata, read_tensors, write_tensors
 
 TENSORS = {
     "a": torch.arange(6.0).view(2, 3),

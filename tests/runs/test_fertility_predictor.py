@@ -7,16 +7,15 @@ import pytest
 
 from regard.errors import CheckpointError
 from regard.models.rnn.tagger import TaggerConfig
-from regard.training.fertility_predictor import (
+from regard.runs.checksums import CHECKSUMS_KEY
+from regard.runs.fertility_predictor import (
     PREDICTOR_FILE,
     VOCABULARY_FILE,
     FertilityPredictor,
-    TaggedSentences,
-    _file_checksums,
-    train_predictor,
+    predictor_checksums,
 )
-from regard.training.resume import CHECKSUMS_KEY
-from regard.training.serialization import read_tensors, write_tensors
+from regard.runs.serialization import read_tensors, write_tensors
+from regard.training.fertility_predictor import TaggedSentences, train_predictor
 
 
 def test_options_that_the_description_does_not_state_have_their_defaults(tmp_path: Path) -> None:
@@ -29,7 +28,7 @@ def test_options_that_the_description_does_not_state_have_their_defaults(tmp_pat
     stated = json.loads(file.read_text())
     del stated["tagger"]["dropout"]
     tensors, about = read_tensors(weights)
-    checksums = _file_checksums(stated, tmp_path / "p" / VOCABULARY_FILE)
+    checksums = predictor_checksums(stated, tmp_path / "p" / VOCABULARY_FILE)
     write_tensors(weights, tensors, {**about, CHECKSUMS_KEY: checksums})
     file.write_text(json.dumps(stated))
     assert FertilityPredictor.load(tmp_path / "p") == known

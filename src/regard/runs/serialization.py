@@ -25,7 +25,7 @@ from regard.text.paths import check_name
 from regard.text.reading import InvalidJsonError, checked_file, parse_json
 from regard.types import Tensor
 
-__all__ = ["read_array", "read_metadata", "read_shapes", "read_tensors", "write_array", "write_tensors"]
+__all__ = ["read_array", "read_metadata", "read_tensors", "write_array", "write_tensors"]
 
 ARRAY_KEY = "array"
 # A single key, because safetensors does not write several keys in a reproducible order.
@@ -136,16 +136,6 @@ def read_array(path: Path, dtype: str, *shape: int | None) -> np.ndarray:
         # NumPy has fewer dtypes than PyTorch.
         reason = error if isinstance(error, RegardError) else f"{path}: not an array of prepared text"
         raise DataError(f"{reason}; remove {path} and run the command again to recompute it") from None
-
-
-def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the tensors of a file from its header, without allocating the tensors.
-
-    Raises:
-        CheckpointError: if the file is missing or truncated; the message names it.
-    """
-    with _open(path) as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
 
 
 def _read(path: Path, with_tensors: bool) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -1,0 +1,70 @@
+"""Loading a model and translating needs nothing of training: neither its package nor its plugins."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.config import dump_toml, from_dict, to_dict
+from regard.data.text import TextProcessor, TextSide
+from regard.errors import CheckpointError
+from regard.models import build_model
+from regard.runs.checksums import write_weights
+from regard.runs.description import ModelDescription, load_description, write_config
+from regard.runs.loading import load_model
+from regard.runs.weights import named_weights
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.training.run_config import RunConfig, load_config
+
+SIDE = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))
+SIZES = {"num_layers": 1, "hidden_size": 4}
+MODEL = {"embedding_size": 4, "encoder": SIZES, "decoder": SIZES}
+
+
+@pytest.fixture
+def model_dir(tmp_path: Path) -> Path:
+    corpus = {"source": "s", "target": "t"}
+    config = from_dict(RunConfig, {"data": {"train": [corpus], "valid": corpus}, "model": MODEL})
+    TextProcessor(SIDE, SIDE).save(tmp_path)
+    torch.manual_seed(1)
+    size = len(SIDE.vocabulary)
+    write_weights(tmp_path, to_dict(config), named_weights(build_model(config.model, size, size)), {})
+    write_config(config, tmp_path)
+    return tmp_path
+
+
+def test_loading_and_translating_import_no_training(model_dir: Path) -> None:
+    code = (
+        f"import regard, sys; regard.load({str(model_dir)!r}).translate(['a b', 'b']); "
+        "print(*(name for name in sys.modules if name.startswith('regard.training')))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == ""
+
+
+def test_a_model_loads_without_the_plugin_of_its_loss_term(model_dir: Path) -> None:
+    path = model_dir / "config.toml"
+    path.write_text(path.read_text().replace("losses = []", 'losses = [{ kind = "of_a_plugin" }]'))
+    assert load_model(model_dir, "cpu").config == load_description(model_dir)
+    with pytest.raises(CheckpointError, match=r"training\.losses.*of_a_plugin"):
+        load_config(model_dir)
+
+
+def test_the_options_of_training_are_not_part_of_the_checksum(model_dir: Path) -> None:
+    path = model_dir / "config.toml"
+    text = path.read_text()
+    path.write_text(text.replace("label_smoothing = 0.0", "label_smoothing = 0.1"))
+    load_model(model_dir, "cpu")
+    path.write_text(text.replace("min_frequency = 1", "min_frequency = 2"))
+    with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs"):
+        load_model(model_dir, "cpu")
+
+
+def test_the_description_is_the_first_part_of_the_config(model_dir: Path) -> None:
+    config = load_config(model_dir)
+    shared = {name: getattr(config, name) for name in ("plugins", "data", "model", "generation")}
+    assert ModelDescription(**shared) == load_description(model_dir)
+    assert dump_toml(config) in (model_dir / "config.toml").read_text()
