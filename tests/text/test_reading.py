@@ -11,6 +11,7 @@ import pytest
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, DataError
 from regard.extensions.hf.files import pack_tokenizer, read_hf_config, unpack_tokenizer
+from regard.runs.description import load_description
 from regard.text.reading import (
     InvalidJsonError,
     compute_checksums,
@@ -23,7 +24,6 @@ from regard.text.reading import (
 )
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.training.run_config import load_config
 
 
 @pytest.fixture
@@ -193,9 +193,9 @@ def test_minimum_length_above_the_maximum_in_a_directory_is_rejected(tmp_path):
     settings = tmp_path / "generation_config.json"
     settings.write_text(json.dumps({"min_length": 50, "max_length": 20}))
     with pytest.raises(CheckpointError, match=r"generation_config\.json: .*min_length = 50 exceeds 20"):
-        load_config(tmp_path)
+        load_description(tmp_path)
     settings.write_text(json.dumps({"min_length": 20, "max_length": 20}))
-    assert load_config(tmp_path).generation.min_length == 20
+    assert load_description(tmp_path).generation.min_length == 20
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_unreasonable_search_settings_are_rejected(tmp_path, setting, value):
     (tmp_path / "config.json").write_text('{"model_type": "bart"}')
     (tmp_path / "generation_config.json").write_text(json.dumps({setting: value}))
     with pytest.raises(CheckpointError, match=r"generation_config\.json: "):
-        load_config(tmp_path)
+        load_description(tmp_path)
     (tmp_path / "generation_config.json").write_text(json.dumps({"max_length": 10**12, "num_beams": 3}))
-    search = load_config(tmp_path).generation
+    search = load_description(tmp_path).generation
     assert (search.beam_size, search.max_length_offset) == (3, 100_000)

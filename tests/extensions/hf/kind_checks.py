@@ -24,9 +24,9 @@ from regard.generation.config import search_settings
 from regard.generation.forced import force_decode
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
+from regard.runs.description import load_description
 from regard.runs.loading import LoadedModel, load_model
 from regard.text.vocabulary import EOS
-from regard.training.run_config import load_config
 
 __all__ = [
     *("COLUMNS", "PAGE", "KindRow", "Pair", "check_kind", "format_table", "prepare_generation", "read_table"),
@@ -91,7 +91,7 @@ def prepare_generation(directory: Path, size: int, max_length: int = MAX_LENGTH,
         max_length: Maximum length of a translation, with the start symbol.
         num_beams: Number of beams.
     """
-    tokenizer = model_format.load_text(directory, load_config(directory)).target.tokenizer
+    tokenizer = model_format.load_text(directory, load_description(directory)).target.tokenizer
     generated = {*tokenizer.library_ids[5:], tokenizer.library_ids[EOS]}
     path = directory / "generation_config.json"
     settings = json.loads(path.read_text())

@@ -23,6 +23,7 @@ from regard.generation.config import Sampling
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.sampling import sample
+from regard.runs.description import load_description
 from regard.text.vocabulary import BOS
 
 __all__ = ["Continuation", "ContinuationConfig", "Continuations", "generate_text"]

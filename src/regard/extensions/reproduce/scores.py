@@ -123,7 +123,7 @@ def _drop(system: ScoredSystem) -> SentenceCounts:
             (split_whitespace(a), split_whitespace(b)) for a, b in zip(system.sources, targets, strict=True)
         )
         corpus = Corpus.from_tokens(pairs, aligner.words, allow_empty=True)
-        links.append(list(aligner.align(corpus, "grow-diag-final-and", system.model.config.num_threads)))
+        links.append(list(aligner.align(corpus, "grow-diag-final-and")))
     return count_drops(links[0], links[1])
 
 
