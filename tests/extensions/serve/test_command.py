@@ -35,7 +35,6 @@ def test_missing_extra_is_reported_with_install_command(monkeypatch, tmp_path):
         (["--port", "70000"], "port: input should be less than"),
         (["--batch-size", "0"], "batch_size: input should be greater"),
         (["--max-queued-sentences", "10"], "max_queued_sentences = 10"),
-        (["--allow-hosts", "no name"], "allow_hosts"),
     ],
 )
 def test_invalid_settings_are_reported(tmp_path, arguments, message):

@@ -25,7 +25,6 @@ ADDRESSES = {
     "POST /split": 8,
     "GET /models": 1,
     "GET /health": 1,
-    "GET /metrics": 1,
 }
 CONFIG = schemathesis.Config.from_dict(
     {

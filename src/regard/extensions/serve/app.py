@@ -42,8 +42,7 @@ from regard.extensions.serve.errors import (
     add_handlers,
     unexpected_error_response,
 )
-from regard.extensions.serve.metrics import Metrics
-from regard.extensions.serve.middleware import RequestMiddleware, route_path
+from regard.extensions.serve.middleware import RequestMiddleware
 from regard.extensions.serve.validation import (
     SplitTexts,
     check_request_texts,
@@ -95,8 +94,7 @@ def create_app(
         config: The limits, and the allowed hosts and origins.
         checker: The detectors of errors in translations. Default: translations cannot be checked.
     """
-    metrics = Metrics()
-    desk = Dispatcher(engines, config, metrics, checker)
+    desk = Dispatcher(engines, config, checker)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -121,42 +119,25 @@ def create_app(
     served_check = hook("served_check")
     if served_check is not None:
         served_check.add_route(app, desk, checker, config, _ERROR_RESPONSES)
-    _add_facts(app, desk, config, metrics)
+    _add_facts(app, desk, config)
     _add_models(app, desk, config, checker)
     _add_page(app)
     if config.allow_origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(config.allow_origins),
-            allow_methods=["GET", "HEAD", "POST"],
+            allow_methods=["GET", "POST"],
             allow_headers=["Content-Type"],
             expose_headers=["Retry-After"],
         )
-    _add_request_middleware(app, config, metrics)
-    return app
-
-
-def _add_request_middleware(app: FastAPI, config: ServeConfig, metrics: Metrics) -> None:
-    """Add the checks of all requests, which run before CORS because they are added later."""
-    known = {getattr(route, "path", "") for route in app.routes}
-    posts = {
-        getattr(route, "path", "") for route in app.routes if "POST" in (getattr(route, "methods", ()) or ())
-    }
-
-    def count_answer(scope: Any, status: int, seconds: float) -> None:
-        # Unknown paths share one label: clients must not create any number of time series.
-        path = route_path(scope)
-        metrics.answered(path if path in known else "other", status, seconds)
-
-    hosts = AllowedHosts(config.host, config.allow_hosts)
+    # The checks of all requests run before CORS because they are added later.
     app.add_middleware(
         RequestMiddleware,
-        posts=posts,
-        hosts=hosts,
+        hosts=AllowedHosts(config.host, config.allow_hosts),
         max_body_size=config.max_request_bytes,
         seconds=config.request_timeout,
-        on_answer=count_answer,
     )
+    return app
 
 
 def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
@@ -269,7 +250,7 @@ def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         return _json(_answer(Scores, engine, scores))
 
 
-def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Metrics) -> None:
+def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
     @app.post(
         "/split", response_model=schemas.SplitAnswer, responses=_error_responses(400, 408, 413, 415, 422)
     )
@@ -286,21 +267,6 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig, metrics: Met
         return _json(
             {"status": "ok", "version": __version__, "models": list(desk.engines), "waiting": desk.waiting}
         )
-
-    @app.get(
-        "/metrics",
-        response_class=Response,
-        responses={
-            200: {
-                "description": "Metrics in the text format of Prometheus.",
-                "content": {"text/plain": {"schema": {"type": "string"}}},
-            },
-            **_error_responses(),
-        },
-    )
-    async def figures() -> Response:
-        """Return the metrics of the server, for Prometheus."""
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
 
 def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: CheckEngine | None) -> None:

@@ -18,8 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from regard.extensions.serve.metrics import Metrics, QueueMetrics
-
 __all__ = ["Batcher", "QueueClosedError", "QueueFullError"]
 
 MAX_WINDOWS = 4
@@ -65,21 +63,14 @@ class Batcher(Generic[Item, Answer]):
         max_batch_size: Maximum number of items in a batch.
         window: Time in seconds that a batch waits for another item; `MAX_WINDOWS` times this in total.
         max_waiting: Maximum number of waiting items.
-        metrics: Records the events of the queue; called in the event loop. Default: nothing is recorded.
     """
 
     def __init__(
-        self,
-        work: "Work[Item, Answer]",
-        max_batch_size: int,
-        window: float,
-        max_waiting: int,
-        metrics: QueueMetrics | None = None,
+        self, work: "Work[Item, Answer]", max_batch_size: int, window: float, max_waiting: int
     ) -> None:
         """Create an empty queue; `start` starts processing."""
         self._work, self._max_batch_size = work, max_batch_size
         self._window, self._max_waiting = window, max_waiting
-        self._metrics = metrics or QueueMetrics(Metrics(), "")
         self._waiting: list[_QueueItem] = []
         self._clock = 0
         self._seconds = 0.05  # run time per sentence, an exponential moving average
@@ -134,19 +125,14 @@ class Batcher(Generic[Item, Answer]):
         for place in places:
             place.future.add_done_callback(lambda _, place=place: self._remove_canceled(place))
         self._waiting += places
-        self._notify()
+        self._changed.set()
         return [place.future for place in places]
 
     def _remove_canceled(self, place: _QueueItem) -> None:
         """Remove a canceled item from the queue; items of a started batch have been removed already."""
         if place.future.cancelled() and place in self._waiting:
             self._waiting.remove(place)
-            self._metrics.removed(1)
-            self._notify()
-
-    def _notify(self) -> None:
-        self._changed.set()
-        self._metrics.waiting(len(self._waiting))
+            self._changed.set()
 
     async def _run(self) -> None:
         with ThreadPoolExecutor(1, thread_name_prefix="regard-batch") as thread:
@@ -173,7 +159,6 @@ class Batcher(Generic[Item, Answer]):
             seconds = time.monotonic() - started
             # The weight 0.2 averages over about the last five batches.
             self._seconds += 0.2 * (seconds / len(chosen) - self._seconds)
-            self._metrics.batch_finished(len(chosen), [started - place.since for place in chosen], seconds)
             for place, answer in zip(chosen, answers, strict=True):
                 if place.future.done():
                     continue
@@ -214,5 +199,4 @@ class Batcher(Generic[Item, Answer]):
         self._clock = max(self._clock, alike[-1].due)
         taken = set(map(id, alike))
         self._waiting = [place for place in self._waiting if id(place) not in taken]
-        self._metrics.waiting(len(self._waiting))
         return sorted(alike, key=lambda place: -place.length)

@@ -43,7 +43,7 @@ def _require_packages() -> None:
     """
     from importlib.util import find_spec
 
-    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
         raise UsageError(
             f"regard serve needs {', '.join(missing)}. Install the packages with: pip install 'regard[serve]'"

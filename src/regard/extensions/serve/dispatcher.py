@@ -11,7 +11,6 @@ from regard.extensions.serve.batcher import Batcher, QueueClosedError, QueueFull
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import ModelServer, PairJob
 from regard.extensions.serve.errors import ClientDisconnectedError, RequestError
-from regard.extensions.serve.metrics import Metrics, QueueMetrics
 from regard.extensions.serve.schemas import SentencePair
 from regard.extensions.serve.validation import check_lines
 from regard.text.whitespace import normalize_whitespace
@@ -53,16 +52,11 @@ class Dispatcher:
     Args:
         engines: The models; the first is the default for requests that name no model.
         config: The limits.
-        metrics: The metrics of the server.
         checker: The detectors of errors. None if translations cannot be checked.
     """
 
     def __init__(
-        self,
-        engines: Sequence[ModelServer],
-        config: ServeConfig,
-        metrics: Metrics,
-        checker: Engine | None = None,
+        self, engines: Sequence[ModelServer], config: ServeConfig, checker: Engine | None = None
     ) -> None:
         """Create the queues; `start` starts them."""
         self.engines = {engine.name: engine for engine in engines}
@@ -73,7 +67,6 @@ class Dispatcher:
                 config.batch_size,
                 config.batch_window / 1000,
                 config.max_queued_sentences,
-                QueueMetrics(metrics, engine.name),
             )
             for engine in parts
         }

@@ -92,19 +92,14 @@ def add_handlers(app: FastAPI) -> None:
 
     async def http(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        headers = dict(error.headers or {})
-        # The guard also accepts HEAD wherever GET is allowed.
-        if "GET" in headers.get("Allow", ""):
-            headers["Allow"] += ", HEAD"
-        return error_response(
-            error.status_code, _SENTENCES.get(error.status_code, str(error.detail)), headers
-        )
+        message = _SENTENCES.get(error.status_code, str(error.detail))
+        return error_response(error.status_code, message, error.headers)
 
     async def mistake(_: Request, error: Exception) -> JSONResponse:
         return error_response(422, str(error))
 
     async def gone(_: Request, error: Exception) -> Response:
-        # The status of a closed connection in nginx; it only appears in the metrics.
+        # The status of a closed connection in nginx; no client receives it.
         return Response(status_code=499)
 
     app.add_exception_handler(ClientDisconnectedError, gone)

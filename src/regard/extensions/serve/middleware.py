@@ -4,8 +4,6 @@ It is plain ASGI middleware, so that it can stream answers and forwards the disc
 """
 
 import asyncio
-import time
-from collections.abc import Callable, Collection
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from regard.extensions.serve.config import AllowedHosts
 from regard.extensions.serve.errors import RequestError, error_response, unexpected_error_response
 
-__all__ = ["RequestMiddleware", "route_path"]
+__all__ = ["RequestMiddleware"]
 
 _HEADERS = [
     (
@@ -24,13 +22,6 @@ _HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
-AnswerCallback = Callable[[Scope, int, float], None]
-
-
-def route_path(scope: Scope) -> str:
-    """Return the path of a request without the prefix under which the application is mounted."""
-    prefix, path = scope.get("root_path", "").rstrip("/"), scope["path"]
-    return path[len(prefix) :] if path.startswith(f"{prefix}/") else path
 
 
 class RequestMiddleware:
@@ -38,60 +29,41 @@ class RequestMiddleware:
 
     Args:
         app: The application.
-        posts: Paths that accept a body.
         hosts: Host names that requests may use.
         max_body_size: Maximum size of a body in bytes.
         seconds: Maximum time in seconds to receive a body.
-        on_answer: Callback for each answer, with its scope, status and time in seconds.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        posts: Collection[str],
-        hosts: AllowedHosts,
-        max_body_size: int,
-        seconds: float,
-        on_answer: AnswerCallback,
-    ) -> None:
+    def __init__(self, app: ASGIApp, hosts: AllowedHosts, max_body_size: int, seconds: float) -> None:
         """Store the limits."""
-        self.app, self._posts, self._hosts = app, posts, hosts
-        self._body, self._seconds, self._on_answer = max_body_size, seconds, on_answer
+        self.app, self._hosts, self._body, self._seconds = app, hosts, max_body_size, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        # Status 0 means that no part of an answer has been sent yet.
-        began, status = time.monotonic(), 0
+        answering = False
 
         async def sent(message: Message) -> None:
-            nonlocal status
+            nonlocal answering
             if message["type"] == "http.response.start":
-                status = message["status"]
+                answering = True
                 message = {**message, "headers": [*message["headers"], *_HEADERS]}
-            elif head_alone:
-                message = {**message, "body": b""}
             await send(message)
 
-        head_alone = scope["method"] == "HEAD"
         try:
             if (refused := self._hosts.rejection_reason(scope)) is not None:
                 raise RequestError(421, refused)
             body = await self._read(scope, receive)
             if body is not None:
-                # HEAD is processed as GET; `sent` removes the body of the answer.
-                asked = {**scope, "method": "GET"} if head_alone else scope
-                await self.app(asked, _replay(body, receive), sent)
+                await self.app(scope, _replay(body, receive), sent)
         except RequestError as refusal:
             await error_response(refusal.status, refusal.message, refusal.headers)(scope, receive, sent)
         except Exception as error:
-            if status:  # a part of the answer has been sent, so an error response is no longer possible
+            if answering:  # a part of the answer has been sent, so an error response is no longer possible
                 raise
             await unexpected_error_response(error)(scope, receive, sent)
-        finally:
-            self._on_answer(scope, status, time.monotonic() - began)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         """Return the whole body, or None if the client disconnects before it is complete.
@@ -100,8 +72,7 @@ class RequestMiddleware:
             RequestError: if the body is too large, arrives too slowly, or has another content type than JSON.
         """
         headers = {name.lower(): value for name, value in scope["headers"]}
-        # An unknown path or method gets its own error from the application, so only known ones are checked.
-        if scope["method"] == "POST" and route_path(scope) in self._posts:
+        if scope["method"] == "POST":
             # Browsers send other content types from foreign origins without a preflight request.
             kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
             if kind != b"application/json":
