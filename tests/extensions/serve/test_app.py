@@ -415,8 +415,8 @@ def test_sigterm_finishes_running_requests_and_exits_with_0(tmp_path):
         str(directory),
         "--port",
         "0",
-        "--set",
-        "batch_window=1500",
+        "--batch-window",
+        "1500",
     ]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
