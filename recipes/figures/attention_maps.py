@@ -9,12 +9,52 @@ under forced decoding (Shankar & Sarawagi (2019), Figures 2 and 5).
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib import figure as pictures
 
 import regard
 from regard.analysis.errors import SentenceErrors
-from regard.plot.heatmap import attention_heatmap
-from regard.plot.word_attention import history_figure, self_attention_figure
+from regard.plot import Figure, attention_heatmap
+
+BLUES = colormaps["Blues"].with_extremes(under="white")
+
+
+def history_picture(weights: np.ndarray, source: Sequence[str], target: Sequence[str]) -> pictures.Figure:
+    """Return the source sentence once per target word, shaded by attention; exactly 0 is white."""
+    picture = pictures.Figure(figsize=(1 + 0.9 * len(source), 0.5 + 0.3 * len(target)))
+    ax = picture.subplots()
+    ax.pcolormesh(weights, cmap=BLUES, vmin=1e-9, vmax=1, edgecolors="white", linewidth=3)
+    for t, row in enumerate(weights):
+        for s, weight in enumerate(row):
+            style = {"ha": "center", "va": "center", "color": "white" if weight > 0.45 else "black"}
+            ax.text(s + 0.5, t + 0.5, source[s], **style)
+    ax.set(xticks=[], ylim=(len(target), 0))
+    ax.set_yticks(np.arange(len(target)) + 0.5, target)
+    ax.grid(False)
+    return picture
+
+
+def self_attention_picture(heads: np.ndarray, words: Sequence[str], word: int) -> pictures.Figure:
+    """Return lines from a word to all words, one color per head, as strong as the attention [H, S]."""
+    picture = pictures.Figure(figsize=(4.5, 0.8 + 0.3 * len(words)))
+    ax = picture.subplots()
+    for h, row in enumerate(heads):
+        # The lines of the heads lie side by side, so that equal links of two heads stay visible.
+        start = word + 0.08 * (h - (len(heads) - 1) / 2)
+        for s, weight in enumerate(row):
+            strength = {"color": f"C{h}", "alpha": float(weight) ** 0.7, "linewidth": 1 + 2 * weight}
+            ax.plot([0, 1], [start, s], **strength)
+            ax.scatter(1.04 + 0.05 * h, s, marker="s", color=f"C{h}", alpha=float(weight))
+    for s, name in enumerate(words):
+        ax.text(-0.03, s, name, ha="right", va="center", fontweight="bold" if s == word else "normal")
+        ax.text(1.06 + 0.05 * len(heads), s, name, va="center")
+    ax.set(xlim=(0, 1.05 + 0.05 * len(heads)), ylim=(len(words) - 0.5, -0.5))
+    ax.set_axis_off()
+    return picture
 
 
 def plot_translation(name: str, model: regard.Translator, sentence: str, output_dir: Path) -> None:
@@ -24,13 +64,14 @@ def plot_translation(name: str, model: regard.Translator, sentence: str, output_
     repeated = SentenceErrors(1, source, (), target).repeated
     heat = attention_heatmap(weights, source, target, f"Attention of {name}", marked=repeated)
     heat.figure().save(output_dir / f"translation-{name}.svg")
-    history_figure(weights, source, target, name).save(output_dir / f"history-{name}.svg")
+    history = Figure(f"History of {name}", "", lambda: history_picture(weights, source, target))
+    history.save(output_dir / f"history-{name}.svg")
     if translation.encoder_attention:
         layer = min(4, len(translation.encoder_attention) - 1)
         word = (len(source) - 1) // 2
         heads = translation.encoder_attention[layer][:, word]  # (H, S)
         title = f"Encoder, layer {layer}: self-attention of {source[word]!r}"
-        figure = self_attention_figure(heads, source, word, title)
+        figure = Figure(title, "", lambda: self_attention_picture(heads, source, word))
         figure.save(output_dir / f"self-attention-{name}.svg")
 
 

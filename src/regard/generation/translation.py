@@ -40,7 +40,6 @@ from regard.text.links import Links
 from regard.text.vocabulary import UNK
 
 if TYPE_CHECKING:
-    from regard.plot.colors import MapScale
     from regard.plot.figure import Figure
 
 __all__ = ["AttentionDetail", "Translation"]
@@ -278,8 +277,7 @@ class Translation(Result):
         from regard.plot.heatmap import difference_heatmap
 
         difference = map_difference(self.word_attention_map, other.word_attention_map, names)
-        heat = difference_heatmap(difference.weights, difference.columns, difference.target, names)
-        return heat.figure()
+        return difference_heatmap(difference, names).figure()
 
     def plot(
         self,
@@ -288,7 +286,6 @@ class Translation(Result):
         head: int | Literal["mean", "all"] | None = None,
         kind: AttentionKind = "source",
         title: str | None = None,
-        scale: "MapScale" = "linear",
     ) -> "Figure":
         """Plot an attention map. Weights of exactly 0 are white, and no others are.
 
@@ -302,17 +299,16 @@ class Translation(Result):
             kind: Kind of attention. `encoder` and `decoder` need a translation made with
                 `output_attentions="all"`.
             title: Title above the plot.
-            scale: Color scale: `linear`, or `sqrt` and `log` distinguish small weights.
 
         Returns:
             A picture, which notebooks display, `save` writes to a file, and `plot_on` plots on axes.
 
         Raises:
-            UsageError: if there is no such layer, head or scale, or no attention.
+            UsageError: if there is no such layer or head, or no attention.
         """
         from regard.generation.translation_plots import plot_translation
 
-        return plot_translation(self, words, layer, head, kind, title, scale)
+        return plot_translation(self, words, layer, head, kind, title)
 
     def to_data(self, attention: AttentionDetail = "words") -> dict[str, Any]:
         """Return the fields as JSON values. A number that is not finite, such as a missing score, is null.

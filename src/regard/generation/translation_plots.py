@@ -9,7 +9,6 @@ from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
 from regard.generation.linking import AttentionKind, select_heads
 from regard.metrics.alignment import merge_subwords
-from regard.plot.colors import MapScale
 from regard.plot.figure import Figure
 from regard.plot.heatmap import attention_heatmap
 
@@ -25,7 +24,6 @@ def plot_translation(
     head: int | Literal["mean", "all"] | None,
     kind: AttentionKind,
     title: str | None,
-    scale: MapScale,
 ) -> Figure:
     """Plot the attention of a `Translation`, whose module imports this one; see `Translation.plot`."""
     if kind not in ("source", "encoder", "decoder"):
@@ -49,7 +47,7 @@ def plot_translation(
         ids = translation.source_word_ids, translation.target_word_ids
         plotted = np.stack([merge_subwords(weights, *ids) for weights in plotted])
         rows, columns = translation.target_words, translation.source_words
-    return attention_heatmap(plotted, columns, rows, title, captions, scale=scale).figure()
+    return attention_heatmap(plotted, columns, rows, title, captions).figure()
 
 
 def _labeled_attention(

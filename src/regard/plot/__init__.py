@@ -7,14 +7,11 @@ Functions return a `Figure`, which a notebook displays, which is saved as SVG, P
 from regard.plot.figure import Figure
 from regard.plot.heatmap import attention_heatmap, difference_heatmap
 from regard.plot.terminal import TerminalMap, terminal_map
-from regard.plot.word_attention import history_figure, self_attention_figure
 
 __all__ = [
     "Figure",
     "TerminalMap",
     "attention_heatmap",
     "difference_heatmap",
-    "history_figure",
-    "self_attention_figure",
     "terminal_map",
 ]

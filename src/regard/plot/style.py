@@ -38,7 +38,6 @@ __all__ = [
     "matplotlib_style",
     "new_figure",
     "printable",
-    "require_matplotlib",
     "series_style",
 ]
 
@@ -62,18 +61,6 @@ _LEGEND_LINE = 0.65  # width of the line of a legend entry, with its gaps, in in
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
-def require_matplotlib() -> None:
-    """Check that matplotlib is installed.
-
-    Raises:
-        UsageError: If it is not.
-    """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise UsageError("figures need the package matplotlib: pip install 'regard[plot]'") from None
-
-
 @contextmanager
 def matplotlib_style() -> Iterator[None]:
     """Use the style of this package instead of the user's own matplotlib settings.
@@ -81,9 +68,10 @@ def matplotlib_style() -> Iterator[None]:
     Raises:
         UsageError: If matplotlib is not installed.
     """
-    require_matplotlib()
-    from matplotlib import rc_context
-
+    try:
+        from matplotlib import rc_context
+    except ImportError:
+        raise UsageError("figures need the package matplotlib: pip install 'regard[plot]'") from None
     with as_file(files("regard.plot") / "regard.mplstyle") as path, rc_context(fname=path):
         yield
 
