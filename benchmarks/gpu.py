@@ -192,9 +192,9 @@ def recipe(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
             for r in translator.translate(enumerate_lines(read_lines(args.data / "test_2016_flickr.de.gz")))
         ]
     references = list(read_lines(args.data / "test_2016_flickr.en.gz"))
-    score = count_statistics("bleu", outputs, [references]).corpus_score()
+    score = count_statistics("bleu", outputs, [references])
     return {
-        "BLEU": round(score.score, 2),
+        "BLEU": round(score.corpus_score(), 2),
         "signature": score.signature,
         "validation perplexity": result.progress.best_score,
         "updates": result.progress.step,

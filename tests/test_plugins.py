@@ -263,7 +263,7 @@ def test_metric_with_too_few_rows_is_rejected() -> None:
     regard.register_metric("short")(lambda data: SentenceCounts.ratio("short", [(1, 2)]))
     with pytest.raises(UsageError, match="'short': 1 rows of counts for 2 sentences"):
         regard.evaluate(["a", "b"], ["a", "b"], metrics="short")
-    assert SentenceCounts.ratio("x", [(0.02, 0.04), (0, 0)], scale=100.0).corpus_score().score == 50
+    assert SentenceCounts.ratio("x", [(0.02, 0.04), (0, 0)], scale=100.0).corpus_score() == 50
 
 
 def test_file_that_is_imported_twice_is_one_plugin(directory, monkeypatch) -> None:

@@ -386,7 +386,7 @@ def test_evaluate_equals_single_metrics():
     result = regard.evaluate(OUTPUTS, REFERENCES, metrics="bleu, chrf,rep", options=FEW)
     assert list(result) == ["bleu", "chrf", "rep"]
     for metric in ("bleu", "chrf"):
-        score = count_statistics(metric, OUTPUTS, [REFERENCES]).corpus_score().score
+        score = count_statistics(metric, OUTPUTS, [REFERENCES]).corpus_score()
         assert result[metric].score == score
     assert result.bleu == result["bleu"].score
     assert result["bleu"].low <= result.bleu <= result["bleu"].high
@@ -406,7 +406,7 @@ def test_records_convert_to_pandas_tables():
     assert list(each.columns) == ["sentence", "source", "hypothesis", "reference", "bleu", "chrf", "ter"]
     assert list(each["sentence"]) == [1, 2, 3]
     for i, (output, reference) in enumerate(zip(OUTPUTS, REFERENCES, strict=True)):
-        score = count_statistics("chrf", [output], [[reference]]).corpus_score().score
+        score = count_statistics("chrf", [output], [[reference]]).corpus_score()
         assert each.loc[i, "chrf"] == pytest.approx(score)
     # Columns of a table are accepted as input.
     assert regard.evaluate(each["hypothesis"], each["reference"], options=FEW).bleu == result.bleu

@@ -215,22 +215,3 @@ def test_analysis_records_the_attention_it_examined(guided, tmp_path) -> None:
         np.testing.assert_allclose(found["lines"][0]["entropy"], entropy, atol=1e-4)
         assert found["lines"][0]["links"] == best(rows[:-1].mean(1))
     assert found["alignment"] == {"map": "attention", "layer": 1, "heads": [], "shift": False}
-
-
-def test_hard_attention_has_columns_for_its_selections(tmp_path) -> None:
-    hard = save_model_with(tmp_path / "hard", {**HARD, "attention": {"kind": "hard", "score_scale": 8.0}})
-    (tmp_path / "in").write_text(f"{LINE}\na b\n")
-    (tmp_path / "ref").write_text("A B C\nB A\n")
-    (tmp_path / "gold").write_text("0-0 1-1 2p2\n0-1 1-0\n")
-    texts = ("--source", tmp_path / "in", "--reference", tmp_path / "ref", "--gold-links", tmp_path / "gold")
-    shown = run("analyze", "attention", hard, *texts, "--json", tmp_path / "numbers.json").stdout
-    head, row = (line.split("\t") for line in shown.splitlines()[:2])
-    assert head[-3:] == ["AER % (set)", "precision % (set)", "recall % (set)"] and len(row) == len(head)
-    (found,) = json.loads((tmp_path / "numbers.json").read_text())["models"].values()
-    scores = [regard.load(hard).score(*pair) for pair in ((LINE, "A B C"), ("a b", "B A"))]
-    sets = [{(s, t) for t, s in np.argwhere(one.attention[0][:-1, 0] > 0).tolist()} for one in scores]
-    sure, possible = [{(0, 0), (1, 1)}, {(0, 1), (1, 0)}], [{(0, 0), (1, 1), (2, 2)}, {(0, 1), (1, 0)}]
-    hits = [sum(len(a & b) for a, b in zip(sets, gold, strict=True)) for gold in (sure, possible)]
-    assert found["selection"]["recall"] == pytest.approx(hits[0] / 4)
-    assert found["selection"]["precision"] == pytest.approx(hits[1] / sum(map(len, sets)))
-    assert found["selection"]["aer"] == pytest.approx(1 - sum(hits) / (4 + sum(map(len, sets))))

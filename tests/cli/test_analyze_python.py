@@ -101,10 +101,10 @@ def test_totals_of_errors_equal_the_metrics(models, aligner):
     found = regard.analyze.errors(models[1], SOURCE, REFERENCE, aligner=aligner, **SETTINGS)
     by_line = sorted(found.sentences, key=lambda sentence: sentence.line)
     outputs, references = ([getattr(one, side) for one in by_line] for side in ("output", "reference"))
-    assert found.rep == pytest.approx(count_repetitions(outputs, references).corpus_score().score)
+    assert found.rep == pytest.approx(count_repetitions(outputs, references).corpus_score())
     links = [sentence.links for sentence in by_line]
     drops = count_drops([a for a, _ in links], [b for _, b in links])
-    assert found.drop == pytest.approx(drops.corpus_score().score)
+    assert found.drop == pytest.approx(drops.corpus_score())
     texts = [" ".join(words) for words in outputs]
     options = EvaluationOptions(tokenize="none", num_bootstrap_samples=2)
     scores = regard.evaluate(texts, REFERENCE, metrics="rep", options=options)

@@ -18,14 +18,11 @@ from regard.generation.linking import (
     attention_links,
     attention_map,
     select_heads,
-    selection_links,
 )
 from regard.generation.neural_translator import NeuralTranslator
-from regard.metrics.alignment import alignment_score
-from regard.metrics.attention import score_links
 from regard.models import build_model
 from regard.models.transformer.config import TransformerConfig
-from regard.text.links import parse_gold_links, parse_links
+from regard.text.links import parse_links
 from regard.text.vocabulary import EOS
 
 # Two layers, with two heads and one head; T = 3 time steps (the last is the end symbol), S = 2 source tokens.
@@ -96,18 +93,6 @@ def test_unselected_tokens_are_never_linked() -> None:
     assert attention_links([selected], [probable], AlignmentConfig(), words) == parse_links("1-0")
 
 
-def test_selected_set_is_scored_as_links() -> None:
-    """2 of 4 links are possible, and both sure links are found: AER = 1 - (2 + 2) / (4 + 2)."""
-    found = selection_links([SELECTED], AlignmentConfig(), WordIndices(range(4), [0, 1]))
-    assert found == parse_links("0-0 1-0 3-0 2-1")
-    score = alignment_score([found], [parse_gold_links("1-0 2-1")])
-    assert (score.precision, score.recall, score.aer) == (0.5, 1.0, pytest.approx(1 / 3))
-
-
-def test_fractional_weights_are_not_a_selection() -> None:
-    assert selection_links([TOP], AlignmentConfig(), WORDS) is None
-
-
 def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None:
     model = build(seed=2, attention={"kind": "hard", "score_scale": 8.0})
     search = GenerationConfig(beam_size=1, suppress_unk=True)
@@ -125,7 +110,6 @@ def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None
         num_multiple += int((priors.sum(1) > 1).sum())
         num_not_leftmost += sum(int(priors[t].argmax()) != s for s, t in best)
         figures = sentence_attention(line, AlignmentConfig())
-        assert figures.selected == {(s, t) for t, s in np.argwhere(priors[:-1] > 0).tolist()}
         assert figures.links == best and figures.support.max() == len(source.split())
     assert num_multiple and num_not_leftmost  # otherwise the leftmost selected token would pass, too
     for result in NeuralTranslator(model, TEXT, search).translate(
@@ -134,20 +118,6 @@ def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None
         one = result
         assert set(np.unique(one.attention[0])) <= {0.0, 1.0}
         assert one.links == {(int(row.argmax()), t) for t, row in enumerate(one.attention_map)}
-
-
-def test_selections_are_scored_only_if_all_lines_have_one(build) -> None:
-    gold = [parse_gold_links("0-0 1-1 2-2"), parse_gold_links("0-0")]
-    pairs = [PAIRS[0], PAIRS[-1]]
-    for kind, has_selection in (("hard", True), ("soft", False)):
-        model = build(seed=3, attention={"kind": kind})
-        lines = score_lines(model, TEXT, pairs, GenerationConfig(), predictions=True)
-        found = [sentence_attention(line, AlignmentConfig()) for line in lines]
-        links, sets = score_links(found, gold)
-        assert links == alignment_score([one.links for one in found], gold)
-        assert (sets is not None) == has_selection
-        # A skipped line has no links and no selection.
-        assert (score_links([found[0], None], gold)[1] is not None) == has_selection
 
 
 @pytest.mark.parametrize("kind", ["lstm", "transformer"])

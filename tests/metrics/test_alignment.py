@@ -14,8 +14,6 @@ from regard.metrics.alignment import (
     aer_from_counts,
     alignment_score,
     count_links,
-    is_selection,
-    links_from_selection,
     links_from_weights,
     map_difference,
     match_columns,
@@ -115,13 +113,6 @@ def test_boundary_symbols_are_ignored():
     weights = np.array([[0.1, 0.2, 0.7], [0.0, 0.0, 1.0]])
     assert links_from_weights(weights, [0, 1, -2]) == parse_links("1-0")
     assert links_from_weights(weights, [-2, -2, -2]) == frozenset()
-
-
-def test_hard_selection_links_all_selected_words():
-    weights = np.array([[1.0, 0, 1, 0], [0, 0, 1, 1], [0, 0, 0, 0]])
-    assert is_selection(weights) and not is_selection(weights / 2)
-    assert links_from_selection(weights) == parse_links("0-0 2-0 2-1 3-1")
-    assert links_from_selection(weights, [0, 0, 1, -1], [0, 0, 1]) == parse_links("0-0 1-0")
 
 
 @given(arrays(np.float64, (4, 3), elements=st.sampled_from([0.0, 1e-9, 0.25, 0.5, 1.0])), st.floats(0.1, 10))

@@ -12,10 +12,9 @@ from regard.metrics.by_length import (
     SystemScore,
     bucket_by_length,
     count_lengths,
-    count_system,
     score_by_length,
 )
-from regard.metrics.coverage import count_drops
+from regard.metrics.translation import count_statistics
 
 REFERENCES = [
     "The house stands by the old river .",
@@ -34,10 +33,10 @@ OUTPUTS = [
     "No thank you .",
 ]
 OTHERS = [*OUTPUTS[:3], "The train leaves at noon .", *REFERENCES[4:]]
-LINKS = (
-    [frozenset({(0, 0), (1, 1)}), frozenset({(2, 1)}), frozenset(), frozenset({(0, 0)})] * 2,
-    [frozenset({(0, 0)}), frozenset({(2, 3)}), frozenset({(1, 1)}), frozenset()] * 2,
-)
+
+
+def bleu(outputs, references=REFERENCES):
+    return count_statistics("bleu", outputs, [references])
 
 
 def as_score(estimate):
@@ -78,46 +77,30 @@ def test_label_of_a_bucket_of_one_length_is_the_length():
 
 def test_single_bucket_has_the_score_of_the_corpus():
     buckets = bucket_by_length(count_lengths(REFERENCES), 100)
-    counts = count_system(OUTPUTS, REFERENCES)
-    for metric, metric_counts in counts.items():
-        corpus = metric_counts.corpus_score()
-        found = score_by_length(counts[metric], buckets)
-        assert found.buckets[0] == found.total and found.buckets[1:] == (None,) * 6
-        assert found.total.value == pytest.approx(corpus.score)
-        assert found.name == corpus.name
-        assert found.total == as_score(bootstrap(counts[metric].rows, counts[metric].aggregate))
+    counts = bleu(OUTPUTS)
+    found = score_by_length(counts, buckets)
+    assert found.buckets[0] == found.total and found.buckets[1:] == (None,) * 6
+    assert found.total.value == pytest.approx(counts.corpus_score()) and found.name == counts.name
+    assert found.total == as_score(bootstrap(counts.rows, counts.aggregate))
 
 
 def test_bucket_has_the_score_of_its_sentences():
     lengths = count_lengths(REFERENCES)
     buckets = bucket_by_length(lengths, 5, 3)
     assert [len(bucket.sentence_ids) for bucket in buckets] == [2, 2, 1, 1]
-    counts = count_system(OUTPUTS, REFERENCES)
-    for metric in counts:
-        found = score_by_length(counts[metric], buckets, resamples=20)
-        for bucket, score in zip(buckets, found.buckets, strict=True):
-            # The oracle scores a corpus that contains only the sentences of the bucket.
-            own = [[lines[row] for row in bucket.sentence_ids] for lines in (OUTPUTS, REFERENCES)]
-            alone = count_system(*own)[metric]
-            assert score is not None
-            expected = as_score(bootstrap(alone.rows, alone.aggregate, resamples=20))
-            assert score.value == expected.value
-            assert score.interval == (None if len(bucket.sentence_ids) == 1 else expected.interval)
-
-
-def test_drop_is_scored_if_links_are_given():
-    lines = ["a b c"] * 4 + ["a b c d e f"] * 4
-    counts = count_system(lines, lines, links=LINKS)
-    found = score_by_length(counts["drop"], bucket_by_length(count_lengths(lines), 5, 1), resamples=10)
-    for score, rows in zip(found.buckets, (slice(4), slice(4, 8)), strict=True):
+    found = score_by_length(bleu(OUTPUTS), buckets, resamples=20)
+    for bucket, score in zip(buckets, found.buckets, strict=True):
+        # The oracle scores a corpus that contains only the sentences of the bucket.
+        alone = bleu(*([lines[row] for row in bucket.sentence_ids] for lines in (OUTPUTS, REFERENCES)))
         assert score is not None
-        assert score.value == pytest.approx(count_drops(LINKS[0][rows], LINKS[1][rows]).corpus_score().score)
-    assert "drop" not in count_system(lines, lines)
+        expected = as_score(bootstrap(alone.rows, alone.aggregate, resamples=20))
+        assert score.value == expected.value
+        assert score.interval == (None if len(bucket.sentence_ids) == 1 else expected.interval)
 
 
 def test_every_bucket_is_compared_with_the_first_system():
     buckets = bucket_by_length(count_lengths(REFERENCES), 5, 3)
-    first, other = (count_system(lines, REFERENCES)["bleu"] for lines in (OUTPUTS, OTHERS))
+    first, other = map(bleu, (OUTPUTS, OTHERS))
     found = score_by_length(other, buckets, first, resamples=50)
     alone = score_by_length(other, buckets, resamples=50)
     for bucket, one, same in zip(buckets, found.buckets, alone.buckets, strict=True):
@@ -130,16 +113,9 @@ def test_every_bucket_is_compared_with_the_first_system():
             assert (one.difference, one.p_value) == (pair.difference, pair.p_value)
 
 
-def test_bucket_with_one_sentence_has_no_interval_and_p_value():
-    first, other = (count_system(lines, REFERENCES)["bleu"] for lines in (OUTPUTS, OTHERS))
-    last = score_by_length(other, bucket_by_length(count_lengths(REFERENCES), 5, 3), first).buckets[-1]
-    assert last is not None and last.value > 0
-    assert last.interval is last.difference is last.p_value is None
-
-
 def test_equal_systems_have_difference_zero_in_every_bucket():
     buckets = bucket_by_length(count_lengths(REFERENCES), 5, 3)
-    counts = count_system(OUTPUTS, REFERENCES)["bleu"]
+    counts = bleu(OUTPUTS)
     for one in score_by_length(counts, buckets, counts, resamples=20).buckets[:2]:
         assert one is not None and one.difference is not None
         assert (one.difference.value, one.difference.low, one.difference.high, one.p_value) == (0, 0, 0, 1)

@@ -68,8 +68,8 @@ def test_sigma_of_the_outputs_printed_in_appendix_b(appendix):
 def test_rep_of_appendix_b(appendix, system, expected):
     references = [reference for reference, _ in appendix]
     assert sum(map(len, references)) == 151
-    score = count_repetitions([outputs[system][0] for _, outputs in appendix], references).corpus_score()
-    assert (score.name, round(score.score, 2)) == ("REP", expected)
+    counts = count_repetitions([outputs[system][0] for _, outputs in appendix], references)
+    assert (counts.name, round(counts.corpus_score(), 2)) == ("REP", expected)
 
 
 def test_doubled_words_have_weight_2():
@@ -108,7 +108,7 @@ def test_corpus_score_is_a_ratio_of_sums():
     outputs, references = [["a", "a"], [], ["b"]], [["a", "b"], ["c"], []]
     counts = count_repetitions(outputs, references)
     np.testing.assert_array_equal(counts.rows, [[2, 2], [0, 1], [0, 0]])
-    assert counts.corpus_score().score == pytest.approx(100 * 2 / 3)
+    assert counts.corpus_score() == pytest.approx(100 * 2 / 3)
     np.testing.assert_array_equal(counts.sentence_scores(), [100, 0, 0])
 
 
@@ -117,9 +117,9 @@ def test_drop_of_a_worked_example():
     outputs = [frozenset({(0, 5), (2, 0)}), frozenset({(0, 0), (1, 1)}), frozenset({(4, 4)})]
     # Of the 3 + 1 + 0 source words linked to the references, words 1 and 3 have no link to the outputs.
     assert [dropped_words(r, m) for r, m in zip(references, outputs, strict=True)] == [[1, 3], [], []]
-    score = count_drops(references, outputs).corpus_score()
-    assert (score.name, score.score) == ("DROP", 50)
-    np.testing.assert_allclose(count_drops(references, outputs).sentence_scores(), [100 * 2 / 3, 0, 0])
+    counts = count_drops(references, outputs)
+    assert (counts.name, counts.corpus_score()) == ("DROP", 50)
+    np.testing.assert_allclose(counts.sentence_scores(), [100 * 2 / 3, 0, 0])
 
 
 @given(st.lists(st.tuples(links.filter(bool), links), min_size=1, max_size=4))
@@ -127,7 +127,7 @@ def test_drop_is_0_if_all_words_are_covered_and_100_without_links(pairs):
     references, outputs = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
     def drop(links):
-        return count_drops(references, links).corpus_score().score
+        return count_drops(references, links).corpus_score()
 
     assert 0 <= drop(outputs) <= 100
     assert drop([r | m for r, m in pairs]) == 0

@@ -159,9 +159,9 @@ def test_scores_equal_the_metrics(soft):
     outputs, references = [one.text for one in system.sentences], [[reference for _, reference in PAIRS]]
     for key in ("bleu", "chrf"):
         score = count_statistics(key, outputs, references, "none").corpus_score()
-        assert scores.table[key][0].value == pytest.approx(score.score)
+        assert scores.table[key][0].value == pytest.approx(score)
         assert scores.table[key][1].value == pytest.approx(100)
-        assert scores.table[key][1].difference.value == pytest.approx(100 - score.score)
+        assert scores.table[key][1].difference.value == pytest.approx(100 - score)
     # Sentence scores of a copy are 100, even for short sentences.
     assert scores.sentence_scores["bleu"][1] == pytest.approx([100] * len(PAIRS))
     expected = corpus_scores([one.sentence for one in linked.sentences])

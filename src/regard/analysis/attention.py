@@ -180,8 +180,6 @@ class AttentionAnalysis(Result):
             row |= {"support": statistics.support, "coverage": statistics.coverage}
             if statistics.alignment is not None:
                 row["aer"] = statistics.alignment.aer
-            if statistics.selection is not None:
-                row["selection_aer"] = statistics.selection.aer
             rows.append(row)
         return rows
 
@@ -302,8 +300,8 @@ def _analyze_model(
         raise DataError(
             f"{text.source_name}: {system.name} had to skip all lines, as they are empty or too long"
         )
-    links, sets = (None, None) if gold is None else score_links(sentences, gold)
-    statistics = summarize(processed, links, options.bin_width, sets)
+    links = None if gold is None else score_links(sentences, gold)
+    statistics = summarize(processed, links, options.bin_width)
     return ModelAttention(
         system.paths, alignment, perplexity_of(log_prob, steps), statistics, tuple(sentences)
     )

@@ -296,7 +296,7 @@ def count_errors(sentences: Sequence[SentenceErrors]) -> dict[str, SentenceCount
 
 def corpus_scores(sentences: Sequence[SentenceErrors]) -> dict[str, float]:
     """Return `rep` of a corpus, and `drop` if all sentences have links; see `count_errors`."""
-    return {name: counts.corpus_score().score for name, counts in count_errors(sentences).items()}
+    return {name: counts.corpus_score() for name, counts in count_errors(sentences).items()}
 
 
 def sentence_from_result(

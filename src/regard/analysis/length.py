@@ -15,12 +15,12 @@ from regard.config.results import Result
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.lines import enumerate_lines
+from regard.metrics.base import METRICS, MetricInput, SentenceCounts
 from regard.metrics.by_length import (
     Bucket,
     LengthScores,
     bucket_by_length,
     count_lengths,
-    count_system,
     score_by_length,
 )
 from regard.metrics.translation import check_tokenizer
@@ -202,7 +202,7 @@ def analyze_length(
     tokenizers = loaded[0].translator.text
     links, notes = _links(linker, tokenizers, text, [outputs for outputs, _ in translated])
     counts = [
-        count_system(outputs, text.references, options.tokenize, options.lowercase, system_links)
+        _count(MetricInput(outputs, [text.references], options.tokenize, options.lowercase, system_links))
         for (outputs, _), system_links in zip(translated, links, strict=True)
     ]
     results = {
@@ -228,6 +228,12 @@ def analyze_length(
         lowercase=options.lowercase,
         notes=(*notes, *_length_notes(results)),
     )
+
+
+def _count(data: MetricInput) -> dict[str, SentenceCounts]:
+    """Return the counts of BLEU, REP and, with links, DROP."""
+    names = ("bleu", "rep") if data.links is None else ("bleu", "rep", "drop")
+    return {name: metric.count(data) for name in names if (metric := METRICS.get(name))}
 
 
 def _length_notes(systems: Mapping[str, SystemLengths]) -> list[str]:

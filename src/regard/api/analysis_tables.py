@@ -163,10 +163,8 @@ def _summary(analysis: AttentionAnalysis) -> Cells:
     """Return the table of all statistics; its first row is the header."""
     statistics = analysis.statistics.values()
     scored = any(stats.alignment is not None for stats in statistics)
-    selects = any(stats.selection is not None for stats in statistics)
-    sets = ["AER % (set)", "precision % (set)", "recall % (set)"] if selects else []
     head = ["model", "lines", "steps", "perplexity", "accuracy %", "entropy", "support", "coverage %"]
-    rows = [[*head, *(["AER %", "1 - AER"] if scored else []), *sets]]
+    rows = [[*head, *(["AER %", "1 - AER"] if scored else [])]]
     for name, model in analysis.models.items():
         stats = model.statistics
         row = [name, str(stats.sentences), str(stats.steps)]
@@ -174,12 +172,6 @@ def _summary(analysis: AttentionAnalysis) -> Cells:
         row += [f"{stats.entropy:.4f}", f"{stats.support:.2f}", f"{100 * stats.coverage:.2f}"]
         if stats.alignment is not None:
             row += [f"{100 * stats.alignment.aer:.2f}", f"{1 - stats.alignment.aer:.3f}"]
-        if stats.selection is not None:
-            chosen = stats.selection
-            row += [f"{100 * value:.2f}" for value in (chosen.aer, chosen.precision, chosen.recall)]
-        else:
-            # Empty cells keep the columns of models with and without selections aligned.
-            row += [""] * len(sets)
         rows.append(row)
     return rows
 

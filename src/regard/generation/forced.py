@@ -15,7 +15,7 @@ from regard.generation.beam import eval_mode
 from regard.generation.blocks import Pair, pair_batches, pair_blocks
 from regard.generation.config import AlignmentConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.linking import WordIndices, attention_links, select_heads, selection_links
+from regard.generation.linking import WordIndices, attention_links, select_heads
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.translation import Translation
 from regard.metrics.alignment import is_selection
@@ -255,5 +255,4 @@ def sentence_attention(
         line.source_word_ids,
         line.target_word_ids,
         attention_links(line.attention, linked, config, words, name),
-        selection_links(line.attention, config, words, name),
     )

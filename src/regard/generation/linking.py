@@ -26,7 +26,7 @@ import numpy as np
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
-from regard.metrics.alignment import is_selection, links_from_selection, links_from_weights
+from regard.metrics.alignment import links_from_weights
 from regard.text.links import Links
 from regard.text.whitespace import ASCII_WHITESPACE
 from regard.types import Float
@@ -39,7 +39,6 @@ __all__ = [
     "attention_map",
     "replace_unk_tokens",
     "select_heads",
-    "selection_links",
     "tokens_to_words",
 ]
 
@@ -136,28 +135,6 @@ def attention_links(
     possible = attention_map(priors, config, name) > 0
     weights = np.where(possible, attention_map(posteriors, config, name), 0.0)
     return links_from_weights(weights, words.source, words.target)
-
-
-def selection_links(
-    priors: LayerAttention, config: AlignmentConfig, words: WordIndices, name: str = "the model"
-) -> Links | None:
-    """Link each target word to every source word that hard attention selected for it.
-
-    Args:
-        priors: Attention before each token is known. For hard attention, it is 0 or 1 for each source token.
-        config: Layer, heads and shift.
-        words: Word indices of the tokens.
-        name: Name of the model, for messages.
-
-    Returns:
-        The links, or None if the attention is not a selection.
-
-    Raises:
-        UsageError: if the model has no such layer or head.
-    """
-    if not priors or not is_selection(select_heads(priors, config, name)):
-        return None
-    return links_from_selection(attention_map(priors, config, name), words.source, words.target)
 
 
 def replace_unk_tokens(

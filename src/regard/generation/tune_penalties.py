@@ -165,5 +165,5 @@ def tune_penalties(
             texts += [translation.text for translation in search.translate_block(block)]
             on_progress(place * len(sources) + len(texts), len(sources) * len(pairs))
         counts = count_statistics("bleu", texts, [references], tokenize, options.lowercase)
-        trials.append(Trial(alpha, beta, counts.corpus_score().score))
+        trials.append(Trial(alpha, beta, counts.corpus_score()))
     return PenaltyTuningResult(tuple(trials), len(sources), translator.search.beam_size, options)

@@ -30,7 +30,6 @@ __all__ = [
     "alignment_score",
     "count_links",
     "is_selection",
-    "links_from_selection",
     "links_from_weights",
     "map_difference",
     "match_columns",
@@ -56,14 +55,11 @@ class AlignmentScore:
 def alignment_score(links: Iterable[Links], gold: Iterable[GoldLinks]) -> AlignmentScore:
     """Compute precision, recall and AER of links against gold links.
 
-    Args:
-        links: Links of each sentence pair.
-        gold: Gold links of the same sentence pairs.
-
     Raises:
         DataError: if the numbers of sentence pairs differ.
     """
-    predicted, sure, found_sure, found_possible = (int(n) for n in count_links(links, gold).sum(axis=0))
+    counts = count_links(links, gold).sum(axis=0)
+    predicted, sure, found_sure, found_possible = (int(n) for n in counts)
     return AlignmentScore(
         precision=found_possible / predicted if predicted else 1.0,
         recall=found_sure / sure if sure else 1.0,
@@ -74,10 +70,6 @@ def alignment_score(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Alignm
 def count_links(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Float[np.ndarray, "n 4"]:
     """Return |A|, |S|, |A & S| and |A & P| of each sentence pair, for `aer_from_counts` and resampling.
 
-    Args:
-        links: Links of each sentence pair.
-        gold: Gold links of the same sentence pairs.
-
     Raises:
         DataError: if the numbers of sentence pairs differ.
     """
@@ -87,13 +79,8 @@ def count_links(links: Iterable[Links], gold: Iterable[GoldLinks]) -> Float[np.n
             f"links of {len(links)} sentence pairs, gold links of {len(gold)}: they must cover the same pairs"
         )
     rows = [
-        (
-            len(predicted),
-            len(reference.sure),
-            len(predicted & reference.sure),
-            len(predicted & reference.possible),
-        )
-        for predicted, reference in zip(links, gold, strict=True)
+        [len(part) for part in (predicted, true.sure, predicted & true.sure, predicted & true.possible)]
+        for predicted, true in zip(links, gold, strict=True)
     ]
     return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
@@ -140,25 +127,6 @@ def links_from_weights(
 def is_selection(weights: Float[np.ndarray, "*N"]) -> bool:
     """Return whether weights select source tokens, which means that each is exactly 0 or 1."""
     return bool(((weights == 0) | (weights == 1)).all())
-
-
-def links_from_selection(
-    weights: Float[np.ndarray, "T S"],
-    source_words: Sequence[int] | None = None,
-    target_words: Sequence[int] | None = None,
-) -> Links:
-    """Link each target word to every source word of which one of its tokens selected a token.
-
-    Scored against gold links (`alignment_score`), these links evaluate the selected sets: each selected word
-    without a possible link lowers precision, and each sure link to a word that is not selected lowers recall.
-
-    Args:
-        weights: Attention of each target token to each source token. Tokens with weight above 0 are selected.
-        source_words: Word index of each source token; see `links_from_weights`.
-        target_words: Word index of each target token.
-    """
-    joined = merge_subwords(weights, source_words, target_words)
-    return frozenset((int(s), int(t)) for t, s in np.argwhere(joined > 0))
 
 
 def merge_subwords(
@@ -216,15 +184,7 @@ class AttentionMap:
         source_words: Sequence[int],
         target_words: Sequence[int],
     ) -> "AttentionMap":
-        """Create a map between words from the attention between tokens (see `merge_subwords`).
-
-        Args:
-            weights: Attention of each target token to each source token.
-            source: Source words, without the sink.
-            target: Target words.
-            source_words: Word index of each source token, counted from 0; -1 for the sink.
-            target_words: Word index of each target token.
-        """
+        """Create a map between words from the attention between tokens (see `merge_subwords`)."""
         words = np.asarray(source_words, dtype=np.int64)
         sink = bool((words < 0).any())
         joined = np.zeros((len(target), len(source) + sink))
@@ -251,10 +211,7 @@ class AttentionMap:
 
 
 def match_columns(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
-    """Return the maps of several systems with equal columns: with a sink if any of them has one.
-
-    Args:
-        maps: Map of each system, by name.
+    """Return maps with equal columns: all with a sink if any of them has one.
 
     Raises:
         DataError: if the words differ; names the first difference.

@@ -8,8 +8,6 @@ Here, with alpha_tj the attention of time step t to source token j:
     accuracy  the share of time steps whose top-scoring token is the reference token
     coverage  of a sentence: mean_j min(1, sum_t alpha_tj), between words
     links     each target word with the source word of the highest attention (Ghader & Monz, 2017)
-    selected  of hard attention, each target word with every source word that was selected for it: alignment
-              error, precision and recall of the selected sets
 
 Entropy and support are computed on tokens for each head and then averaged over heads. They and accuracy
 include the time step of the end symbol. Coverage and links are computed on words
@@ -19,7 +17,7 @@ sink.
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -85,7 +83,6 @@ class SentenceAttention:
         correct: Whether the top-scoring token of each time step is the reference token.
         coverage: Coverage of the sentence, 0 to 1.
         links: For each target word the source word with the highest attention.
-        selected: For each target word all selected source words. None if the attention is not a selection.
     """
 
     entropies: Float[np.ndarray, "T"]
@@ -93,12 +90,10 @@ class SentenceAttention:
     correct: Bool[np.ndarray, "T"]
     coverage: float
     links: Links
-    selected: Links | None = None
 
     def record(self) -> dict[str, Any]:
         """Return all values as JSON types: one value per time step in order, links counted from 0."""
-        selected = {} if self.selected is None else {"selected": format_links(self.selected)}
-        return selected | {
+        return {
             "coverage": round(self.coverage, _DECIMALS),
             "entropy": [round(value, _DECIMALS) for value in self.entropies.tolist()],
             "support": [round(value, _DECIMALS) for value in self.support.tolist()],
@@ -113,7 +108,6 @@ def attention_statistics(
     source_words: Sequence[int],
     target_words: Sequence[int],
     links: Links | None = None,
-    selected: Links | None = None,
 ) -> SentenceAttention:
     """Compute the attention statistics of a sentence under teacher forcing.
 
@@ -123,7 +117,6 @@ def attention_statistics(
         source_words: Word index of each source token, counted from 0; -1 for the sink.
         target_words: Word index of each target token, without the end symbol.
         links: Word links. Default: those of the weights.
-        selected: Links to all selected words, for hard attention.
     """
     mean_weights = weights[:-1].mean(axis=1)  # (T - 1, S)
     return SentenceAttention(
@@ -132,7 +125,6 @@ def attention_statistics(
         correct=correct,
         coverage=coverage(merge_subwords(mean_weights, source_words, target_words)),
         links=links_from_weights(mean_weights, source_words, target_words) if links is None else links,
-        selected=selected,
     )
 
 
@@ -187,7 +179,6 @@ class AttentionStatistics:
         entropies: Histogram of the entropies of time steps, with the number of correct predictions.
         coverages: Histogram of the coverages of sentences.
         alignment: Scores of the links against gold links. None without gold links.
-        selection: Scores of the selected sets against gold links. None if the attention is not a selection.
     """
 
     sentences: int
@@ -199,7 +190,6 @@ class AttentionStatistics:
     entropies: Histogram
     coverages: Histogram
     alignment: AlignmentScore | None = None
-    selection: AlignmentScore | None = None
 
     def record(self) -> dict[str, Any]:
         """Return all values as JSON types. An `aer` of 0 is best; Table 3 of the paper has 1 - AER."""
@@ -209,8 +199,6 @@ class AttentionStatistics:
         if score is not None:
             content |= {"aer": score.aer, "one_minus_aer": 1 - score.aer}
             content |= {"precision": score.precision, "recall": score.recall}
-        if self.selection is not None:
-            content["selection"] = asdict(self.selection)
         content["entropies"] = {name: list(value) for name, value in vars(self.entropies).items()}
         content["coverages"] = {name: list(getattr(self.coverages, name)) for name in ("edges", "counts")}
         return content
@@ -220,7 +208,6 @@ def summarize(
     sentences: Sequence[SentenceAttention],
     alignment: AlignmentScore | None = None,
     width: float = 0.2,
-    selection: AlignmentScore | None = None,
 ) -> AttentionStatistics:
     """Compute the attention statistics of a text.
 
@@ -228,7 +215,6 @@ def summarize(
         sentences: Statistics of its sentences.
         alignment: Scores of the links against gold links.
         width: Bin width of the histogram of entropies, in nats.
-        selection: Scores of the selected sets against gold links.
 
     Raises:
         DataError: if there is no sentence.
@@ -251,30 +237,21 @@ def summarize(
         entropies=_histogram(entropies, width, bins, right),
         coverages=_histogram(coverages, _COVERAGE_BIN, round(1 / _COVERAGE_BIN)),
         alignment=alignment,
-        selection=selection,
     )
 
 
-def score_links(
-    sentences: Sequence[SentenceAttention | None], gold: Sequence[GoldLinks]
-) -> tuple[AlignmentScore, AlignmentScore | None]:
-    """Score the links of a text, and its selected sets if the attention of all sentences is a selection.
+def score_links(sentences: Sequence[SentenceAttention | None], gold: Sequence[GoldLinks]) -> AlignmentScore:
+    """Score the links of a text.
 
     Args:
-        sentences: Statistics of each sentence. None for a skipped sentence, which has no links, so that all
-            of its gold links count as missing.
+        sentences: Statistics of each sentence. None for a skipped sentence, all of whose links are missing.
         gold: Gold links of the same sentences.
 
     Raises:
         DataError: if the numbers of sentences differ.
     """
     links = [frozenset[tuple[int, int]]() if sentence is None else sentence.links for sentence in sentences]
-    selected = [
-        frozenset[tuple[int, int]]() if sentence is None else sentence.selected for sentence in sentences
-    ]
-    selections = [selection for selection in selected if selection is not None]
-    selection_score = alignment_score(selections, gold) if len(selections) == len(selected) else None
-    return alignment_score(links, gold), selection_score
+    return alignment_score(links, gold)
 
 
 def _histogram(

@@ -31,7 +31,6 @@ from regard.text.links import Links
 __all__ = [
     "METRICS",
     "Aggregate",
-    "CorpusScore",
     "Estimate",
     "Metric",
     "MetricFunction",
@@ -96,7 +95,7 @@ def bootstrap(
         rows: Counts of each of the n sentences, for each of r runs if there are several.
         aggregate: Function from rows of summed counts to scores.
         resamples: Number of test sets to sample, each with r sampled runs.
-        seed: Random seed. The same seed, n and r give the same samples.
+        seed: Random seed.
 
     Raises:
         DataError: if there is no sentence.
@@ -104,7 +103,7 @@ def bootstrap(
     runs = _runs(rows)
     sampled = [counts @ runs for counts in _resample_counts(runs.shape[1], resamples, seed)]
     shares = _run_weights(len(runs), resamples, seed)
-    return _estimate(_score(runs, aggregate), _mean_scores(sampled, shares, aggregate))
+    return _estimate(float(aggregate(runs.sum(axis=1)).mean()), _mean_scores(sampled, shares, aggregate))
 
 
 def paired_bootstrap(
@@ -116,17 +115,16 @@ def paired_bootstrap(
 ) -> PairedComparison:
     """Compare two systems by paired bootstrap resampling, Koehn (2004).
 
-    Koehn counts the resampled test sets on which the system with the better score on the actual test set is
-    not better. That share is a one-sided p-value for a direction that is fixed in advance. Here the direction
-    depends on the data, so the p-value is twice the share (at most 1). One is added to numerator and
-    denominator so that it is never zero.
+    Koehn counts the resampled test sets on which the better system is not better: a one-sided p-value for a
+    direction that is fixed in advance. Here the direction depends on the data, so the p-value is twice the
+    share (at most 1). One is added to numerator and denominator so that it is never zero.
 
     Args:
-        first: Counts of each of the n sentences of the first system, for each of r runs if there are several.
+        first: Counts of each sentence of the first system, for each of its runs if there are several.
         other: Counts of the other system, with its runs in the same order of seeds.
         aggregate: Function from rows of summed counts to scores. Higher or lower may be better.
         resamples: Number of test sets to sample, each with r sampled runs, the same for both systems.
-        seed: Random seed. The same seed, n and r give the same samples.
+        seed: Random seed.
 
     Raises:
         DataError: if there is no sentence, or the numbers of sentences or of runs differ.
@@ -145,7 +143,7 @@ def paired_bootstrap(
     shares = _run_weights(len(ours), resamples, seed)
     first_scores = _mean_scores([pair[0] for pair in sampled], shares, aggregate)  # (resamples,)
     other_scores = _mean_scores([pair[1] for pair in sampled], shares, aggregate)  # (resamples,)
-    first_score, other_score = _score(ours, aggregate), _score(theirs, aggregate)
+    first_score, other_score = (float(aggregate(runs.sum(axis=1)).mean()) for runs in (ours, theirs))
     difference = other_score - first_score
     # Number of resamples in which the sign of the difference is reversed or the difference is zero.
     reversed_ = int(np.sum((other_scores - first_scores) * np.sign(difference) <= 0))
@@ -191,30 +189,9 @@ def _mean_scores(
     return scores[:, 0] if shares.shape[1] == 1 else (scores * shares).sum(axis=1)
 
 
-def _score(runs: Float[np.ndarray, "r n k"], aggregate: Aggregate) -> float:
-    """Return the mean score of the runs on the actual test set."""
-    return float(aggregate(runs.sum(axis=1)).mean())
-
-
 def _estimate(value: float, scores: Float[np.ndarray, "r"]) -> Estimate:
     low, high = np.quantile(scores, _QUANTILES)
     return Estimate(value, float(low), float(high))
-
-
-@dataclass(frozen=True)
-class CorpusScore:
-    """Score of a corpus.
-
-    Attributes:
-        name: Label of the metric, such as `chrF2`.
-        score: Value from 0 to 100. Lower is better for TER, REP and DROP, and TER and REP may exceed 100. For
-            edits, the mean number of characters per output, lower is better.
-        signature: Settings and version that make the score comparable.
-    """
-
-    name: str
-    score: float
-    signature: str
 
 
 @dataclass(frozen=True)
@@ -241,20 +218,12 @@ class SentenceCounts:
         scale: float = 1.0,
         signature: str = "",
     ) -> "SentenceCounts":
-        """Return the counts of a metric that is `scale` * sum of a / sum of b.
-
-        Args:
-            name: Label of the metric.
-            rows: (a, b) of each sentence. With b = 1, the score is the mean of a.
-            scale: Factor of the score, such as 100 for percentages.
-            signature: Settings and version of the metric.
-        """
+        """Return the counts (a, b) of a metric that is `scale` * sum of a / sum of b; b = 1 gives a mean."""
         return cls(name, signature, np.array(rows, dtype=np.float64).reshape(-1, 2), ratio(scale))
 
-    def corpus_score(self) -> CorpusScore:
+    def corpus_score(self) -> float:
         """Return the score of the whole corpus."""
-        summed = self.rows.sum(axis=0, keepdims=True)
-        return CorpusScore(self.name, float(self.aggregate(summed)[0]), self.signature)
+        return float(self.aggregate(self.rows.sum(axis=0, keepdims=True))[0])
 
     def sentence_scores(self) -> Float[np.ndarray, "n"]:
         """Return the score of each sentence, computed as if it were the whole corpus."""
@@ -272,11 +241,7 @@ def ratio(scale: float = 1.0) -> Aggregate:
 
 
 def check_references(hypotheses: Sequence[Any], references: Sequence[Sequence[Any]]) -> None:
-    """Check that there is at least one output and that all sets of references have the same length.
-
-    Args:
-        hypotheses: One output per sentence.
-        references: One or more sets of references.
+    """Check that there is at least one output, and that all sets of references have the same length.
 
     Raises:
         DataError: if the check fails.

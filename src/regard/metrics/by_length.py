@@ -14,9 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from regard.metrics.base import Aggregate, Estimate, SentenceCounts, bootstrap, paired_bootstrap
-from regard.metrics.coverage import count_drops, count_text_repetitions
-from regard.metrics.translation import count_statistics, split_words
-from regard.text.links import Links
+from regard.metrics.translation import split_words
 
 __all__ = [
     "Bucket",
@@ -24,7 +22,6 @@ __all__ = [
     "SystemScore",
     "bucket_by_length",
     "count_lengths",
-    "count_system",
     "score_by_length",
     "score_system",
 ]
@@ -95,12 +92,7 @@ class LengthScores:
 
 
 def count_lengths(lines: Sequence[str], tokenize: str = "13a") -> list[int]:
-    """Return the number of words of each line as BLEU counts them, independently of subword tokens.
-
-    Args:
-        lines: Sentences.
-        tokenize: A `regard.metrics.translation.BleuTokenizer`.
-    """
+    """Return the number of words of each line as BLEU counts them, independently of subword tokens."""
     return [len(words) for words in split_words(lines, tokenize)]
 
 
@@ -123,33 +115,6 @@ def bucket_by_length(lengths: Sequence[int], width: int = 10, num_bounded: int =
         )
         for b in range(num_bounded + 1)
     ]
-
-
-def count_system(
-    outputs: Sequence[str],
-    references: Sequence[str],
-    tokenize: str = "13a",
-    lowercase: bool = False,
-    links: tuple[Sequence[Links], Sequence[Links]] | None = None,
-) -> dict[str, SentenceCounts]:
-    """Return the counts of a system's translations for BLEU, REP and, if links are given, DROP.
-
-    Args:
-        outputs: The translations.
-        references: One reference per translation.
-        tokenize: A `regard.metrics.translation.BleuTokenizer`, for BLEU and REP.
-        lowercase: Whether BLEU and REP ignore case.
-        links: Links of each source sentence with its reference, and with its translation.
-
-    Raises:
-        DataError: if the lengths differ or there is no sentence.
-        UsageError: if the tokenizer is unknown or needs a package that is not installed.
-    """
-    counts = {
-        "bleu": count_statistics("bleu", outputs, [references], tokenize, lowercase),
-        "rep": count_text_repetitions(outputs, references, tokenize, lowercase),
-    }
-    return counts if links is None else counts | {"drop": count_drops(*links)}
 
 
 def score_system(
@@ -185,15 +150,7 @@ def score_by_length(
     resamples: int = 1000,
     seed: int = 0,
 ) -> LengthScores:
-    """Score each bucket and all sentences, with 95 % intervals from (paired) bootstrap resampling.
-
-    Args:
-        counts: Counts of a system's sentences.
-        buckets: Buckets from `bucket_by_length`.
-        baseline: Counts of the system to compare with.
-        resamples: Number of bootstrap samples per bucket.
-        seed: Random seed of the bootstrap.
-    """
+    """Score each bucket and all sentences, with 95 % intervals by (paired) bootstrap resampling."""
 
     def score(rows: Int[np.ndarray, "n"]) -> SystemScore:
         system_rows, other = counts.rows[rows], None if baseline is None else baseline.rows[rows]

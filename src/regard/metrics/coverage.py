@@ -36,7 +36,6 @@ __all__ = [
     "ReceivedAttention",
     "count_drops",
     "count_repetitions",
-    "count_text_repetitions",
     "dropped_words",
     "immediate_repetitions",
     "received_attention",
@@ -84,13 +83,9 @@ def immediate_repetitions(output: Sequence[str], reference: Sequence[str]) -> Co
 def count_repetitions(
     outputs: Sequence[Sequence[str]], references: Sequence[Sequence[str]]
 ) -> SentenceCounts:
-    """Return the counts of REP for each sentence: sigma and the number of reference words.
+    """Return sigma and the number of reference words of each sentence, the counts of REP.
 
     REP is the number of repetitions that are not in the references, per 100 reference words; lower is better.
-
-    Args:
-        outputs: Words of each output.
-        references: Words of the reference of each output.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
@@ -104,43 +99,15 @@ def count_repetitions(
     return SentenceCounts.ratio("REP", rows, 100.0, signature)
 
 
-def count_text_repetitions(
-    outputs: Sequence[str],
-    references: Sequence[str],
-    tokenize: str = "13a",
-    lowercase: bool = False,
-) -> SentenceCounts:
-    """Return the counts of `count_repetitions` for text that is split into words as BLEU does.
-
-    Args:
-        outputs: One output per sentence.
-        references: One reference per output.
-        tokenize: A `regard.metrics.translation.BleuTokenizer`.
-        lowercase: Whether to ignore case.
-
-    Raises:
-        DataError: if the lengths differ or there is no sentence.
-        UsageError: if the tokenizer is unknown or needs a package that is not installed.
-    """
-    generated, expected = (split_words(lines, tokenize, lowercase) for lines in (outputs, references))
-    counts = count_repetitions(generated, expected)
-    case = "lc" if lowercase else "mixed"
-    return replace(counts, signature=f"{counts.signature}|case:{case}|tok:{tokenize}")
-
-
 def dropped_words(reference_links: Links, output_links: Links) -> list[int]:
     """Return the source words (from 0) that are linked to the reference but not to the output."""
     return sorted(_sources(reference_links) - _sources(output_links))
 
 
 def count_drops(reference_links: Sequence[Links], output_links: Sequence[Links]) -> SentenceCounts:
-    """Return the counts of DROP for each sentence: |R - M| and |R|.
+    """Return |R - M| and |R| of each sentence, the counts of DROP.
 
     DROP is the percentage of the source words linked to the references that the outputs drop.
-
-    Args:
-        reference_links: Links of each source sentence with its reference.
-        output_links: Links of each source sentence with its output.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
@@ -156,7 +123,10 @@ def count_drops(reference_links: Sequence[Links], output_links: Sequence[Links])
 @register_metric("rep", label="REP", higher_is_better=False)
 def _rep(data: MetricInput) -> SentenceCounts:
     _check_single_reference(data)
-    return count_text_repetitions(data.outputs, data.references[0], data.tokenize, data.lowercase)
+    lines = data.outputs, data.references[0]
+    counts = count_repetitions(*(split_words(side, data.tokenize, data.lowercase) for side in lines))
+    case = "lc" if data.lowercase else "mixed"
+    return replace(counts, signature=f"{counts.signature}|case:{case}|tok:{data.tokenize}")
 
 
 @register_metric("drop", label="DROP", higher_is_better=False, needs_links=True)

@@ -37,26 +37,26 @@ _WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])
 # content words of both and function words of both; chunks; matched words of both.
 _COLUMNS = 23
 _CHUNKS = 20
+_PARAPHRASES = "data/paraphrase-en.gz"
 
 
 def count_meteor(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> SentenceCounts:
     """Return the program's counts of each sentence, from which METEOR (0 to 100, higher is better) follows.
 
-    The program tokenizes, normalizes punctuation and ignores case, as its authors recommend.
-
-    Args:
-        hypotheses: One output per sentence.
-        references: One or more sets of references, each as long as `hypotheses`. The best reference counts.
+    The program tokenizes, normalizes punctuation and ignores case, as its authors recommend. Of several
+    references, the best one counts.
 
     Raises:
         DataError: if the lengths differ or there is no sentence.
         UsageError: if Java or the program is missing, or the program fails.
     """
     check_references(hypotheses, references)
-    lines = [
-        " ||| ".join(("SCORE", *map(_escape_separators, sentence_references), _escape_separators(hypothesis)))
-        for hypothesis, *sentence_references in zip(hypotheses, *references, strict=True)
+    # `|||` separates the fields of the program's input.
+    plain = [
+        [re.sub(r"\|{3,}", lambda bars: " ".join(bars[0]), normalize_whitespace(text)) for text in texts]
+        for texts in (*references, hypotheses)
     ]
+    lines = [" ||| ".join(("SCORE", *fields)) for fields in zip(*plain, strict=True)]
     rows = _zero_single_chunks(_run(lines))
     signature = f"nrefs:{len(references)}|lang:en|norm:yes|task:rank|version:1.5"
     return SentenceCounts("METEOR", signature, rows, meteor_from_counts)
@@ -93,19 +93,9 @@ def find_jar() -> Path:
     package = importlib.util.find_spec("pycocoevalcap")
     for directory in (package.submodule_search_locations or ()) if package else ():
         jar = Path(directory) / "meteor" / "meteor-1.5.jar"
-        if jar.is_file() and _paraphrases(jar).is_file():
+        if jar.is_file() and (jar.parent / _PARAPHRASES).is_file():
             return jar
     raise UsageError("METEOR's program comes with the package pycocoevalcap: pip install 'regard[meteor]'")
-
-
-def _paraphrases(jar: Path) -> Path:
-    """Return the path of the paraphrase table."""
-    return jar.with_name("data") / "paraphrase-en.gz"
-
-
-def _escape_separators(text: str) -> str:
-    """Return text on one line without `|||`, which separates the fields of the program's input."""
-    return re.sub(r"\|{3,}", lambda bars: " ".join(bars[0]), normalize_whitespace(text))
 
 
 def _run(lines: Sequence[str]) -> Float[np.ndarray, "n 23"]:
@@ -113,7 +103,18 @@ def _run(lines: Sequence[str]) -> Float[np.ndarray, "n 23"]:
     java, jar = find_java(), find_jar()
     # The system's locale affects lowercasing (Turkish differs from English), so it is set explicitly.
     command = [java, "-Xmx2G", "-Dfile.encoding=UTF-8", "-Duser.language=en", "-Duser.country=US"]
-    command += ["-jar", str(jar), "-", "-", "-stdio", "-l", "en", "-norm", "-a", str(_paraphrases(jar))]
+    command += [
+        "-jar",
+        str(jar),
+        "-",
+        "-",
+        "-stdio",
+        "-l",
+        "en",
+        "-norm",
+        "-a",
+        str(jar.parent / _PARAPHRASES),
+    ]
     text = "".join(f"{line}\n" for line in lines)
     try:
         process = subprocess.run(
@@ -121,18 +122,15 @@ def _run(lines: Sequence[str]) -> Float[np.ndarray, "n 23"]:
         )
     except OSError as error:
         raise UsageError(f"METEOR: {java} cannot be run: {error.strerror or error}") from None
-    output_lines = process.stdout.decode("utf-8", "replace").splitlines()
+    output, errors = (stream.decode("utf-8", "replace") for stream in (process.stdout, process.stderr))
     try:
-        rows = np.array([[float(number) for number in line_counts.split()] for line_counts in output_lines])
+        rows = np.array([[float(number) for number in counts.split()] for counts in output.splitlines()])
         if process.returncode != 0 or rows.shape != (len(lines), _COLUMNS):
             raise ValueError
     except ValueError:
-        output = (
-            process.stderr.decode("utf-8", "replace").strip() or "\n".join(output_lines[:1]) or "no output"
-        )
+        first = (errors.strip() or output or "no output").splitlines()[0]
         raise UsageError(
-            f"METEOR: {java} ended with status {process.returncode} and {len(output_lines)} lines of output "
-            f"for {len(lines)} sentences: {output.splitlines()[0]}"
+            f"METEOR: {java} failed with status {process.returncode} for {len(lines)} sentences: {first}"
         ) from None
     return rows
 

@@ -12,12 +12,11 @@ White space is normalized to single spaces. Of several references, the closest o
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
 from rapidfuzz.distance import Levenshtein
-from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -25,6 +24,7 @@ from sacrebleu.metrics.ter import TER
 from regard.errors import UsageError
 from regard.metrics.base import (
     Aggregate,
+    MetricFunction,
     MetricInput,
     SentenceCounts,
     check_references,
@@ -106,19 +106,26 @@ def count_statistics(
     )
 
 
-@register_metric("bleu", label="BLEU")
-def _count_bleu(data: MetricInput) -> SentenceCounts:
-    return count_statistics("bleu", data.outputs, data.references, data.tokenize, data.lowercase)
-
-
-@register_metric("chrf", label="chrF2")
-def _count_chrf(data: MetricInput) -> SentenceCounts:
-    return count_statistics("chrf", data.outputs, data.references, lowercase=data.lowercase)
-
-
-@register_metric("ter", label="TER", higher_is_better=False)
-def _count_ter(data: MetricInput) -> SentenceCounts:
-    return count_statistics("ter", data.outputs, data.references, data.tokenize)
+def _scorer(metric: str, tokenize: str, lowercase: bool) -> Any:
+    """Return the sacreBLEU object of a metric, and convert its errors."""
+    if metric == "chrf":
+        return CHRF(lowercase=lowercase)
+    if metric not in get_args(MetricName):
+        raise UsageError(f"unknown metric {metric!r}; expected one of {', '.join(get_args(MetricName))}")
+    name = check_tokenizer(tokenize)
+    if metric == "ter":
+        # TER of characters is not TER in sacreBLEU, and its search for shifts takes seconds per sentence.
+        if name == "char":
+            raise UsageError(
+                "--tokenize 'char': TER counts words: leave out ter, or choose another tokenizer"
+            )
+        return TER(normalized=name in _ASIAN, asian_support=name in _ASIAN)
+    try:
+        # force: disable sacreBLEU's warning about tokenized text; callers use `looks_tokenized`.
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    except (RuntimeError, ImportError) as error:
+        reason = " ".join(str(error).split())
+        raise UsageError(f"tokenizer {tokenize!r}: {reason}") from None
 
 
 def make_aggregate(metric: str, tokenize: str = "13a", lowercase: bool = False) -> Aggregate:
@@ -137,17 +144,12 @@ def make_aggregate(metric: str, tokenize: str = "13a", lowercase: bool = False) 
 
 
 def split_words(lines: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> list[list[str]]:
-    """Return the words of each line, split as for BLEU.
-
-    Args:
-        lines: Sentences.
-        tokenize: A `BleuTokenizer`.
-        lowercase: Whether to convert words to lower case.
+    """Return the words of each line, split as for BLEU by a `BleuTokenizer`.
 
     Raises:
         UsageError: if the tokenizer is unknown or needs a package that is not installed.
     """
-    bleu_words = _bleu(tokenize, lowercase)
+    bleu_words = _scorer("bleu", tokenize, lowercase)
     return [bleu_words._preprocess_segment(line).split() for line in lines]
 
 
@@ -156,50 +158,13 @@ def looks_tokenized(lines: Sequence[str]) -> bool:
     return sum(line.rstrip().endswith(" .") for line in lines) >= _TOKENIZED_LINES
 
 
-def _scorer(metric: str, tokenize: str, lowercase: bool) -> Metric:
-    """Return the sacreBLEU object of a metric."""
-    if metric == "chrf":
-        return CHRF(lowercase=lowercase)
-    if metric == "ter":
-        return _ter(tokenize)
-    if metric != "bleu":
-        raise UsageError(f"unknown metric {metric!r}; expected one of {', '.join(get_args(MetricName))}")
-    return _bleu(tokenize, lowercase)
-
-
-def _ter(tokenize: str) -> TER:
-    """Return sacreBLEU's TER for a tokenizer of BLEU."""
-    # TER of characters is not TER in sacreBLEU, and its search for shifts takes seconds per sentence.
-    if check_tokenizer(tokenize) == "char":
-        raise UsageError("--tokenize 'char': TER counts words: leave out ter, or choose another tokenizer")
-    asian = tokenize in _ASIAN
-    return TER(normalized=asian, asian_support=asian)
-
-
-def _bleu(tokenize: str, lowercase: bool) -> BLEU:
-    """Return sacreBLEU's BLEU, and convert its errors."""
-    check_tokenizer(tokenize)
-    try:
-        # force: disable sacreBLEU's warning about tokenized text; callers use `looks_tokenized`.
-        return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
-    except (RuntimeError, ImportError) as error:
-        reason = " ".join(str(error).split())
-        raise UsageError(f"tokenizer {tokenize!r}: {reason}") from None
-
-
 TRANSDUCTION_METRICS = ("accuracy", "edits")
 
 
 def count_transduction(
     name: str, outputs: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False
 ) -> SentenceCounts:
-    """Return the counts of each output for accuracy or edits.
-
-    Args:
-        name: `accuracy` or `edits`.
-        outputs: The outputs.
-        references: One or more sets of references.
-        lowercase: Whether to ignore case.
+    """Return the counts of each output for `accuracy` or `edits`.
 
     Raises:
         DataError: if the lengths differ or there is no output.
@@ -221,14 +186,25 @@ def count_transduction(
     return SentenceCounts.ratio(name, rows, 1.0 if name == "edits" else 100.0, signature)
 
 
-@register_metric("accuracy", label="accuracy %")
-def _accuracy(data: MetricInput) -> SentenceCounts:
-    return count_transduction("accuracy", data.outputs, data.references, data.lowercase)
+def _metric(name: str) -> MetricFunction:
+    """Return the function of a metric of this module."""
+
+    def count(data: MetricInput) -> SentenceCounts:
+        if name in TRANSDUCTION_METRICS:
+            return count_transduction(name, data.outputs, data.references, data.lowercase)
+        return count_statistics(name, data.outputs, data.references, data.tokenize, data.lowercase)
+
+    return count
 
 
-@register_metric("edits", label="edits", higher_is_better=False)
-def _edits(data: MetricInput) -> SentenceCounts:
-    return count_transduction("edits", data.outputs, data.references, data.lowercase)
+for _name, _label in (
+    ("bleu", "BLEU"),
+    ("chrf", "chrF2"),
+    ("ter", "TER"),
+    ("accuracy", "accuracy %"),
+    ("edits", "edits"),
+):
+    register_metric(_name, label=_label, higher_is_better=_name not in ("ter", "edits"))(_metric(_name))
 
 
 def _plain(lines: Sequence[str], lowercase: bool) -> list[str]:

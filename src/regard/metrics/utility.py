@@ -22,6 +22,7 @@ with an unknown token never matches. End symbols are removed from both sides.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -68,7 +69,7 @@ def _bleu(sentences: Sequence[Sequence[str]]) -> Float[np.ndarray, "n n"]:
     orders = np.zeros((len(sentences), 1))  # number of orders for which the text has n-grams
     any_match = np.zeros_like(logs, dtype=bool)
     for n in range(1, _ORDERS + 1):
-        counts = _counts([_ngrams(words, n) for words in sentences])
+        counts = _ngram_counts(sentences, n)
         matches, totals = (
             _clipped_matches(counts, counts),
             counts.sum(axis=1, keepdims=True, dtype=np.float64),
@@ -88,7 +89,7 @@ def _chrf(sentences: Sequence[str]) -> Float[np.ndarray, "n n"]:
     """Compute chrF from the mean precision and recall of the orders for which both sentences have n-grams."""
     precision, recall, orders = np.zeros((3, len(sentences), len(sentences)))
     for n in range(1, _CHARACTERS + 1):
-        counts = _counts([_ngrams(sentence, n) for sentence in sentences])
+        counts = _ngram_counts(sentences, n)
         matches, totals = _clipped_matches(counts, counts), counts.sum(axis=1, dtype=np.float64)
         both = (totals[:, np.newaxis] > 0) & (totals > 0)
         precision += np.where(both, matches / np.maximum(totals, 1)[:, np.newaxis], 0.0)
@@ -103,16 +104,22 @@ def _chrf(sentences: Sequence[str]) -> Float[np.ndarray, "n n"]:
 def _rep(sentences: Sequence[Sequence[str]]) -> Float[np.ndarray, "n n"]:
     """Compute the REP utility with weight 1 per repeated bigram and 2 per immediately repeated word."""
     lengths = np.array([len(words) for words in sentences], dtype=np.float64)
-    pairs = _counts([_ngrams(words, 2) for words in sentences])
+    bigrams = [list(pairwise(words)) for words in sentences]
+    pairs = _counts(bigrams)
     again = np.where(pairs >= 2, pairs, 0)
-    doubled = _counts([[pair for pair in _ngrams(words, 2) if pair[0] == pair[1]] for words in sentences])
-    sigma = _excess_counts(again, pairs) + 2 * _excess_counts(doubled, doubled)
+    doubled = _counts([[pair for pair in sentence if pair[0] == pair[1]] for sentence in bigrams])
+    # The excess of the counts over those of the reference.
+    ngrams, doubles = (
+        counts.sum(axis=1, keepdims=True, dtype=np.float64) - _clipped_matches(counts, reference_counts)
+        for counts, reference_counts in ((again, pairs), (doubled, doubled))
+    )
+    sigma = ngrams + 2 * doubles
     return 100 - 100 * sigma / np.maximum(lengths, 1)
 
 
-def _ngrams(items: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    """Return the n-grams of a sequence."""
-    return list(zip(*(items[start:] for start in range(n)), strict=False))
+def _ngram_counts(sentences: Sequence[Sequence[str]], n: int) -> Float[np.ndarray, "n g"]:
+    """Return the count of each distinct n-gram in each sentence."""
+    return _counts([list(zip(*(words[start:] for start in range(n)), strict=False)) for words in sentences])
 
 
 def _counts(sentences: Sequence[Iterable[Hashable]]) -> Float[np.ndarray, "n g"]:
@@ -138,13 +145,6 @@ def _clipped_matches(
         ones, others = ((counts[:, frequent] >= times).astype(np.float32) for counts in (first, second))
         matches += ones @ others.T
     return matches
-
-
-def _excess_counts(
-    counts: Float[np.ndarray, "n g"], reference_counts: Float[np.ndarray, "n g"]
-) -> Float[np.ndarray, "n n"]:
-    """Return the sum of the differences by which counts exceed others."""
-    return counts.sum(axis=1, keepdims=True, dtype=np.float64) - _clipped_matches(counts, reference_counts)
 
 
 def prefix_bleu(

@@ -172,4 +172,4 @@ class TranslationMetric:
         assert metric is not None
         to_plain_text = self.prepared.text.target.tokenizer.to_plain_text
         data = MetricInput(translations, [[to_plain_text(line) for line in references]])
-        return metric.count(data).corpus_score().score
+        return metric.count(data).corpus_score()

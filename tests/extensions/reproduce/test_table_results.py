@@ -60,7 +60,7 @@ def jobs(tmp_path: Path) -> list[TableJob]:
         figures = {
             "digest": "d",
             "seed": seed,
-            "scores": {"rep": counts.corpus_score().score},
+            "scores": {"rep": counts.corpus_score()},
             **FIGURES,
         }
         row.path("json").write_text(json.dumps(figures))

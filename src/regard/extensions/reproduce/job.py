@@ -105,7 +105,7 @@ def _score(
         "row": row.recipe,
         "model": job.model,
         "seed": job.seed,
-        "scores": done["scores"] | {name: count.corpus_score().score for name, count in counts.items()},
+        "scores": done["scores"] | {name: count.corpus_score() for name, count in counts.items()},
         "signatures": done["signatures"] | {name: count.signature for name, count in counts.items()},
         "length_penalty": search.length_penalty,
         "coverage_penalty": search.coverage_penalty.weight,
