@@ -116,15 +116,18 @@ def measure(run: Path, corpus: Path, aligner: regard.Aligner) -> dict[str, float
     """Return BLEU, REP and DROP of the test text."""
     sources, references = ((corpus / f"test.{side}").read_text().splitlines() for side in ("de", "en"))
     model = regard.load(run, device="cpu")
-    errors = regard.analyze.errors(
-        model, sources, references, aligner=aligner, reference_links=corpus / "test.talp"
-    )
+    errors = regard.analyze.errors(model, sources, references, aligner=aligner)
     translations = [
         " ".join(sentence.output) for sentence in sorted(errors.sentences, key=lambda one: one.line)
     ]
-    scores = regard.evaluate(translations, references, metrics="bleu")
-    assert errors.drop is not None
-    return {"bleu": scores.bleu, "rep": errors.rep, "drop": errors.drop}
+    scores = regard.evaluate(
+        translations,
+        references,
+        metrics="bleu,drop",
+        reference_links=corpus / "test.talp",
+        hypothesis_links=aligner.align(sources, translations),
+    )
+    return {"bleu": scores.bleu, "rep": errors.rep, "drop": scores.drop}
 
 
 def main() -> None:

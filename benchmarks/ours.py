@@ -19,8 +19,8 @@ from safetensors.torch import load_model
 from regard import __version__
 from regard.data.batch import Batch, BatchConfig, collate
 from regard.generation.beam import beam_search
+from regard.generation.blocks import map_batches
 from regard.generation.config import GenerationConfig
-from regard.generation.parallel import map_batches
 from regard.kernels.matmul import limit_kernel_caches
 from regard.models.base import TranslationModel
 from regard.models.conv.config import ConvConfig, ConvSideConfig

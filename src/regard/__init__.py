@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from regard.extensions.hf.generate import generate_text as generate_text
     from regard.generation.config import Sampling
     from regard.generation.mbr import MBR
-    from regard.generation.repair_candidates import Repair
+    from regard.generation.repair import Repair
     from regard.generation.translation import Translation
     from regard.generation.tune_penalties import PenaltyTuningOptions
     from regard.metrics.base import register_metric
@@ -102,7 +102,7 @@ _HOMES = {
     "Evaluation": "regard.api.evaluation",
     "EvaluationOptions": "regard.api.evaluation",
     "PenaltyTuningOptions": "regard.generation.tune_penalties",
-    "Repair": "regard.generation.repair_candidates",
+    "Repair": "regard.generation.repair",
     "ReportOptions": "regard.api.report",
     "RunConfig": "regard.training.run_config",
     "Sampling": "regard.generation.config",

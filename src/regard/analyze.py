@@ -10,7 +10,7 @@ lists of sentences or as files. Further keyword arguments are those of `regard.l
 `num_threads`, and search settings such as `beam_size`, `batch_size`, `layer`, `head` and `shift`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from regard.analysis.errors import ErrorAnalysis, analyze_errors
 from regard.analysis.faithfulness import MAP_METHODS, FaithfulnessAnalysis, analyze_faithfulness
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
-from regard.analysis.linking import Linker, TextLinks
+from regard.analysis.linking import Linker
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions
@@ -53,7 +53,6 @@ def errors(
     *,
     aligner: Aligner | WordAligner | Path | str | None = None,
     train_missing: bool = True,
-    reference_links: Path | str | Iterable[Any] | None = None,
     lowercase: bool = False,
     progress: Progress = no_progress,
     **settings: Any,
@@ -67,14 +66,13 @@ def errors(
         aligner: Directory of a word aligner (`regard align --save-aligner`), needed to find dropped words.
         train_missing: Whether to train an aligner, if none is given, on the training text in the directory of
             the model. It is kept there.
-        reference_links: Word links of source and reference (0-0 1-2), used instead of the aligner's.
         lowercase: Whether to ignore case in repetitions and word links.
         progress: Progress display, such as a wrapper of `tqdm`.
         settings: Arguments of `regard.load`.
 
     Raises:
         UsageError: if an argument does not apply.
-        DataError: if a file cannot be read, the texts or links do not match, or all lines are too long.
+        DataError: if a file cannot be read, the texts do not match, or all lines are too long.
     """
     text = parallel_text(sources, references)
     # A string is a sequence, too, so a single path must be recognized by its type.
@@ -84,11 +82,10 @@ def errors(
     if aligner is None and train_missing and (companions := Companions.of([chosen], threads or 0)):
         aligner = companions.aligner()
     linker = None if aligner is None else Linker.load(_word_aligner(aligner), lowercase, threads)
-    links = TextLinks.load(linker, reference_links, text)
     models = {"the model": chosen}
     with lock_models(models.values()):
         (system,) = _load(models, text, settings)
-        return analyze_errors(system, text, links, lowercase, progress)
+        return analyze_errors(system, text, linker, lowercase, progress)
 
 
 def attention(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from regard.analysis.errors import SentenceErrors, corpus_scores, sort_by_errors
+from regard.analysis.errors import SentenceErrors, corpus_scores
 from regard.api.analysis_tables import format_errors
 from regard.metrics.coverage import ReceivedAttention, received_attention
 
@@ -60,16 +60,6 @@ def test_dropped_words_are_linked_only_to_the_reference():
     assert found.dropped == (0, 2) and found.num_errors == 2
 
 
-def test_sentences_are_sorted_by_errors_then_by_line():
-    lines = [
-        sentence("a b", "a b", 1),
-        sentence("a a", "", 3),
-        sentence("a a a", "", 4),
-        sentence("b b", "", 2),
-    ]
-    assert [found.line for found in sort_by_errors(lines)] == [4, 2, 3, 1]
-
-
 def test_sum_over_sentences_gives_rep_and_drop():
     # By the formulas: sigma 3 and 0 over 4 + 1 words; 1 of 3 + 1 source words is dropped.
     links = [({(0, 0), (1, 2), (2, 3)}, {(0, 0), (2, 3)}), ({(0, 0)}, {(0, 0)})]
@@ -85,10 +75,6 @@ def test_attention_of_subword_tokens_is_summed_per_word_and_sink():
     found = received_attention(weights, [0, 0, 1, -1], np.array([2.0, 1.5, 1.0], dtype=np.float32))
     assert found == ReceivedAttention((0.875, 0.375), 0.75, (3.5, 1.0))
     assert received_attention(weights, [0, 0, 1, 1]) == ReceivedAttention((0.875, 1.125))
-
-
-def test_empty_translation_gives_no_attention():
-    assert received_attention(np.zeros((0, 2), np.float32), [0, 1]) == ReceivedAttention((0.0, 0.0))
 
 
 def test_words_with_much_attention_are_flagged_and_those_with_little_are_not():
@@ -171,15 +157,3 @@ def test_long_lines_are_wrapped_to_the_width(width):
         if width >= 30:
             above = next(i for i, line in enumerate(lines) if re.search(rf"\b{word}\b", line))
             assert lines[above].index(word) == lines[above + 1].index(number)
-
-
-def test_bracketed_words_are_colored():
-    lines = list(format_errors(made()))
-    styled = {
-        line.plain[span.start : span.end]: str(span.style)
-        for line in lines
-        for span in line.spans
-        if str(span.style)
-    }
-    assert styled["[rotes]"] == "bold red" and styled["[house]"] == "bold magenta"
-    assert styled["0.03/1"] == "dim" and styled["3.50/2+"] == "yellow"

@@ -1,7 +1,10 @@
 """Fixtures for a headless Chromium; a test fails if its page logs an error."""
 
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +15,22 @@ if TYPE_CHECKING:
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """The first one renders pages in less than half of the processor time of Chromium."""
 SLOW = 15_000  # timeout in milliseconds, long enough for a busy machine
+
+
+@contextmanager
+def serve(app) -> Iterator[str]:
+    """Yield the address of an application that a thread serves."""
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(30)
 
 
 @pytest.fixture(scope="module")

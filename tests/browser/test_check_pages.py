@@ -1,23 +1,18 @@
 """Marks of a detector in the report and the served page: words, probabilities, order, dark colors, phone."""
 
-import re
-import threading
-import time
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
 
-import uvicorn
 from playwright.sync_api import Page, expect
 
+from browser.conftest import serve
 from checked_text import TEXTS, made_check
 from extensions.serve.served import save_model
 from made_report import PAIRS, make_report
 from regard.extensions.check.report import check_report
-from regard.extensions.check.result import CoverageCheck
 from regard.extensions.check.server import CheckServer
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
@@ -71,28 +66,6 @@ def test_page_of_a_check_has_marked_words_and_the_worst_first(page, checked):
         expect(page.locator(hidden)).to_be_hidden()
 
 
-def test_page_has_the_order_of_the_check(page, tmp_path):
-    generator = np.random.default_rng(0)
-    texts = [("eins zwei drei", "one two three")] * 40
-    sentences = []
-    for one in made_check(texts).sentences:
-        # Steps of 0.005, so that many percentages are ties or halves.
-        omission, addition = (generator.integers(190, 201, 2) / 200).tolist()
-        sentences.append(
-            replace(
-                one,
-                probabilities={"omission": omission, "addition": addition},
-                omitted=generator.integers(0, 5, 3) / 4,
-            )
-        )
-    found = CoverageCheck("made", tuple(sentences))
-    page.goto(check_report(found, tmp_path / "check.html").as_uri())
-    assert lines(page) == [f"s{one.line}" for one in found.worst()]
-    for error in ("omission", "addition"):
-        page.locator("#sort").select_option(label=f"{error} (probability)")
-        assert lines(page) == [f"s{one.line}" for one in found.worst(error=error)]
-
-
 def test_threshold_moves_the_marks_and_the_sentences_can_be_sorted_by_each_error(page, checked):
     page.goto(checked)
     expect(page.locator("#s2 .tag")).to_have_text("omitted 70 %")
@@ -119,33 +92,6 @@ def test_underlines_distinguish_the_errors_without_color(page, checked):
     assert float(strong[:-2]) > float(weak[:-2]) > 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_marked_words_are_readable_in_light_and_dark_colors(opened, checked, scheme):
-    page = opened(viewport={"width": 1200, "height": 900}, color_scheme=scheme)
-    page.goto(checked)
-    # The canvas mixes the translucent background of the mark with that of the card.
-    script = """(mark) => {
-      const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-      const light = (...layers) => {
-        for (const color of layers) { context.fillStyle = color; context.fillRect(0, 0, 1, 1); }
-        const part = (value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-        const [r, g, b] = [...context.getImageData(0, 0, 1, 1).data].map((value) => part(value / 255));
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-      };
-      const style = getComputedStyle(mark), card = getComputedStyle(mark.closest(".card, body"));
-      const paper = light(card.backgroundColor, style.backgroundColor), ink = light(style.color);
-      return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
-    }"""
-    ratios = page.locator(".mark").evaluate_all(f"all => all.map({script})")
-    assert len(ratios) > 8 and min(ratios) > 4.5
-
-
-def test_page_of_a_check_fits_a_phone(phone, checked):
-    phone.goto(checked)
-    phone.locator("#s1 .open").click()
-    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
 def test_report_shows_the_marks_of_a_detector_or_those_against_the_reference(page, compared):
     page.goto(compared)
     source = page.locator("#s6 .source")
@@ -169,15 +115,8 @@ def served(tmp_path_factory):
     expect.set_options(timeout=15_000)
     path = save_model(tmp_path_factory.mktemp("page") / "model", seed=1, tokenized=True)
     app = create_app(load_engines([path], "cpu"), ServeConfig(), CheckServer(detector="repetition"))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join(30)
+    with serve(app) as address:
+        yield address
 
 
 def fill(page: Page, source: str, target: str) -> None:
@@ -209,32 +148,6 @@ def test_entered_translations_are_checked_line_by_line(page, served):
     expect(page.locator(".checked")).to_have_count(2)
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "message"),
-    [
-        ("", "a", "Enter a text"),
-        ("a\nb", "a", "The text has 2 lines, but the translation has 1"),
-    ],
-)
-def test_wrong_input_of_the_form_is_explained(page, served, source, target, message):
-    page.goto(served)
-    page.locator("#to-check").click()
-    fill(page, source, target)
-    expect(page.locator("#check-status")).to_contain_text(message)
-    expect(page.locator("#check-status")).to_have_class(re.compile("wrong"))
-
-
-def test_refusals_of_the_server_are_shown(browser, served):
-    # The browser logs a refused request, which the fixture `page` would report as an error.
-    page = browser.new_page()
-    page.goto(served)
-    page.locator("#to-check").click()
-    fill(page, "a " * 200, "a")
-    expect(page.locator("#check-status")).to_contain_text("a sentence may have at most 150")
-    expect(page.locator("#check")).to_be_enabled()
-    page.close()
-
-
 def test_the_form_is_filled_with_the_translation_of_the_page(page, served):
     page.goto(served)
     page.locator("#text").fill("a b c d")
@@ -258,25 +171,3 @@ def test_answers_with_errors_are_marked_in_the_card(page, served):
     expect(page.locator(".target-row .name.mark.addition")).to_have_count(1)
     assert "omitted with probability 90 %" in str(page.locator(".name.mark.omission").get_attribute("title"))
     expect(page.locator("#output-0 .sentence.suspect")).to_have_count(1)
-
-
-def test_a_server_without_detectors_has_no_form(page, tmp_path):
-    app = create_app(load_engines([save_model(tmp_path / "model")], "cpu"), ServeConfig())
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    page.goto(f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/")
-    expect(page.locator("#model-0 option")).to_have_count(1)
-    expect(page.locator("#modes")).to_be_hidden()
-    server.should_exit = True
-    thread.join(30)
-
-
-def test_the_form_fits_a_phone(phone, served):
-    phone.goto(served)
-    phone.locator("#to-check").click()
-    fill(phone, "das rote Haus", "the red house the red house")
-    expect(phone.locator(".checked")).to_have_count(1)
-    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -79,25 +79,6 @@ def test_injected_script_does_not_run(browser, tmp_path):
     context.close()
 
 
-def test_errors_are_marked(page, address):
-    page.goto(address)
-    output = page.locator("#s1 .output").first
-    assert output.locator(".word.repeated").all_text_contents() == ["dog", "dog"]
-    assert page.locator("#s6 .source .dropped").all_text_contents() == ["schläft"]
-    assert "dropped by soft" in str(page.locator("#s6 .source .dropped").get_attribute("title"))
-
-
-def test_search_covers_all_texts(page, address):
-    page.goto(address)
-    for query, found in (("KATZE", [6]), ("house", [5]), ("ein dog", [1]), ("<script>", [2]), ("zebra", [])):
-        page.locator("#search").fill(query)
-        assert lines(page) == found
-    expect(page.locator("#found")).to_have_text("0 of 6 sentences")
-    page.locator("#clear").click()
-    # By dropped and repeated words: the translations of these lines have 2, 2, 2, 2, 1 and 0.
-    assert lines(page) == WORST_FIRST
-
-
 def test_sentences_are_sorted_and_filtered_by_values_and_differences(page, address):
     page.goto(address)
     page.locator("#sort").select_option(label="repetitions")
@@ -147,14 +128,6 @@ def test_heads_and_priors_can_be_selected(page, address):
     expect(found).to_have_attribute("data-weight", re.compile(r"^0\.(20|1998)"))
 
 
-def test_selected_step_shows_its_top_source_words(page, address):
-    open_line(page, address, 1)
-    page.locator("#s1 .of-system.system-1").get_by_label("Step").select_option("1")
-    expect(page.locator("#s1 .of-system.system-1 .value")).to_contain_text(
-        "red ← Hund 0.37, läuft 0.37, roter 0.25"
-    )
-
-
 def test_two_systems_are_subtracted_if_their_translations_are_equal(page, address):
     open_line(page, address, 1)
     expect(page.locator("#s1 .apart")).to_have_text(
@@ -190,13 +163,6 @@ def test_systems_with_and_without_sink_are_subtracted(page, tmp_path):
     np.testing.assert_allclose(found, map_difference(*maps).weights.ravel(), atol=1e-6)
 
 
-def test_received_attention_is_shown_with_fertility(page, address):
-    open_line(page, address, 1)
-    title = page.locator("#s1 .of-system.system-1 .bound title").first.text_content()
-    assert title is not None and "of at most 1" in title
-    assert page.locator("#s1 .of-system.system-0 .bound").count() == 0
-
-
 def test_link_opens_its_sentence_and_keys_move_to_others(page, address):
     open_line(page, address, 5)
     assert page.url.endswith("#s5")
@@ -213,29 +179,6 @@ def test_link_opens_its_sentence_and_keys_move_to_others(page, address):
     expect(page.locator("#search")).to_have_value("jk haus")
 
 
-def test_cells_are_reachable_by_keyboard(page, address):
-    open_line(page, address, 1)
-    page.locator("#s1 .regard-map").first.focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
-        page.keyboard.press(key)
-    expect(page.locator("#s1 .value").first).to_contain_text("dog ← roter")
-    # The arrow keys moved within the map, not to another sentence.
-    assert page.url.endswith("#s1")
-
-
-def test_dark_mode_follows_the_system_and_the_button(opened, address):
-    page = opened(color_scheme="dark")
-    page.goto(address)
-    background = "() => getComputedStyle(document.body).backgroundColor"
-    dark = page.evaluate(background)
-    assert sum(map(int, dark[4:-1].split(", "))) < 150
-    page.locator("#theme").click()
-    assert sum(map(int, page.evaluate(background)[4:-1].split(", "))) > 600
-    page.emulate_media(color_scheme="light")
-    page.locator("#theme").click()
-    assert page.evaluate(background) == dark
-
-
 def test_page_on_a_phone_scrolls_only_vertically(phone, address):
     open_line(phone, address, 1)
     assert phone.evaluate("() => document.documentElement.scrollWidth") == 360
@@ -246,13 +189,3 @@ def test_page_on_a_phone_scrolls_only_vertically(phone, address):
     phone.locator("#s2 .open").tap()
     expect(phone.locator("#s2 .detail")).to_be_visible()
     assert phone.evaluate("() => document.documentElement.scrollWidth") == 360
-
-
-def test_printed_page_has_no_controls(page, address):
-    open_line(page, address, 1)
-    page.emulate_media(media="print", color_scheme="dark")
-    for name in ("#controls", "nav", "#theme", "#s1 .tools"):
-        expect(page.locator(name)).to_be_hidden()
-    expect(page.locator("#s1 .regard-map").first).to_be_visible()
-    expect(page.locator("#table")).to_be_visible()
-    assert page.evaluate("() => getComputedStyle(document.body).color") == "rgb(0, 0, 0)"

@@ -16,9 +16,7 @@ from playwright.sync_api import Page, expect
 
 from checked_text import made_check
 from made_report import PAIRS, make_report
-from regard.extensions.check.report import check_report
 from regard.reporting.page import PageCheck, render
-from regard.reporting.scores import compute_scores
 from regard.reporting.word_maps import quantize
 
 pytestmark = pytest.mark.browser
@@ -40,21 +38,6 @@ def checked(tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(render(page), encoding="utf-8")
     return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def unrelated(tmp_path_factory) -> str:
-    """Return the address of a page whose first translation is unrelated with a probability of 0.58."""
-    check = made_check(PAIRS)
-    first = check.sentences[0]
-    # Every word has at least the probability that the whole translation is unrelated.
-    omitted, probabilities = np.maximum(first.omitted, 0.58), {**first.probabilities, "unrelated": 0.58}
-    floor = replace(first, omitted=omitted, probabilities=probabilities)
-    page = check_report(
-        replace(check, sentences=(floor, *check.sentences[1:])),
-        tmp_path_factory.mktemp("page") / "check.html",
-    )
-    return page.as_uri()
 
 
 def lines(page: Page) -> list[str]:
@@ -99,43 +82,6 @@ def test_summary_counts_sentences_by_comparison_with_the_reference(page, compare
     expect(page.locator("#of")).to_have_value("0")
 
 
-def test_summary_counts_sentences_by_the_detector_and_follows_the_threshold(page, checked):
-    page.goto(checked)
-    expect(page.locator("#verdicts")).to_contain_text("By the detector made: ")
-    first = page.locator(".verdict").first
-    count = sum(
-        one["probabilities"].get("omission", 0) >= 0.5 for one in made_check(PAIRS).to_dict()["sentences"]
-    )
-    assert count > 0
-    expect(first).to_contain_text(f"soft: {count} of 6 sentences probably omit")
-    page.locator("#from").fill("0.95")
-    expect(page.locator("#verdicts")).to_contain_text("at least 95 %")
-    expect(first).not_to_contain_text(f"{count} of 6 sentences probably omit")
-
-
-def test_summary_is_probable_only_from_50_percent(page, checked):
-    page.goto(checked)
-    expect(page.locator(".verdict").first).to_contain_text("probably")
-    page.locator("#from").fill("0.45")
-    expect(page.locator("#verdicts")).not_to_contain_text("probably")
-    expect(page.locator(".verdict").first).to_contain_text("6 sentences possibly omit")
-    tips = page.locator(".tally").evaluate_all("all => all.map((one) => one.title)")
-    assert tips and "probably" not in "".join(tips)
-
-
-def test_opened_sentence_lists_words_above_the_threshold_and_the_unrelated_floor(page, unrelated):
-    page.goto(f"{unrelated}#s1")
-    remark = page.locator("#s1 .remarks div").filter(has_text="omitted")
-    expect(remark).to_have_text("probably omittedroter 90 %")
-    assert page.locator("#s1 .tags").inner_text().count("unrelated") == 1
-    expect(page.locator("#s1 .tags")).to_contain_text("unrelated 58 %")
-    page.locator("#from").fill("0.2")
-    expect(remark).to_have_text("possibly omittedroter 90 %")
-    page.locator("#from").fill("0.95")
-    expect(page.locator("#s1 .detail")).to_be_visible()
-    expect(remark).to_have_count(0)
-
-
 def test_tags_count_the_marked_words(page, checked, compared):
     page.goto(compared)
     first = page.locator("#s1 .output").first
@@ -150,34 +96,6 @@ def test_tags_count_the_marked_words(page, checked, compared):
     expect(first.locator(".tags")).to_contain_text("by reference: repeated 2")
     page.locator("#by").select_option("reference")
     expect(first.locator(".tag.repeated")).to_have_text("repeated 2")
-
-
-def test_dots_distinguish_the_systems_that_drop_a_word(page, compared, tmp_path):
-    page.goto(compared)
-    legend = page.locator(".owners > span")
-    assert [text.strip() for text in legend.all_text_contents()] == ["soft", "<b>bounded</b>"]
-    dropped = page.locator("#s6 .source .dropped")
-    expect(dropped).to_have_attribute("title", "dropped by soft")
-    color = "(one) => getComputedStyle(one).backgroundColor"
-    colors = [one.evaluate(color) for one in legend.locator(".owner").all()]
-    assert dropped.locator(".owner").evaluate(color) == colors[0] != colors[1]
-    # One system needs no dots.
-    report = make_report()
-    first = report.systems[:1]
-    one = replace(report, systems=first, scores=compute_scores(first, PAIRS, num_resamples=2))
-    (tmp_path / "one.html").write_text(render(one), encoding="utf-8")
-    page.goto((tmp_path / "one.html").as_uri())
-    expect(dropped).to_have_count(1)
-    expect(page.locator(".owner")).to_have_count(0)
-
-
-def test_table_and_notes_fit_the_width_of_the_page(opened, compared):
-    page = opened(viewport={"width": 1280, "height": 900})
-    page.goto(f"{compared}#s1")
-    note = page.locator("#s1 .apart")
-    expect(note).to_be_visible()
-    assert note.evaluate("(one) => one.clientWidth === one.parentElement.clientWidth")
-    assert page.locator(".scroll").first.evaluate("(box) => box.scrollWidth <= box.clientWidth")
 
 
 def test_every_column_and_chart_is_explained(page, compared):
@@ -267,14 +185,3 @@ def test_maps_follow_the_mode_of_the_page(opened, compared):
     page.locator("#theme").click()
     page.emulate_media(media="print")
     expect(page.locator("#s1 .regard-map rect[data-column='1']").first).to_have_attribute("fill", "#ffffff")
-
-
-def test_box_that_scrolls_fades_at_the_hidden_side(phone, compared):
-    phone.goto(compared)
-    box = phone.locator(".scroll").first
-    fade = "(box) => ['left', 'right'].map((side) => box.style.getPropertyValue(`--${side}`))"
-    expect(box).to_have_class(re.compile("more"))
-    assert box.evaluate(fade)[0] == "0px" and box.evaluate(fade)[1] != "0px"
-    box.evaluate("(box) => { box.scrollLeft = box.scrollWidth; }")
-    expect(box).not_to_have_class(re.compile("more"))
-    assert box.evaluate(fade)[0] != "0px" and box.evaluate(fade)[1] == "0px"

@@ -2,18 +2,15 @@
 
 import json
 import re
-import threading
-import time
-from contextlib import contextmanager
 from urllib.parse import quote, urlsplit
 
 import pytest
 
 pytest.importorskip("playwright.sync_api")
 
-import uvicorn
 from playwright.sync_api import expect
 
+from browser.conftest import serve
 from extensions.serve.served import SEPARATORS, save_model, without_prefix
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
@@ -35,20 +32,6 @@ def served(tmp_path_factory):
     ]
     with serve(create_app(load_engines(paths, "cpu"), ServeConfig())) as address:
         yield address
-
-
-@contextmanager
-def serve(app):
-    """Yield the address of an application that a thread serves."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join(30)
 
 
 def visit(page, address, text=TEXT):
@@ -88,35 +71,6 @@ def test_typed_sentences_are_translated_and_have_maps(page, served):
     expect(page.locator(".row:not(.target-row) .word")).to_have_count(7)
     words = page.locator(".row.target-row .word").count()
     assert page.locator(".regard-map rect[data-row]").count() == 7 * words
-
-
-def test_example_is_translated_when_it_is_clicked(page, served):
-    def named(route):
-        response = route.fetch()
-        content = response.json()
-        content["models"][0]["examples"] = ["a b c", "d <b>e</b>"]
-        route.fulfill(response=response, json=content)
-
-    page.route("**/models", named)
-    page.goto(served)
-    expect(page.locator(".example")).to_have_text(["a b c", "d <b>e</b>"])
-    page.locator(".example").first.click()
-    expect(page.locator("#text")).to_have_value("a b c")
-    expect(page.locator(".card .regard-map").first).to_be_visible()
-    expect(page.locator("#examples")).to_be_hidden()
-    # Scores have labels, and the options distinguish the models.
-    expect(page.locator(".best button").first).to_contain_text("score −")
-    expect(page.locator("#model-0 option").first).to_have_text("bounded · constrained, sparsemax")
-
-
-def test_scale_and_legend_apply_to_all_maps(page, served):
-    visit(page, served)
-    page.locator("#compare").click()
-    expect(page.locator(".card .regard-map")).to_have_count(2)
-    page.locator(".map-scale").first.select_option("log")
-    expect(page.locator(".map-scale").nth(1)).to_have_value("log")
-    for map in page.locator(".card .regard-map").all():
-        assert map.locator(".scale text").all_text_contents() == ["0", "0.001", "0.01", "0.1", "1"]
 
 
 def test_page_of_the_api_describes_and_tries_each_operation(page, served):
@@ -163,18 +117,6 @@ def test_page_joins_sentences_as_the_api_does(page, served):
     assert page.evaluate(script, SEPARATORS) == [expected for *_, expected in SEPARATORS]
 
 
-def test_page_of_the_api_fits_a_phone(phone, served):
-    phone.goto(f"{served}docs")
-    expect(phone.locator("#schema-SplitAnswer")).to_be_visible()
-    assert phone.evaluate("document.documentElement.scrollWidth") <= 360
-
-
-def test_hovering_shows_the_weight_of_a_cell(page, served):
-    visit(page, served)
-    page.locator('.regard-map rect[data-row="0"][data-column="1"]').hover()
-    expect(page.locator(".reading")).to_have_text(re.compile(r"^\S+ ← b: "))
-
-
 def test_selected_word_shows_its_attention_in_either_direction(page, served):
     visit(page, served)
     word = page.locator(".row:not(.target-row) .name").nth(1)
@@ -206,69 +148,6 @@ def test_fertility_of_zero_removes_attention_and_changes_the_translation(page, s
     expect(sentence).to_have_text(before)
 
 
-def test_handle_can_be_dragged(page, served):
-    visit(page, served)
-    track = page.locator(".track").nth(2)
-    box = track.bounding_box()
-    page.mouse.move(box["x"] + 2, box["y"] + box["height"] / 4)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 2, box["y"] + box["height"] * 3 / 4, steps=4)
-    page.mouse.up()
-    expect(page.locator(".handle").nth(2)).to_have_attribute("aria-valuetext", "at most once")
-    assert "bent=0.0.2.once" in page.url
-
-
-def test_another_translation_can_be_selected(page, served):
-    visit(page, served)
-    third = page.locator(".best button").nth(2)
-    text = third.locator("bdi").inner_text()
-    third.click()
-    expect(page.locator("#output-0 .sentence").first).to_have_text(text)
-    expect(page.locator(".best button").nth(2)).to_have_attribute("aria-checked", "true")
-
-
-def test_two_models_are_shown_side_by_side_and_one_has_no_bounds(page, served):
-    visit(page, served)
-    page.locator("#compare").click()
-    expect(page.locator("#cards .card")).to_have_count(2)
-    expect(page.locator(".card").nth(1)).to_contain_text("cannot be adjusted")
-    expect(page.locator(".card").nth(1).locator(".handle")).to_have_count(0)
-    expect(page.locator("#output-1 .sentence:not(.waiting)")).to_have_count(2)
-
-
-def chosen(page):
-    return [page.locator(f"#model-{side}").input_value() for side in (0, 1)]
-
-
-def test_both_sides_always_show_different_models(page, served):
-    visit(page, served)
-    page.locator("#model-0").select_option("plain")
-    page.locator("#compare").click()
-    expect(page.locator(".card b").nth(1)).to_have_text("bounded")
-    assert chosen(page) == ["plain", "bounded"]
-    page.locator("#model-1").select_option("plain")
-    expect(page.locator(".card b").first).to_have_text("bounded")
-    expect(page.locator(".card b").nth(1)).to_have_text("plain")
-    assert chosen(page) == ["bounded", "plain"]
-    # Also with a link that names one model twice, as older versions could create.
-    page.goto("about:blank")
-    page.goto(f"{served}#text=a+b&model=plain&second=plain")
-    expect(page.locator("#cards .card")).to_have_count(2)
-    assert chosen(page) == ["plain", "bounded"]
-
-
-def test_nothing_is_clipped_with_two_models_side_by_side(opened, served):
-    page = visit(opened(viewport={"width": 1280, "height": 900}), served, "a b c d e f g " * 3 + "a b c d")
-    page.locator("#compare").click()
-    expect(page.locator(".card .regard-map")).to_have_count(2)
-    edge = page.locator(".card").first.bounding_box()
-    for sink in (".row:not(.target-row) .sink .name", ".column-label >> nth=-1"):
-        box = page.locator(".card").first.locator(sink).bounding_box()
-        assert box["x"] >= edge["x"] and box["x"] + box["width"] <= edge["x"] + edge["width"]
-    cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"
-    assert page.locator(".card, .weave, .map-box").evaluate_all(cut) == []
-
-
 def test_maps_of_equal_translations_are_subtracted(page, served):
     # Both models are random, so their translations are replaced by the same one. Only one has a sink.
     def same(route):
@@ -290,39 +169,6 @@ def test_maps_of_equal_translations_are_subtracted(page, served):
         "all => all.map((one) => Number(one.dataset.weight))"
     )
     assert weights == [0, 0, 0.25, 0, 0, 0.25]
-
-
-def test_maps_of_different_translations_are_not_subtracted_with_a_reason(page, served):
-    visit(page, served, "a b")
-    page.locator("#compare").click()
-    expect(page.locator(".difference")).to_contain_text(
-        re.compile("The translations differ .word [0-9]+ of the")
-    )
-
-
-def test_text_entered_before_the_models_are_known_is_translated(page, served):
-    def slow(route):
-        page.locator("#text").fill(TEXT)
-        route.continue_()
-
-    page.route("**/models", slow)
-    page.goto(served)
-    expect(page.locator("#output-0 .sentence:not(.waiting)")).to_have_count(2)
-
-
-def test_sentence_that_is_replaced_while_it_is_pressed_is_selected(page, served):
-    visit(page, served)
-    second = page.locator("#output-0 .sentence").nth(1)
-    box = second.bounding_box()
-    page.mouse.move(box["x"] + 4, box["y"] + box["height"] / 2)
-    page.mouse.down()
-    # An answer replaces all sentences.
-    page.evaluate(
-        "const output = document.getElementById('output-0');"
-        "output.replaceChildren(...[...output.childNodes].map((node) => node.cloneNode(true)))"
-    )
-    page.mouse.up()
-    expect(page.locator("#look-title")).to_have_text("Sentence 2 of 2")
 
 
 def test_link_restores_the_whole_state(page, opened, served):

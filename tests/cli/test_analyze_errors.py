@@ -148,17 +148,6 @@ def test_missing_aligner_is_reported_and_drop_is_omitted(models, files, tmp_path
     assert all(s["dropped"] is None and s["num_errors"] == s["repetition_score"] for s in found["sentences"])
 
 
-def test_user_specified_links_replace_those_of_the_aligner(models, aligner, files, tmp_path):
-    links = tmp_path / "links.txt"
-    links.write_text("0-0\n\n\n\n\n\n")
-    found = figures(models[0], files, tmp_path, "--aligner", aligner, "--reference-links", links)
-    assert [s["reference_links"] for s in found["sentences"] if s["line"] == 1] == ["0-0"]
-    assert sum(len(s["dropped"]) for s in found["sentences"]) <= 1
-    links.write_text("0-0\n1-2\n\n\n\n\n")
-    with pytest.raises(DataError, match=r"links\.txt:2: link 1-2 points beyond the reference .* 2 words"):
-        run_analysis(models[0], files, "--aligner", aligner, "--reference-links", links)
-
-
 def test_subword_tokens_are_joined_into_words(tmp_path, files):
     model = save_model(tmp_path / "subwords", fertility=FERTILITY)
     text = TextProcessor.load(model)
@@ -239,7 +228,6 @@ def test_mismatched_text_is_reported(models, files, tmp_path, source, reference,
     ("arguments", "error", "message"),
     [
         (["--aligner", "no-aligner"], DataError, "no-aligner"),
-        (["--reference-links", "links"], UsageError, "needs --aligner"),
         (["--output", "nowhere/out.txt"], DataError, "nowhere/out.txt"),
         (["--json", "nowhere/out.json"], DataError, "nowhere/out.json"),
         (["--device", "cuda:99"], UsageError, "cuda:99"),
@@ -252,11 +240,7 @@ def test_invalid_arguments_are_reported(models, files, tmp_path, arguments, erro
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_mismatched_links_and_invalid_aligners_are_reported(models, aligner, files, tmp_path):
-    links = tmp_path / "links.txt"
-    links.write_text("0-0\n")
-    with pytest.raises(DataError, match=r"links\.txt has 1 lines but .*ref\.txt has 6"):
-        run_analysis(models[0], files, "--aligner", aligner, "--reference-links", links)
+def test_invalid_aligners_are_reported(models, files):
     with pytest.raises(DataError, match=r"aligner\.json"):
         run_analysis(models[0], files, "--aligner", models[0])
 

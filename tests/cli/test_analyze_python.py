@@ -134,7 +134,6 @@ def test_results_of_a_sentence_do_not_depend_on_the_other_sentences(models, alig
     ("kind", "settings", "arguments"),
     [
         ("errors", {"device": "cuda:99"}, ("--device", "cuda:99")),
-        ("errors", {"reference_links": "links"}, ("--reference-links", "links")),
         ("attention", {"layer": 1}, ("--layer", 1)),
         ("attention", {"head": 1}, ("--head", 1)),
         ("attention", {"names": ["a", "b"]}, ("--names", "a,b")),
@@ -156,15 +155,13 @@ def test_wrong_arguments_get_the_message_of_the_command(models, files, kind, set
     assert str(found.value) == str(expected.value)
 
 
-def test_wrong_texts_and_models_are_reported(models, aligner):
+def test_wrong_texts_and_models_are_reported(models):
     with pytest.raises(DataError, match="sources has 1 lines but references has 2"):
         regard.analyze.errors(models[0], ["a"], ["A", "B"])
     with pytest.raises(DataError, match="references: the list contains no text"):
         regard.analyze.attention(models[0], ["a"], [" "])
     with pytest.raises(DataError, match="gold_links has 1 lines but sources has 2"):
         regard.analyze.attention(models[0], ["a", "b"], ["A", "B"], options=AttentionOptions(["0-0"]))
-    with pytest.raises(DataError, match=r"reference_links:1: link 0-5 points beyond the reference"):
-        regard.analyze.errors(models[0], ["a"], ["A"], aligner=aligner, reference_links=[{(0, 5)}])
     with pytest.raises(UsageError, match="expected model directories or a loaded model, got 3"):
         regard.analyze.length([3], ["a"], ["A"])
     with pytest.raises(UsageError, match="at least one model"):
@@ -208,13 +205,11 @@ def test_figures_are_plotted_on_given_axes(models):
     for plot, title in (
         (errors.plot(), "Share of sentences"),
         (attention.plot("coverage"), "Share of sentences"),
-        (length.plot("bleu"), "BLEU"),
+        (length.plot(), "BLEU"),
     ):
         figure, ax = pyplot.subplots()
         plot.plot_on(ax)
         assert ax.get_title() == title
         pyplot.close(figure)
-    with pytest.raises(UsageError, match="metric='drop'"):
-        length.plot("drop")
     with pytest.raises(UsageError, match="kind='x'"):
         attention.plot("x")  # pyright: ignore[reportArgumentType]

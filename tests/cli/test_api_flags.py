@@ -9,7 +9,7 @@ from regard.cli.main import app
 from regard.errors import UsageError
 from regard.generation.config import Sampling
 from regard.generation.mbr import MBR
-from regard.generation.repair_candidates import Repair
+from regard.generation.repair import Repair
 
 
 def run(*arguments: str):

@@ -16,14 +16,14 @@ from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import save_coverage_model
 from regard.extensions.check.text import WordPair
 from regard.generation.base import BaseTranslator
-from regard.generation.coverage import CoverageJudgment
+from regard.generation.coverage import CoverageJudgment, RepairSummary
 from regard.generation.file_translator import FileTranslator
 from regard.generation.lines import Line
-from regard.generation.repair import RepairSummary, configure_translator
-from regard.generation.repair_candidates import (
+from regard.generation.repair import (
     Repair,
     RepairInput,
     _fertility_candidates,
+    configure_translator,
     find_candidates,
 )
 

@@ -139,13 +139,6 @@ def test_quantization_keeps_exact_zeros_and_has_small_error(weights):
     assert (abs(stored_weights(found) - weights) <= 1 / 255 + 1 / 510**2).all()
 
 
-def test_quantized_small_weights_differ():
-    weights = np.array([0.0, 1e-5, 1e-4, 1e-3, 2e-3, 1e-2])
-    found = stored_weights(quantize(weights))
-    assert (np.diff(found) > 0).all() and found[0] == 0
-    np.testing.assert_allclose(found[2:], weights[2:], rtol=0.5)
-
-
 def test_maps_in_the_page_equal_maps_of_the_systems(report, reader, data):
     for system, name in enumerate(("soft", "<b>bounded</b>")):
         assert data["systems"][system]["name"] == name
@@ -185,10 +178,6 @@ def test_errors_are_marked_where_they_are_counted(report, data):
     table = {metric["key"]: metric["systems"] for metric in data["metrics"]}
     assert table["rep"][0]["value"] == pytest.approx(report.scores.table["rep"][0].value, abs=1e-4)
     assert set(table) == {"bleu", "chrf", "rep", "drop", "aer"}
-
-
-def test_rendering_is_deterministic(report, page):
-    assert render(report) == page
 
 
 def test_date_and_model_cards_are_in_the_page(report):

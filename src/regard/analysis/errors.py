@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
-from regard.analysis.linking import TextLinks
+from regard.analysis.linking import Linker
 from regard.config.results import Result
 from regard.errors import DataError
 from regard.generation.base import BaseTranslator
@@ -43,7 +43,6 @@ __all__ = [
     "corpus_scores",
     "count_errors",
     "sentence_from_result",
-    "sort_by_errors",
 ]
 
 _DIGITS = 6  # decimals of attention in JSON
@@ -153,7 +152,6 @@ class ErrorAnalysis(Result):
         source: The file of the source lines. None for a text from Python.
         reference: The file of the references. None for a text from Python.
         aligner: Directory of the word aligner. None without an aligner, or for one from Python.
-        reference_links: File of the links of source and reference. None for those of the aligner.
         lowercase: Whether case was ignored.
         num_lines: Number of lines, including those that were too long for the model.
         rep: REP of the text (Malaviya et al. (2018), Section 5); lower is better.
@@ -167,7 +165,6 @@ class ErrorAnalysis(Result):
     source: str | None
     reference: str | None
     aligner: str | None
-    reference_links: str | None
     lowercase: bool
     num_lines: int
     rep: float
@@ -203,7 +200,7 @@ class ErrorAnalysis(Result):
 def analyze_errors(
     system: System,
     text: ParallelText,
-    links: TextLinks,
+    linker: Linker | None = None,
     lowercase: bool = False,
     progress: Progress = no_progress,
 ) -> ErrorAnalysis:
@@ -212,12 +209,12 @@ def analyze_errors(
     Args:
         system: The system, which returns one translation per line.
         text: The text.
-        links: The source of the word links. Without an aligner, dropped words are not found.
+        linker: The word aligner. Without one, dropped words are not found.
         lowercase: Whether to ignore case when counting repetitions.
         progress: Progress display.
 
     Raises:
-        DataError: if all lines are too long, or a user-specified link points beyond its sentence.
+        DataError: if all lines are too long.
     """
     results = progress(
         system.translator.translate(enumerate_lines(text.sources)), "translate", len(text.sources)
@@ -230,61 +227,34 @@ def analyze_errors(
     ]
     if not sentences:
         raise DataError(f"{text.source_name}: all lines are too long for the model: nothing was translated")
-    if links.linker is None:
+    if linker is None:
         notes: tuple[str, ...] = (
             "dropped words cannot be found without --aligner: the sentences are ranked by repetitions only",
         )
     else:
-        notes = links.linker.unknown_word_notes(
-            [(sentence.source, sentence.reference) for sentence in sentences]
-        )
-        sentences = _add_links(sentences, links)
+        # The same aligner links both texts, so that its errors affect them alike.
+        expected = [(sentence.source, sentence.reference) for sentence in sentences]
+        produced = [(sentence.source, sentence.output) for sentence in sentences]
+        notes = linker.unknown_word_notes(expected)
+        both = zip(sentences, linker.align(expected), linker.align(produced), strict=True)
+        sentences = [replace(sentence, links=tuple(pair)) for sentence, *pair in both]
     scores = corpus_scores(sentences)
     return ErrorAnalysis(
         models=system.paths,
         source=text.source_path,
         reference=text.reference_path,
-        aligner=None if links.linker is None else links.linker.path,
-        reference_links=links.references_path,
+        aligner=None if linker is None else linker.path,
         lowercase=lowercase,
         num_lines=len(text.sources),
         rep=scores["rep"],
         drop=scores.get("drop"),
-        sentences=tuple(sort_by_errors(sentences)),
+        sentences=tuple(sorted(sentences, key=lambda sentence: (-sentence.num_errors, sentence.line))),
         notes=notes,
     )
 
 
-def _add_links(sentences: Sequence[SentenceErrors], links: TextLinks) -> list[SentenceErrors]:
-    """Return the sentences with their word links."""
-    assert links.linker is not None
-    # The same aligner links both texts, so that its errors affect them alike.
-    produced = links.linker.align([(sentence.source, sentence.output) for sentence in sentences])
-    if links.references is None:
-        wanted = links.linker.align([(sentence.source, sentence.reference) for sentence in sentences])
-    else:
-        wanted = [
-            links.reference_links(sentence.line, sentence.source, sentence.reference)
-            for sentence in sentences
-        ]
-    pairs = zip(wanted, produced, strict=True)
-    return [replace(sentence, links=pair) for sentence, pair in zip(sentences, pairs, strict=True)]
-
-
-def sort_by_errors(sentences: Sequence[SentenceErrors]) -> list[SentenceErrors]:
-    """Return the sentences sorted by decreasing number of errors; ties keep the order of the lines."""
-    return sorted(sentences, key=lambda sentence: (-sentence.num_errors, sentence.line))
-
-
 def count_errors(sentences: Sequence[SentenceErrors]) -> dict[str, SentenceCounts]:
-    """Return the counts of `rep` for each sentence, and those of `drop` if all sentences have links.
-
-    Args:
-        sentences: The sentences of the corpus.
-
-    Raises:
-        DataError: if there are no sentences.
-    """
+    """Return the counts of `rep` for each sentence, and those of `drop` if all sentences have links."""
     outputs, references = ([sentence.normalized_words[side] for sentence in sentences] for side in (0, 1))
     counts = {"rep": count_repetitions(outputs, references)}
     links = [sentence.links for sentence in sentences if sentence.links is not None]
@@ -311,7 +281,11 @@ def sentence_from_result(
         lowercase: Whether to ignore case when counting repetitions.
     """
     target = translator.text.target
-    output = tokens_to_words(target, _output_tokens(translation, translator))
+    tokens: Sequence[str] = translation.tokens
+    # The replacement of unknown words changes only the text, so its tokens differ from those of the model.
+    if translator.search.alignment.replace_unk and SPECIAL_TOKENS[UNK] in tokens:
+        tokens = target.tokenize(translation.text)
+    output = tokens_to_words(target, tokens)
     return SentenceErrors(
         line=translation.number,
         source=translation.source_words,
@@ -321,14 +295,6 @@ def sentence_from_result(
         received=_attention_received(translation, translator),
         lowercase=lowercase,
     )
-
-
-def _output_tokens(translation: Translation, translator: BaseTranslator) -> Sequence[str]:
-    """Return the tokens of the translated text, after the replacement of unknown words."""
-    # The replacement changes only the text, so the tokens of the text differ from those of the model.
-    if translator.search.alignment.replace_unk and SPECIAL_TOKENS[UNK] in translation.tokens:
-        return translator.text.target.tokenize(translation.text)
-    return translation.tokens
 
 
 def _attention_received(translation: Translation, translator: BaseTranslator) -> ReceivedAttention | None:

@@ -116,16 +116,6 @@ class LengthAnalysis(Result):
         """The metrics, which are the same for all systems."""
         return tuple(next(iter(self.systems.values())).scores)
 
-    def scores(self, metric: str) -> dict[str, LengthScores]:
-        """Return the scores of each system by one metric.
-
-        Raises:
-            UsageError: if there is no such metric.
-        """
-        if metric not in self.metrics:
-            raise UsageError(f"metric={metric!r}: expected one of {', '.join(self.metrics)}")
-        return {name: system.scores[metric] for name, system in self.systems.items()}
-
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per system, metric and bucket; the last bucket is `all`."""
         rows = []
@@ -144,18 +134,10 @@ class LengthAnalysis(Result):
                     rows.append(row)
         return rows
 
-    def plot(self, metric: str | None = None) -> Figure:
-        """Return the figure of the scores by source length (Indurthi et al. (2019), Figure 2).
-
-        Args:
-            metric: The metric. Default: all metrics, one panel each.
-
-        Raises:
-            UsageError: if there is no such metric.
-        """
-        scores = {chosen: self.scores(chosen) for chosen in ([metric] if metric else self.metrics)}
+    def plot(self) -> Figure:
+        """Return the figure of the scores by source length (Indurthi et al. (2019), Figure 2)."""
         return length_chart(
-            {name: {chosen: scores[chosen][name] for chosen in scores} for name in self.systems},
+            {name: system.scores for name, system in self.systems.items()},
             [bucket.label for bucket in self.buckets],
             [len(bucket.sentence_ids) for bucket in self.buckets],
         )
@@ -217,6 +199,12 @@ def analyze_length(
         )
         for index, system in enumerate(loaded)
     }
+    too_long = [
+        f"{name}: {len(system.too_long)} of {len(text)} lines are too long for the model and were not "
+        "translated"
+        for name, system in results.items()
+        if system.too_long
+    ]
     return LengthAnalysis(
         systems=results,
         buckets=tuple(buckets),
@@ -226,7 +214,7 @@ def analyze_length(
         aligner=None if linker is None else linker.path,
         tokenize=options.tokenize,
         lowercase=options.lowercase,
-        notes=(*notes, *_length_notes(results)),
+        notes=(*notes, *too_long),
     )
 
 
@@ -234,16 +222,6 @@ def _count(data: MetricInput) -> dict[str, SentenceCounts]:
     """Return the counts of BLEU, REP and, with links, DROP."""
     names = ("bleu", "rep") if data.links is None else ("bleu", "rep", "drop")
     return {name: metric.count(data) for name in names if (metric := METRICS.get(name))}
-
-
-def _length_notes(systems: Mapping[str, SystemLengths]) -> list[str]:
-    """Return a note for each system for which lines are too long."""
-    return [
-        f"{name}: {len(system.too_long)} of {len(system.translations)} lines are too long for the model and "
-        "were not translated"
-        for name, system in systems.items()
-        if system.too_long
-    ]
 
 
 def _translate(

@@ -1,27 +1,18 @@
-"""Word links of a text: a word aligner with the options of the analyses, and user-specified links."""
+"""Word links of a text: a word aligner with the options of the analyses, and gold links."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from regard.alignment import Corpus, WordAligner
 from regard.alignment.corpus import UNKNOWN
 from regard.analysis.inputs import ParallelText
 from regard.data.text import TextSide
-from regard.errors import UsageError
 from regard.generation.linking import tokens_to_words
-from regard.text.corpus import read_lines
-from regard.text.links import (
-    GoldLinks,
-    Links,
-    check_links,
-    parse_gold_links,
-    parse_links,
-    read_gold_links,
-)
+from regard.text.links import GoldLinks, Links, parse_gold_links, read_gold_links
 
-__all__ = ["Linker", "TextLinks", "line_words", "read_gold"]
+__all__ = ["Linker", "line_words", "read_gold"]
 
 _MAX_UNKNOWN_SHARE = 0.3  # a note is made if more than this share of the words is unknown to the aligner
 
@@ -84,76 +75,6 @@ class Linker:
             pairs = [([word.lower() for word in s], [word.lower() for word in t]) for s, t in pairs]
         # Empty sides are allowed, because a translation may have no words.
         return Corpus.from_tokens(pairs, self.aligner.words, allow_empty=True)
-
-
-@dataclass(frozen=True)
-class TextLinks:
-    """The source of the word links of a text: an aligner and, optionally, user-specified reference links.
-
-    Attributes:
-        linker: The aligner. None computes no links.
-        references: Links of the source and the reference of each line, used instead of the aligner's.
-        references_path: File of these links. None for links from Python.
-    """
-
-    linker: Linker | None = None
-    references: Sequence[Links] | None = None
-    references_path: str | None = None
-
-    @classmethod
-    def load(
-        cls, linker: Linker | None, reference_links: Path | str | Iterable[Any] | None, text: ParallelText
-    ) -> Self:
-        """Read the reference links of a text.
-
-        Args:
-            linker: The aligner.
-            reference_links: A file in the Pharaoh format, or the links of each line: pairs of positions.
-            text: The text.
-
-        Raises:
-            UsageError: if there are reference links but no aligner, or they are not pairs.
-            DataError: if the links are malformed, or their number differs from the number of lines.
-        """
-        if reference_links is None:
-            return cls(linker)
-        if linker is None:
-            raise UsageError(
-                "--reference-links needs --aligner as well, for the links between source and translations"
-            )
-        path = str(reference_links) if isinstance(reference_links, str | Path) else None
-        if isinstance(reference_links, str | Path):
-            lines = enumerate(read_lines(reference_links), 1)
-            links = [parse_links(line, f"{path}:{number}") for number, line in lines]
-        else:
-            try:
-                links = [frozenset((int(i), int(j)) for i, j in each) for each in reference_links]
-            except (TypeError, ValueError):
-                raise UsageError(
-                    "reference_links: expected pairs (source word, reference word) for each line"
-                ) from None
-        text.check_lines(len(links), path or "reference_links", "links", reference=True)
-        return cls(linker, links, path)
-
-    def reference_links(self, line: int, source: Sequence[str], reference: Sequence[str]) -> Links:
-        """Return the user-specified links of a line.
-
-        Args:
-            line: Line number, from 1.
-            source: Words of the source.
-            reference: Words of the reference.
-
-        Raises:
-            DataError: if a link points beyond its sentence.
-        """
-        assert self.references is not None
-        # Lines that are too long have no sentence, so links are found by line number.
-        links = self.references[line - 1]
-        words = {"source": len(source), "reference": len(reference)}
-        where = f"{self.references_path or 'reference_links'}:{line}"
-        # The links count words as the model splits them, which is clear only after tokenization.
-        check_links(links, words, where, " with the tokenization of the model")
-        return links
 
 
 def read_gold(given: Path | str | Iterable[GoldLinks | str], text: ParallelText) -> list[GoldLinks]:

@@ -229,7 +229,10 @@ def faithfulness_tables(analysis: FaithfulnessAnalysis) -> list[Cells]:
 
 def length_tables(analysis: LengthAnalysis) -> list[Cells]:
     """Return one table per metric: one row per length bucket, and a last row for all sentences."""
-    return [_length_rows(analysis, analysis.scores(metric)) for metric in analysis.metrics]
+    return [
+        _length_rows(analysis, {name: system.scores[metric] for name, system in analysis.systems.items()})
+        for metric in analysis.metrics
+    ]
 
 
 def _length_rows(analysis: LengthAnalysis, systems: Mapping[str, LengthScores]) -> Cells:

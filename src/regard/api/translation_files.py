@@ -13,11 +13,10 @@ from regard.data.fertility import parse_bounds
 from regard.errors import UsageError
 from regard.generation.base import Capability
 from regard.generation.config import Sampling
-from regard.generation.coverage import LineRepair
+from regard.generation.coverage import LineRepair, RepairSummary
 from regard.generation.lines import Line, enumerate_lines
 from regard.generation.mbr import MBR
-from regard.generation.repair import RepairSummary
-from regard.generation.repair_candidates import Repair
+from regard.generation.repair import Repair
 from regard.generation.translation import Translation
 from regard.plot.heatmap import attention_heatmap
 from regard.plot.terminal import terminal_map

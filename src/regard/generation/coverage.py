@@ -4,10 +4,10 @@ Detectors are built above this package (`regard.extensions.check`), so only thei
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["CoverageJudge", "CoverageJudgment", "LineRepair", "coverage_utility"]
+__all__ = ["CoverageJudge", "CoverageJudgment", "LineRepair", "RepairSummary", "coverage_utility"]
 
 
 @dataclass(frozen=True)
@@ -94,3 +94,48 @@ class LineRepair:
 def coverage_utility(judgment: CoverageJudgment) -> float:
     """Return 100 minus the expected number of coverage errors per 100 source words; 100 is the best value."""
     return 100 - 100 * judgment.errors / max(1, len(judgment.source_words))
+
+
+@dataclass
+class RepairSummary:
+    """Totals of a checked text.
+
+    Attributes:
+        threshold: Probability of an omitted word from which a sentence is translated again.
+        num_sentences: Number of sentences with a translation.
+        num_likely: Number of sentences with a word above the threshold.
+        num_changed: Number of sentences whose translation was replaced.
+        omission_before: Sum over all sentences of the probability that a translation omits something.
+        omission_after: The same, after repair.
+        strategies: Number of changes of each strategy.
+    """
+
+    threshold: float = 0.3
+    num_sentences: int = 0
+    num_likely: int = 0
+    num_changed: int = 0
+    omission_before: float = 0.0
+    omission_after: float = 0.0
+    strategies: dict[str, int] = field(default_factory=dict)
+
+    def add(self, record: LineRepair | None) -> None:
+        """Count one sentence; None is a line without a translation."""
+        if record is None:
+            return
+        self.num_sentences += 1
+        self.num_likely += max(record.before.omitted, default=0.0) >= self.threshold
+        self.omission_before += record.before.omission
+        self.omission_after += record.after.omission
+        if record.strategy is not None:
+            self.num_changed += 1
+            self.strategies[record.strategy] = self.strategies.get(record.strategy, 0) + 1
+
+    def __str__(self) -> str:
+        """Return the totals as a sentence."""
+        count = max(self.num_sentences, 1)
+        by = ", ".join(f"{name} {times}" for name, times in sorted(self.strategies.items()))
+        return (
+            f"{self.num_sentences:,} sentences checked, {self.num_likely:,} likely omit a word, "
+            f"{self.num_changed:,} changed{f' ({by})' if by else ''}; mean probability of an omission "
+            f"{self.omission_before / count:.3f} before, {self.omission_after / count:.3f} after"
+        )

@@ -17,6 +17,7 @@ from regard.generation.blocks import (
     Pair,
     length_error,
     length_sorted_batches,
+    map_batches,
     pair_batches,
     pair_blocks,
 )
@@ -28,7 +29,6 @@ from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line, TokenizedLine, has_bounded_attention, user_fertilities
 from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
 from regard.generation.mbr import MBR, rank_by_coverage, rank_candidates
-from regard.generation.parallel import map_batches
 from regard.generation.sampling import sample
 from regard.generation.translation import Translation
 from regard.models.base import TranslationModel

@@ -1,7 +1,7 @@
 """The model card of a system in the report: its kind, attention, size, training text and software."""
 
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 
 from regard.analysis.inputs import System
 from regard.data.text import TextSide
@@ -42,18 +42,13 @@ class ModelCard:
         parameters = None if self.num_parameters is None else f"{self.num_parameters:,}"
         properties = [
             ("kind", self.kind, "Kind of the model: model.kind in its configuration."),
-            (
-                "attention",
-                self.attention,
-                "Attention mechanism, transformation of its scores to weights, score function, and kind of "
-                "fertilities.",
-            ),
+            ("attention", self.attention, "Attention mechanism, normalizer, score function and fertilities."),
             ("parameters", parameters, "Number of parameters, or of entries of a phrase table."),
             ("training text", pairs, "Size of the training text after preprocessing."),
             (
                 "tokenizer",
                 self.tokenizers,
-                "Tokenizers of source and target, and sizes of their vocabularies.",
+                "Tokenizers of source and target, with vocabulary sizes.",
             ),
             ("location", ", ".join(self.paths), "The model directory, or the file of translations."),
             ("software", self.software, "The software that computed the translations."),
@@ -80,17 +75,10 @@ def model_card(system: System) -> ModelCard:
         ", ".join(attention),
         description.num_parameters,
         tokenizers=" → ".join(sides),
-        software=f"regard {__version__}, PyTorch {_version('torch')}",
+        software=f"regard {__version__}, PyTorch {version('torch')}",
     )
 
 
 def _tokenizer(side: TextSide) -> str:
     kind = getattr(getattr(side.tokenizer, "config", None), "kind", "tokenizer")
     return f"{kind} ({len(side.vocabulary):,})"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "(unknown version)"

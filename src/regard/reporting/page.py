@@ -15,7 +15,6 @@ from jinja2 import Environment, StrictUndefined
 
 from regard.config.results import json_value
 from regard.errors import UsageError
-from regard.metrics.by_length import SystemScore
 from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable
 from regard.reporting.sentence_statistics import sentence_statistics
 from regard.reporting.systems import SentenceResult, SystemResults, system_maps
@@ -219,7 +218,16 @@ def _scores(scores: ScoreTable) -> dict[str, Any]:
                 "name": scores.names[key],
                 "lower": key in LOWER_IS_BETTER,
                 "signature": scores.signatures.get(key, ""),
-                "systems": [score and _scored(score) for score in table],
+                "systems": [
+                    score
+                    and {
+                        "value": score.value,
+                        "interval": score.interval or (None, None),
+                        "difference": score.difference and score.difference.value,
+                        "p": score.p_value,
+                    }
+                    for score in table
+                ],
             }
             for key, table in scores.table.items()
         ],
@@ -230,26 +238,16 @@ def _scores(scores: ScoreTable) -> dict[str, Any]:
                 "name": length_scores[0].name,
                 "lower": key in LOWER_IS_BETTER,
                 "systems": [
-                    [score and [score.value, *_interval(score)] for score in system_scores.buckets]
+                    [
+                        score and [score.value, *(score.interval or (None, None))]
+                        for score in system_scores.buckets
+                    ]
                     for system_scores in length_scores
                 ],
             }
             for key, length_scores in scores.by_length.items()
         ],
     }
-
-
-def _scored(score: SystemScore) -> dict[str, Any]:
-    return {
-        "value": score.value,
-        "interval": _interval(score),
-        "difference": score.difference and score.difference.value,
-        "p": score.p_value,
-    }
-
-
-def _interval(score: SystemScore) -> tuple[float | None, float | None]:
-    return score.interval or (None, None)
 
 
 # Sentences

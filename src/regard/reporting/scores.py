@@ -8,8 +8,8 @@ from jaxtyping import Float
 from sacrebleu.metrics.bleu import BLEU
 
 from regard.analysis.errors import count_errors
-from regard.metrics.alignment import AlignmentScore, aer_from_counts, alignment_score, count_links
-from regard.metrics.attention import AttentionStatistics, summarize
+from regard.metrics.alignment import aer_from_counts, count_links
+from regard.metrics.attention import AttentionStatistics, score_links, summarize
 from regard.metrics.base import SentenceCounts, bootstrap
 from regard.metrics.by_length import (
     Bucket,
@@ -100,7 +100,13 @@ def compute_scores(
     sentence_scores = {
         metric: [counted.sentence_scores() for counted in by_system] for metric, by_system in counts.items()
     }
-    sentence_scores["bleu"] = [_sentence_bleu(result, references, tokenize, lowercase) for result in systems]
+    # Sentence BLEU has effective order: corpus BLEU of one short sentence would often be 0. `force` only
+    # silences the warning of sacreBLEU about text that appears to be tokenized.
+    scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
+    for place, system in enumerate(systems):
+        lines = zip(system.sentences, references, strict=True)
+        scored = [scorer.sentence_score(result.text, [reference]).score for result, reference in lines]
+        sentence_scores["bleu"][place] = np.array(scored)
     buckets = bucket_by_length(count_lengths([source for source, _ in pairs], tokenize))
     return ScoreTable(
         names=names,
@@ -115,7 +121,12 @@ def compute_scores(
             for metric in BY_LENGTH
             if metric in counts
         },
-        attention=[_attention(system, gold) for system in systems],
+        attention=[
+            None
+            if not (sentences := [sentence for sentence in system.attention if sentence is not None])
+            else summarize(sentences, None if gold is None else score_links(system.attention, gold))
+            for system in systems
+        ],
         missing_reasons=missing,
     )
 
@@ -135,16 +146,6 @@ def _count(
     if not counts["drop"]:
         missing.append("DROP is omitted: it needs a word aligner (--aligner) to find dropped source words.")
     return {metric: metric_counts for metric, metric_counts in counts.items() if metric_counts}, missing
-
-
-def _sentence_bleu(
-    system: SystemResults, references: Sequence[str], tokenize: str, lowercase: bool
-) -> Float[np.ndarray, "n"]:
-    """Return sentence BLEU with effective order: corpus BLEU of one short sentence would often be 0."""
-    # `force` only silences the warning of sacreBLEU about text that appears to be tokenized.
-    scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
-    lines = zip(system.sentences, references, strict=True)
-    return np.array([scorer.sentence_score(result.text, [reference]).score for result, reference in lines])
 
 
 def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[SystemScore]:
@@ -178,11 +179,3 @@ def score_word_links(
     # AER is a fraction, but the table has percent like the other scores.
     error = bootstrap(count_links(links, gold), aer_from_counts, num_resamples)
     return SystemScore(100 * error.value, (100 * error.low, 100 * error.high))
-
-
-def _attention(system: SystemResults, gold: Sequence[GoldLinks] | None) -> AttentionStatistics | None:
-    sentences = [sentence for sentence in system.attention if sentence is not None]
-    if not sentences:
-        return None
-    score: AlignmentScore | None = None if gold is None else alignment_score(_links(system), gold)
-    return summarize(sentences, score)

@@ -129,22 +129,18 @@ def collect_system(
         for sentence_result, own_maps, forced_maps in zip(results, translation_maps, forced, strict=True)
     )
     attends = any(sentence_attention is not None for sentence_attention in attention)
+    # An ensemble and a file have no training curves.
+    directory = Path(system.paths[0])
     return SystemResults(
         name=name,
         path=", ".join(system.paths),
         sentences=sentences,
         attention=tuple(attention) if attends else (),
         perplexity=perplexity_of(total, steps),
-        curves=_curves(system),
+        curves=read_curves(directory) if len(system.paths) == 1 and directory.is_dir() else None,
         has_fertilities=translator.text.budget is not None,
         card=model_card(system),
     )
-
-
-def _curves(system: System) -> Curves | None:
-    """Return the training curves of a single model; an ensemble and a file have none."""
-    directories = [Path(path) for path in system.paths]
-    return read_curves(directories[0]) if len(directories) == 1 and directories[0].is_dir() else None
 
 
 def add_word_links(system: SystemResults, aligner: LinkFunction) -> SystemResults:
@@ -244,14 +240,11 @@ def _force_decode(
     total, steps = 0.0, 0
     alignment = translator.search.alignment
     for line in progress(translator.force_decode(pairs), f"{name}: references", len(pairs)):
-        if line.error:
-            maps.append(None)
-            statistics.append(None)
-            continue
-        # The perplexity needs no attention, so a model without attention has one as well.
-        total += float(line.token_log_probs.sum())
-        steps += len(line.token_log_probs)
-        if not line.attends:
+        if not line.error:
+            # The perplexity needs no attention, so a model without attention has one as well.
+            total += float(line.token_log_probs.sum())
+            steps += len(line.token_log_probs)
+        if line.error or not line.attends:
             statistics.append(None)
             maps.append(None)
             continue

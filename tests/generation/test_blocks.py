@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard.generation.beam import eval_mode
-from regard.generation.parallel import map_batches
+from regard.generation.blocks import map_batches
 
 
 @pytest.fixture(params=[1, 3, 4])
