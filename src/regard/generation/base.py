@@ -21,8 +21,7 @@ from regard.generation.config import (
     search_settings,
 )
 from regard.generation.coverage import CoverageJudge
-from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import Line, TokenizedLine
+from regard.generation.lines import Line
 from regard.generation.mbr import MBR
 from regard.generation.translation import Translation
 
@@ -219,8 +218,8 @@ class BaseTranslator(ABC):
                 log_warnings(translation)
                 yield translation
 
-    def tokenize(self, line: Line) -> TokenizedLine:
-        """Tokenize a line, or reject it.
+    def tokenize(self, line: Line) -> Translation:
+        """Return an untranslated line with its source tokens, or the reason why it is rejected.
 
         Raises:
             UsageError: if the line has a prefix, terms or fertilities, and the translator does not support
@@ -232,44 +231,17 @@ class BaseTranslator(ABC):
             self.require("terms", "terms")
         if line.fertilities:
             self.require("fertility", "fertilities")
+        untranslated = Translation(
+            line.text, self.text, number=line.number, alignment_config=self.search.alignment
+        )
         limit, side = self.length_limits.source, self.text.source
         error = length_error(line.text, None, limit) or side.format_error(line.text)
-        if error is None:
-            tokens = side.tokenize(line.text)
-            error = length_error(line.text, len(tokens), limit)
-            if error is None:
-                return TokenizedLine(line, tuple(tokens))
-        return TokenizedLine(line, error=error)
-
-    def to_translation(
-        self,
-        tokenized: TokenizedLine,
-        candidates: Iterable[tuple[str, Sequence[str], Hypothesis]] = (),
-        missing_terms: tuple[str, ...] = (),
-    ) -> Translation:
-        """Return the first candidate, with the others as its alternatives.
-
-        Args:
-            tokenized: The line.
-            candidates: Text, tokens and hypothesis of each translation, best first. Without one, the
-                translation is empty.
-            missing_terms: Required terms that a candidate does not contain.
-        """
-        line, tokens = tokenized.line, tokenized.tokens
-        untranslated = Translation(
-            source=line.text,
-            processor=self.text,
-            number=line.number,
-            source_tokens=(*tokens, *self.text.sink_tokens) if tokens else (),
-            fertilities=tokenized.fertilities,
-            alignment_config=self.search.alignment,
-            error=tokenized.error,
-            missing_terms=missing_terms,
-        )
-        translations = [untranslated.with_hypothesis(*candidate) for candidate in candidates]
-        if not translations:
-            return untranslated
-        return dataclasses.replace(translations[0], alternatives=tuple(translations[1:]))
+        tokens = [] if error else side.tokenize(line.text)
+        if error := error or length_error(line.text, len(tokens), limit):
+            return dataclasses.replace(untranslated, error=error)
+        # A line without tokens is not translated, so it has no sink.
+        sinks = self.text.sink_tokens if tokens else ()
+        return dataclasses.replace(untranslated, source_tokens=(*tokens, *sinks))
 
     def score(self, pairs: Iterable[Pair]) -> Iterator[Translation]:
         """Score given translations in order and in bounded memory; see `score_lines` (capability `score`)."""

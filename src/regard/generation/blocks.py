@@ -4,7 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from threading import Barrier, Lock
 from typing import TypeVar
@@ -18,7 +18,7 @@ from regard.data.batch import Batch
 from regard.data.text import TextProcessor
 from regard.errors import RegardError
 from regard.generation.beam import eval_mode
-from regard.generation.config import GenerationBatchConfig, LengthLimits
+from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
 from regard.generation.lines import has_bounded_attention
 from regard.generation.translation import Translation
 from regard.models.base import TranslationModel
@@ -27,7 +27,6 @@ from regard.text.vocabulary import EOS
 
 __all__ = [
     "Pair",
-    "TokenPair",
     "length_error",
     "length_sorted_batches",
     "map_batches",
@@ -108,54 +107,37 @@ Pair = tuple[str, str] | Translation
 """A source line and its translation. A `Translation` is used with the tokens of a previous decoding run."""
 
 
-@dataclass(frozen=True)
-class TokenPair:
-    """A tokenized line and its tokenized translation.
-
-    Attributes:
-        number: Line number, counted from 1.
-        texts: The line and its translation.
-        source: Source tokens, without a sink. Empty if there is a problem.
-        target: Tokens of the translation. An end symbol follows them.
-        error: Why the pair cannot be processed (empty source, too long, wrong format for the tokenizer,
-            fertilities exceeded), or None.
-        retokenized: Whether tokenizing the text gives other tokens than those of the `Translation`.
-    """
-
-    number: int
-    texts: tuple[str, str]
-    source: tuple[str, ...] = ()
-    target: tuple[str, ...] = ()
-    error: str | None = None
-    retokenized: bool = False
-
-
 def pair_blocks(
     text: TextProcessor,
     pairs: Iterable[Pair],
-    config: GenerationBatchConfig,
+    config: GenerationConfig,
     model: TranslationModel,
-) -> Iterator[list[TokenPair]]:
-    """Yield blocks of tokenized lines and translations.
+) -> Iterator[list[Translation]]:
+    """Yield blocks of tokenized lines and translations, without scores. One that is refused has an error.
 
     If the model generates actions and a translation contains no step action, a single warning is logged.
 
     Args:
         text: Text processing of both sides.
         pairs: Source lines and their translations. The tokens of a `Translation` are used unchanged.
-        config: Block size and maximum length of a line.
+        config: Block size, maximum length of a line, and alignment settings.
         model: The model that will process the pairs.
     """
     limits = config.length_limits(model.max_length, len(text.sink_tokens))
     bounded = text.budget is not None and not text.sink_tokens and has_bounded_attention(model)
     actions = isinstance(text.target.tokenizer, ActionsTokenizer)
     for block in read_blocks(enumerate(pairs, 1), config.buffer_lines):
-        token_pairs = [_tokenize_pair(number, pair, text, limits) for number, pair in block]
-        if (most := model.constraints.max_pair_length) is not None:
-            token_pairs = [_check_pair_length(pair, most - len(text.sink_tokens)) for pair in token_pairs]
+        most = model.constraints.max_pair_length
+        most = None if most is None else most - len(text.sink_tokens)
+        tokenized = [
+            _tokenize_pair(
+                pair, limits, most, Translation("", text, number=n, alignment_config=config.alignment)
+            )
+            for n, pair in block
+        ]
         if bounded:
-            token_pairs = _check_fertilities(token_pairs, text)
-        plain = next((pair for pair in token_pairs if not pair.error and STEP not in pair.target), None)
+            tokenized = _check_fertilities(tokenized, text)
+        plain = next((pair for pair in tokenized if not pair.error and STEP not in pair.tokens), None)
         if actions and plain is not None:
             actions = False  # warn only once
             _log.warning(
@@ -163,13 +145,13 @@ def pair_blocks(
                 "convert plain text to actions with `regard actions`",
                 plain.number,
                 STEP,
-                "".join(plain.target),
+                "".join(plain.tokens),
             )
-        yield token_pairs
+        yield tokenized
 
 
 def pair_batches(
-    text: TextProcessor, block: Sequence[TokenPair], config: GenerationBatchConfig
+    text: TextProcessor, block: Sequence[Translation], config: GenerationBatchConfig
 ) -> Iterator[tuple[list[int], Batch]]:
     """Yield batches of the valid pairs of a block, with their indices in the block.
 
@@ -179,53 +161,54 @@ def pair_batches(
         config: Batch limits.
     """
     # Length 0 omits a pair. The end symbol adds 1 to the target.
-    lengths = [0 if pair.error else max(len(pair.source), len(pair.target) + 1) for pair in block]
+    lengths = [0 if pair.error else max(len(pair.text_source_tokens), len(pair.tokens) + 1) for pair in block]
     for rows in length_sorted_batches(lengths, config):
-        sources = [text.source.vocabulary.to_ids(block[row].source) for row in rows]
-        targets = [[*text.target.vocabulary.to_ids(block[row].target), EOS] for row in rows]
+        sources = [text.source.vocabulary.to_ids(block[row].text_source_tokens) for row in rows]
+        targets = [[*text.target.vocabulary.to_ids(block[row].tokens), EOS] for row in rows]
         yield rows, text.batch(sources, targets, [block[row].number for row in rows])
 
 
-def _check_pair_length(pair: TokenPair, limit: int) -> TokenPair:
-    """Return the pair, or one with an error if both sides together have more tokens than the limit."""
-    count = len(pair.source) + len(pair.target)
-    if count <= limit:
-        return pair
-    error = f"the line and its translation have {count} tokens together; the maximum is {limit}"
-    return TokenPair(pair.number, pair.texts, error=error)
-
-
-def _check_fertilities(pairs: Sequence[TokenPair], text: TextProcessor) -> list[TokenPair]:
+def _check_fertilities(pairs: Sequence[Translation], text: TextProcessor) -> list[Translation]:
     """Mark pairs whose translation needs more attention than the source words' fertilities provide.
 
     Each target token uses one unit of attention. The end symbol uses the rest.
     """
     assert text.budget is not None
     readable = [pair for pair in pairs if not pair.error]
-    upper_bounds, _ = text.budget.bounds([text.source.vocabulary.to_ids(pair.source) for pair in readable])
+    upper_bounds, _ = text.budget.bounds(
+        [text.source.vocabulary.to_ids(pair.text_source_tokens) for pair in readable]
+    )
     upper_of = {pair.number: upper for pair, upper in zip(readable, upper_bounds, strict=True)}
-    checked: list[TokenPair] = []
+    checked: list[Translation] = []
     for pair in pairs:
         upper = upper_of.get(pair.number, np.full(1, math.inf))
         total = float(upper.sum())
         # Number of target tokens that the total attention covers, up to the tolerance of the model.
-        num_covered = math.floor(min(total, len(pair.target)) + (1 - MIN_ATTENTION_LEFT))
-        if num_covered < len(pair.target):
+        num_covered = math.floor(min(total, len(pair.tokens)) + (1 - MIN_ATTENTION_LEFT))
+        if num_covered < len(pair.tokens):
             error = (
                 f"the fertilities of the source words sum to {total:g}, and each target token uses 1: no "
                 f"attention is left for target token {num_covered} (counted from 0), "
-                f"{pair.target[num_covered]!r}; a model trained with data.fertility.sink = true has no such "
+                f"{pair.tokens[num_covered]!r}; a model trained with data.fertility.sink = true has no such "
                 "limit"
             )
-            pair = TokenPair(pair.number, pair.texts, error=error)
+            pair = _rejected(pair, error)
         checked.append(pair)
     return checked
 
 
-def _tokenize_pair(number: int, pair: Pair, text: TextProcessor, limits: LengthLimits) -> TokenPair:
-    """Tokenize a pair, or state why it cannot be processed."""
+def _tokenize_pair(pair: Pair, limits: LengthLimits, most: int | None, empty: Translation) -> Translation:
+    """Return a pair with its tokens, or the reason why it cannot be scored.
+
+    Args:
+        pair: The pair.
+        limits: Maximum numbers of tokens of both sides.
+        most: Maximum number of tokens of both sides together. None for no limit.
+        empty: A translation without texts.
+    """
     given = pair if isinstance(pair, Translation) else None
-    texts = source, target = (pair.source, pair.text) if isinstance(pair, Translation) else pair
+    source, target = (pair.source, pair.text) if isinstance(pair, Translation) else pair
+    empty, text = replace(empty, source=source), empty.processor
     # Lines with far too many characters are rejected before the costly tokenization.
     error = (
         length_error(source, None, limits.source)
@@ -233,16 +216,27 @@ def _tokenize_pair(number: int, pair: Pair, text: TextProcessor, limits: LengthL
         or text.source.format_error(source)
         or text.target.format_error(target)
     )
-    if error is None:
-        tokenized = tokens = tuple(text.source.tokenize(source)), tuple(text.target.tokenize(target))
-        if given is not None:
-            tokens = given.text_source_tokens or tokenized[0], given.tokens
-        error = length_error(source, len(tokens[0]), limits.source) or length_error(
-            target, len(tokens[1]), limits.target
-        )
-        if error is None and tokens[0]:
-            return TokenPair(number, texts, *tokens, retokenized=tokens != tokenized)
-    return TokenPair(number, texts, error=error or "the source is empty")
+    if error is not None:
+        return replace(empty, error=error)
+    tokenized = tokens = tuple(text.source.tokenize(source)), tuple(text.target.tokenize(target))
+    if given is not None:
+        tokens = given.text_source_tokens or tokenized[0], given.tokens
+    lengths = len(tokens[0]), len(tokens[1])
+    error = length_error(source, lengths[0], limits.source) or length_error(target, lengths[1], limits.target)
+    if error is None and not tokens[0]:
+        error = "the source is empty"
+    if error is None and most is not None and sum(lengths) > most:
+        error = f"the line and its translation have {sum(lengths)} tokens together; the maximum is {most}"
+    source_tokens = (*tokens[0], *text.sink_tokens)
+    valid = replace(
+        empty, text=target, source_tokens=source_tokens, tokens=tokens[1], retokenized=tokens != tokenized
+    )
+    return valid if error is None else _rejected(valid, error)
+
+
+def _rejected(pair: Translation, error: str) -> Translation:
+    """Return a pair that is not scored."""
+    return replace(pair, text="", source_tokens=(), tokens=(), retokenized=False, error=error)
 
 
 # Search of two batches at once

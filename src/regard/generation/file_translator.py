@@ -9,7 +9,7 @@ from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationConfig
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import Line, TokenizedLine
+from regard.generation.lines import Line
 from regard.generation.translation import Translation
 from regard.models.formats import missing_directory_message
 from regard.text.corpus import read_lines
@@ -80,6 +80,12 @@ class FileTranslator(BaseTranslator):
             output = self.lines[line.number - 1]
             tokens = self.text.target.tokenize(output)
             unscored = Hypothesis(tuple(self.text.target.vocabulary.to_ids(tokens)), 0.0, 0.0, (), ())
-            tokenized = TokenizedLine(line, tuple(self.text.source.tokenize(line.text)))
-            translations.append(self.to_translation(tokenized, [(output, tokens, unscored)]))
+            untranslated = Translation(
+                line.text,
+                self.text,
+                number=line.number,
+                source_tokens=tuple(self.text.source.tokenize(line.text)),
+                alignment_config=self.search.alignment,
+            )
+            translations.append(untranslated.with_hypothesis(output, tokens, unscored))
         return translations

@@ -188,20 +188,8 @@ def score_lines(
     """
     scorer = HypothesisScorer.from_config(search, len(model.constraints.prefix))
     device = next(model.parameters()).device
-    for block in pair_blocks(text, pairs, search, model):
-        translations = [
-            Translation(
-                source=pair.texts[0],
-                processor=text,
-                number=pair.number,
-                source_tokens=(*pair.source, *text.sink_tokens) if pair.source else (),
-                alignment_config=search.alignment,
-                error=pair.error,
-                retokenized=pair.retokenized,
-            )
-            for pair in block
-        ]
-        for rows, batch in pair_batches(text, block, search):
+    for translations in pair_blocks(text, pairs, search, model):
+        for rows, batch in pair_batches(text, translations, search):
             batch = batch.to(device)
             assert batch.target is not None
             forced = force_decode(model, batch, scorer)
@@ -213,13 +201,13 @@ def score_lines(
             else:
                 attributions = attribute_pairs(model, batch, search.alignment)
             for place, (row, hypothesis) in enumerate(zip(rows, forced, strict=True)):
-                pair, attribution = block[row], attributions[place]
-                scored = translations[row].with_hypothesis(pair.texts[1], pair.target, hypothesis)
+                pair, attribution = translations[row], attributions[place]
+                scored = pair.with_hypothesis(pair.text, pair.tokens, hypothesis)
                 if attribution is not None:
                     weights, contributions = (attribution.weights,), attribution.contributions
                     scored = replace(scored, attention=weights, posteriors=(), contributions=contributions)
                 if correct is not None:
-                    scored = replace(scored, correct=correct[place, : len(pair.target) + 1].copy())
+                    scored = replace(scored, correct=correct[place, : len(pair.tokens) + 1].copy())
                 translations[row] = scored
         for translation in translations:
             if translation.error:

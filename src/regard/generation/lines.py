@@ -8,14 +8,13 @@ from itertools import repeat
 from torch import nn
 
 from regard.attention.base import Attention
-from regard.data.fertility import Bounds, Fertilities, parse_fertilities, token_fertilities
+from regard.data.fertility import Bounds, parse_fertilities, token_fertilities
 from regard.data.text import TextSide
 from regard.errors import DataError
 from regard.text.whitespace import ASCII_WHITESPACE, normalize_whitespace
 
 __all__ = [
     "Line",
-    "TokenizedLine",
     "enumerate_lines",
     "has_bounded_attention",
     "user_fertilities",
@@ -42,23 +41,6 @@ class Line:
     fertilities: Bounds | None = None
     terms: tuple[str, ...] = ()
     fertilities_name: str = "the fertilities"
-
-
-@dataclass(frozen=True)
-class TokenizedLine:
-    """A line with its source tokens, or the reason why it is rejected.
-
-    Attributes:
-        line: The line.
-        tokens: Source tokens, without a sink. Empty if the line is empty or rejected.
-        error: Why the line is rejected, or None.
-        fertilities: User-specified minimum and maximum attention of the tokens.
-    """
-
-    line: Line
-    tokens: tuple[str, ...] = ()
-    error: str | None = None
-    fertilities: Fertilities | None = None
 
 
 def enumerate_lines(

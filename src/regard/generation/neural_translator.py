@@ -26,7 +26,7 @@ from regard.generation.constrained import RequiredOutput, RequiredTerms, TermCon
 from regard.generation.coverage import CoverageJudge
 from regard.generation.forced import attribute_hypotheses, compute_posteriors, score_lines
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import Line, TokenizedLine, has_bounded_attention, user_fertilities
+from regard.generation.lines import Line, has_bounded_attention, user_fertilities
 from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
 from regard.generation.mbr import MBR, rank_by_coverage, rank_candidates
 from regard.generation.sampling import sample
@@ -111,27 +111,30 @@ class NeuralTranslator(BaseTranslator):
 
     def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Translate the lines of one block."""
-        tokenized = [self.tokenize(line) for line in lines]
-        translations = [self.to_translation(line) for line in tokenized]
+        translations = [self.tokenize(line) for line in lines]
         # Empty and rejected lines have length 0 and are not searched.
-        batches = list(length_sorted_batches([len(line.tokens) for line in tokenized], self.search))
-        searches = [self._search([tokenized[row] for row in rows]) for rows in batches]
+        lengths = [len(translation.text_source_tokens) for translation in translations]
+        batches = list(length_sorted_batches(lengths, self.search))
+        inputs = [([lines[row] for row in rows], [translations[row] for row in rows]) for rows in batches]
+        searches = [self._search(*batch_lines) for batch_lines in inputs]
         outcomes = map_batches(self.model, searches, lambda search: search())
         alignment = self.search.alignment
-        for rows, hypotheses in zip(batches, outcomes, strict=True):
+        for rows, batch_lines, hypotheses in zip(batches, inputs, outcomes, strict=True):
             if alignment.map != "attention":
-                batch, _ = self._batch([tokenized[row] for row in rows])
+                batch, _ = self._batch(*batch_lines)
                 hypotheses = attribute_hypotheses(self.model, batch, hypotheses, alignment)
             for row, nbest in zip(rows, hypotheses, strict=True):
-                translations[row] = self._to_best(tokenized[row], nbest)
+                translations[row] = self._to_best(lines[row], translations[row], nbest)
         return translations
 
-    def _to_best(self, tokenized: TokenizedLine, hypotheses: Sequence[Hypothesis]) -> Translation:
+    def _to_best(
+        self, line: Line, untranslated: Translation, hypotheses: Sequence[Hypothesis]
+    ) -> Translation:
         """Return the translation of a line, chosen among its hypotheses by search or by expected utility."""
-        line = tokenized.line
-        best = self._select(
-            line.text, [(*self._detokenize(tokenized, hypothesis), hypothesis) for hypothesis in hypotheses]
-        )
+        candidates = [
+            (*self._detokenize(line, untranslated, hypothesis), hypothesis) for hypothesis in hypotheses
+        ]
+        best = self._select(line.text, candidates)
         ids = [hypothesis.tokens for _, _, hypothesis in best]
         missing = self._required_terms.missing_terms(line.terms, ids)
         # A search for impossible terms may produce a degenerate translation, so it is repeated without them.
@@ -139,48 +142,47 @@ class NeuralTranslator(BaseTranslator):
         if contained is not None:
             (retried,) = self.translate_block([replace(line, terms=contained)])
             return replace(retried, missing_terms=missing)
-        return self.to_translation(tokenized, best, missing)
+        return replace(untranslated, missing_terms=missing).with_nbest(best)
 
-    def tokenize(self, line: Line) -> TokenizedLine:
-        """Tokenize a line, with its fertilities, or reject it; see `BaseTranslator.tokenize`."""
-        tokenized = super().tokenize(line)
-        if tokenized.error:
-            return tokenized
+    def tokenize(self, line: Line) -> Translation:
+        """Return an untranslated line with its fertilities, or rejected; see `BaseTranslator.tokenize`."""
+        untranslated = super().tokenize(line)
+        if untranslated.error:
+            return untranslated
         # The prefix counts toward the length of the translation.
         if line.prefix:
             num_tokens = len(self.text.target.encode(line.prefix))
             if error := length_error(line.prefix, num_tokens, self.length_limits.target):
-                return TokenizedLine(line, error=error)
-        where = f"{line.fertilities_name}, line {line.number}"
-        fertilities = user_fertilities(
-            tokenized.tokens, self.text.source, line.fertilities, self.fertilities, where
-        )
+                return replace(untranslated, source_tokens=(), error=error)
+        where, tokens = f"{line.fertilities_name}, line {line.number}", untranslated.text_source_tokens
+        fertilities = user_fertilities(tokens, self.text.source, line.fertilities, self.fertilities, where)
         if fertilities is not None and self.text.budget is not None:
-            ids = self.text.source.vocabulary.to_ids(tokenized.tokens)
+            ids = self.text.source.vocabulary.to_ids(tokens)
             self.text.budget.check(ids, fertilities, len(self.text.sink_tokens), where)
-        return replace(tokenized, fertilities=fertilities)
+        return replace(untranslated, fertilities=fertilities)
 
-    def _batch(self, lines: Sequence[TokenizedLine]) -> tuple[Batch, list[list[int]] | None]:
-        """Return a batch of lines on the model's device, and the prefixes of their translations."""
-        ids = [self.text.source.vocabulary.to_ids(line.tokens) for line in lines]
-        numbers = [line.line.number for line in lines]
-        batch = self.text.batch(ids, None, numbers, [line.fertilities for line in lines])
+    def _batch(
+        self, lines: Sequence[Line], translations: Sequence[Translation]
+    ) -> tuple[Batch, list[list[int]] | None]:
+        """Return a batch of untranslated lines on the model's device, and the prefixes to generate."""
+        ids = [self.text.source.vocabulary.to_ids(line.text_source_tokens) for line in translations]
+        numbers = [line.number for line in lines]
+        batch = self.text.batch(ids, None, numbers, [line.fertilities for line in translations])
         batch = batch.to(next(self.model.parameters()).device)
-        if not any(line.line.prefix for line in lines):
+        if not any(line.prefix for line in lines):
             return batch, None
-        return batch, [self.text.target.encode(line.line.prefix) for line in lines]
+        return batch, [self.text.target.encode(line.prefix) for line in lines]
 
-    def _search(self, lines: Sequence[TokenizedLine]) -> Callable[[], list[list[Hypothesis]]]:
-        """Return a function that searches or samples for a batch of lines.
-
-        Text is processed here, in the calling thread.
-        """
-        batch, prefixes = self._batch(lines)
+    def _search(
+        self, lines: Sequence[Line], translations: Sequence[Translation]
+    ) -> Callable[[], list[list[Hypothesis]]]:
+        """Return a function that searches or samples for a batch; text is processed in this thread."""
+        batch, prefixes = self._batch(lines, translations)
         search = self.resolved_search
         if self.mbr is not None:
             search = self.mbr.candidate_search(search, self.sampling is not None)
         max_tokens = self.length_limits.target
-        required = [self._required_terms.encode_feasible(line.line.terms, max_tokens) for line in lines]
+        required = [self._required_terms.encode_feasible(line.terms, max_tokens) for line in lines]
         if self.sampling is not None:
             if any(required):
                 raise UsageError("required terms cannot be combined with sampling: use beam search")
@@ -218,22 +220,23 @@ class NeuralTranslator(BaseTranslator):
     def _required_terms(self) -> RequiredTerms:
         return RequiredTerms(self.text.target)
 
-    def _detokenize(self, tokenized: TokenizedLine, hypothesis: Hypothesis) -> tuple[str, list[str]]:
+    def _detokenize(
+        self, line: Line, untranslated: Translation, hypothesis: Hypothesis
+    ) -> tuple[str, list[str]]:
         """Return the text of a hypothesis and its tokens."""
         target = self.text.target
         generated = target.vocabulary.to_tokens(hypothesis.tokens)
         # A forced prefix is written as given, even if its words are not in the vocabulary.
-        prefix = target.tokenize(tokenized.line.prefix) if tokenized.line.prefix else []
+        prefix = target.tokenize(line.prefix) if line.prefix else []
         written = [*prefix, *generated[len(prefix) :]]
         if self.search.alignment.replace_unk and UNK in hypothesis.tokens[len(prefix) :]:
             unknown = [token == UNK and i >= len(prefix) for i, token in enumerate(hypothesis.tokens)]
-            source_words = (*self.text.source.word_ids(tokenized.tokens), *self.text.sink_word_ids)
             # Each target token counts as a word of its own here, because tokens are replaced one by one.
-            tokens = WordIndices(source_words, range(len(generated)))
+            tokens = WordIndices(untranslated.source_word_ids, range(len(generated)))
             links = attention_links(
                 hypothesis.attention, hypothesis.posterior_attention, self.search.alignment, tokens
             )
-            written = replace_unk_tokens(unknown, written, links, tokenized.tokens, self.text)
+            written = replace_unk_tokens(unknown, written, links, untranslated.text_source_tokens, self.text)
         return target.tokenizer.decode(written), generated
 
     def score(self, pairs: Iterable[Pair]) -> Iterator[Translation]:

@@ -133,8 +133,10 @@ def _supported_strategies(translator: BaseTranslator, config: Repair) -> list[St
             elif not lists:
                 raise translator.unsupported(f"repair by {strategy}")
         return list(dict.fromkeys(config.strategies))
-    strategies: list[Strategy] = ["nbest"] if lists else []
-    strategies += [name for name, needed in _CAPABILITIES.items() if needed in translator.capabilities]
+    strategies: list[Strategy] = []
+    if lists:
+        strategies.append("nbest")
+    strategies.extend(name for name, needed in _CAPABILITIES.items() if needed in translator.capabilities)
     if not strategies:
         raise translator.unsupported("the repair of omissions (--check)")
     return strategies

@@ -5,7 +5,7 @@ same JSON fields (`Translation.to_data`). A field has the name of the attribute 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -108,6 +108,15 @@ class Translation(Result):
     retokenized: bool = False
     alternatives: tuple["Translation", ...] = ()
     repair: LineRepair | None = None
+
+    def with_nbest(self, candidates: Iterable[tuple[str, Sequence[str], Hypothesis]]) -> "Translation":
+        """Return the first candidate, with the others as its alternatives; this one without a candidate.
+
+        Args:
+            candidates: Text, tokens and hypothesis of each translation of this line, best first.
+        """
+        translations = [self.with_hypothesis(*candidate) for candidate in candidates]
+        return replace(translations[0], alternatives=tuple(translations[1:])) if translations else self
 
     def with_hypothesis(self, text: str, tokens: Sequence[str], hypothesis: Hypothesis) -> "Translation":
         """Return a copy with the text and the tokens of a hypothesis, its scores and its attention."""

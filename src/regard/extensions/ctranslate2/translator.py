@@ -14,7 +14,7 @@ from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import Line, TokenizedLine
+from regard.generation.lines import Line
 from regard.generation.translation import Translation
 from regard.runs.description import CONFIG_FILE, load_description
 from regard.runs.fertility_predictor import load_text_processing
@@ -150,24 +150,24 @@ class ExportedTranslator(BaseTranslator):
 
     def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Translate a list of lines."""
-        tokenized = [self.tokenize(line) for line in lines]
-        translations = [self.to_translation(line) for line in tokenized]
+        translations = [self.tokenize(line) for line in lines]
+        lengths = [len(translation.text_source_tokens) for translation in translations]
         target = self.text.target
-        for rows in length_sorted_batches([len(line.tokens) for line in tokenized], self.search):
-            batch_hypotheses = self._search([tokenized[row] for row in rows])
+        for rows in length_sorted_batches(lengths, self.search):
+            batch_hypotheses = self._search([translations[row] for row in rows])
             for row, hypotheses in zip(rows, batch_hypotheses, strict=True):
                 tokens = [target.vocabulary.to_tokens(hypothesis.tokens) for hypothesis in hypotheses]
                 texts = [target.tokenizer.decode(words) for words in tokens]
                 candidates = zip(texts, tokens, hypotheses, strict=True)
-                translations[row] = self.to_translation(tokenized[row], candidates)
+                translations[row] = translations[row].with_nbest(candidates)
         return translations
 
-    def _search(self, lines: Sequence[TokenizedLine]) -> list[list[Hypothesis]]:
+    def _search(self, lines: Sequence[Translation]) -> list[list[Hypothesis]]:
         """Find the best translations of a batch of lines."""
         text, search = self.text, self.resolved_search
         sources: list[list[str]] = []
         for line in lines:
-            ids = text.source.vocabulary.to_ids(line.tokens)
+            ids = text.source.vocabulary.to_ids(line.text_source_tokens)
             sources.append([*(self._token_names[0][number] for number in ids), *text.sink_tokens])
         limits = [min(search.max_target_length(len(source)), self.max_length - 1) for source in sources]
         return EngineSearch(self.engine, search, self._ids).find(sources, limits)

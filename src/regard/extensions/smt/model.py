@@ -29,7 +29,7 @@ from regard.extensions.smt.search_kernels import MAX_DISTORTION_LIMIT
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationBatchConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.lines import Line, TokenizedLine
+from regard.generation.lines import Line
 from regard.generation.translation import Translation
 from regard.text.directories import atomic_directory
 from regard.text.reading import (
@@ -322,29 +322,27 @@ class PhraseTranslator(BaseTranslator):
 
     def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Translate the lines of one block."""
-        tokenized = [self.tokenize(line) for line in lines]
-        sources = [self.model.source_ids(list(line.tokens)) for line in tokenized]
+        untranslated = [self.tokenize(line) for line in lines]
+        sources = [self.model.source_ids(list(line.text_source_tokens)) for line in untranslated]
         nbest_lists = self._decoder.translate(
             sources, self.search.num_return, self.num_threads or num_available_cpus()
         )
         return [
-            self.to_translation(line, [self._detokenize(line, output) for output in outputs])
-            for line, outputs in zip(tokenized, nbest_lists, strict=True)
+            line.with_nbest(self._detokenize(line, output) for output in outputs)
+            for line, outputs in zip(untranslated, nbest_lists, strict=True)
         ]
 
-    def _detokenize(
-        self, line: TokenizedLine, output: PhraseTranslation
-    ) -> tuple[str, list[str], Hypothesis]:
+    def _detokenize(self, line: Translation, output: PhraseTranslation) -> tuple[str, list[str], Hypothesis]:
         """Return text and tokens of a translation, with the word links of its phrases as attention."""
         target, words = self.text.target, output.words
-        weights = np.zeros((len(words) + 1, 1, len(line.tokens)), dtype=np.float32)
+        weights = np.zeros((len(words) + 1, 1, len(line.text_source_tokens)), dtype=np.float32)
         written: list[str] = []
         # Within a phrase, target positions count from the number of words before it.
         for phrase in output.phrases:
             for i, j in phrase.links:
                 weights[len(written) + j, 0, i] = 1
             known = target.vocabulary.to_tokens([word for word in phrase.words if word != COPIED])
-            written += known or [line.tokens[phrase.start]]
+            written += known or [line.text_source_tokens[phrase.start]]
         sums = weights.sum(axis=2, keepdims=True)
         hypothesis = Hypothesis(
             tokens=tuple(UNK if word == COPIED else word for word in words),
