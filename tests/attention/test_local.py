@@ -74,17 +74,6 @@ def test_window_past_the_sentence_stays_on_the_last_word() -> None:
         assert (beyond[:, length - 1] == 1).all() and (beyond.sum(-1) == 1).all()
 
 
-@variants
-def test_one_word_sentence_is_weighted_by_distance_to_the_window_center(variant) -> None:
-    mechanism, queries = build(variant, window_size=3), random_queries(4)
-    found = weights_of(mechanism, memory(), queries)[2, :, 0]
-    expected = torch.ones(4, dtype=torch.float64)
-    if mechanism.position_weight is not None and mechanism.position_vector is not None:
-        place = torch.sigmoid(torch.tanh(queries[2] @ mechanism.position_weight) @ mechanism.position_vector)
-        expected = torch.exp(-(place**2) / (2 * 1.5**2))
-    torch.testing.assert_close(found, expected)
-
-
 def test_window_covering_the_sentence_gives_soft_attention() -> None:
     local, given, queries = build("monotonic", window_size=20), memory(), random_queries()
     soft = build_attention(SoftAttentionConfig(), 4, 3).double()

@@ -6,7 +6,6 @@ from itertools import product
 import pytest
 import torch
 
-from regard.attention.base import Attention
 from regard.attention.posterior import PosteriorAttention, PosteriorAttentionConfig, PosteriorState
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
@@ -192,25 +191,6 @@ def test_prior_joint_passes_the_soft_context_to_the_decoder() -> None:
     torch.testing.assert_close(after.posteriors, first.attention_steps[0].weights)
     expected = (first.attention_steps[0].weights @ memories[0].states)[:, 0]
     torch.testing.assert_close(after.context, expected)
-
-
-@pytest.mark.parametrize("tail", TAILS)
-def test_parallel_prior_joint_equals_single_steps(tail) -> None:
-    model, batch = _model(state_attention="prior", top_k=1, tail=tail), _batch()
-    attention, (memory,) = _attention(model), model.begin(batch.source)[0]
-    queries = torch.randn(3, 4, 6, dtype=torch.double)
-
-    def likelihood(contexts: torch.Tensor, step: int) -> torch.Tensor:
-        return contexts.sum(-1) * 0
-
-    parallel = attention.read_all(queries, memory, attention.start(memory))
-    # The base class reads one step at a time.
-    steps = Attention.read_all(attention, queries, memory, attention.start(memory), likelihood)
-    for name in ("contexts", "log_weights", "weights"):
-        torch.testing.assert_close(getattr(parallel, name), getattr(steps, name))
-    assert isinstance(parallel.state, PosteriorState) and isinstance(steps.state, PosteriorState)
-    for name in ("posteriors", "context"):
-        torch.testing.assert_close(getattr(parallel.state, name), getattr(steps.state, name))
 
 
 @pytest.mark.parametrize("top_k", [6, 1])

@@ -15,7 +15,7 @@ from problems import (
     assert_distributions,
     extreme_problems,
 )
-from regard.attention.latent import masked_log_softmax
+from regard.attention.scored import masked_log_softmax
 from regard.functional import (
     constrained_softmax_scan,
     constrained_sparsemax,

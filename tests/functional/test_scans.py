@@ -209,32 +209,6 @@ def test_shared_fertility_bounds_the_mean_of_the_heads(name, version, heads, sen
     assert (found[0].mean(1).sum(1) <= fertility + 1e-9).all()
 
 
-@versions
-@pytest.mark.parametrize("seed", [192, 405, 603])
-def test_shared_fertility_is_exhausted_at_the_same_step_with_every_backend(version, seed) -> None:
-    # In these examples, the order in which four heads are added decides whether the fertility is exhausted.
-    generator = torch.Generator().manual_seed(seed)
-    scores = 3 * torch.randn(6, 5, 3, generator=generator, dtype=DOUBLE)
-    fertility = (0.6 * torch.rand(6, 3, generator=generator, dtype=DOUBLE)).ceil()
-    fertility[:, 0], fertility[:, -1] = 0, torch.inf
-    mask = torch.rand(6, 5, 3, generator=generator) < 0.6
-    mask[..., -1] = True
-    order = torch.Generator().manual_seed(5)
-    scores = torch.stack([scores[:, :, torch.randperm(3, generator=order)] for _ in range(4)], 1)
-    mask = mask.unsqueeze(1).expand(scores.shape)
-
-    def scan(z, f):
-        return constrained_sparsemax_scan(z, f.unsqueeze(1), exhaustion=0.2, mask=mask, share_fertility=True)
-
-    def loop(z, f):
-        return shared_loop("constrained_sparsemax", z, f, 0.2, mask)
-
-    with use_backend(version):
-        found, expected = answers(scan, scores, fertility), answers(loop, scores, fertility)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
-
-
 def test_shared_fertility_requires_a_head_dimension() -> None:
     with pytest.raises(ValueError, match="heads"):
         constrained_softmax_scan(torch.zeros(2, 3), torch.ones(3), share_fertility=True)

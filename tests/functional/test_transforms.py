@@ -36,16 +36,6 @@ def arguments(name: str) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", NORMALIZERS)
-def test_vmap_equals_the_loop(name) -> None:
-    inputs = arguments(name)
-    expected = NORMALIZERS[name](*inputs)
-    torch.testing.assert_close(vmap(NORMALIZERS[name])(*inputs), expected)
-    torch.testing.assert_close(
-        vmap(NORMALIZERS[name], in_dims=1, out_dims=1)(*(one.T for one in inputs)), expected.T
-    )
-
-
-@pytest.mark.parametrize("name", NORMALIZERS)
 def test_per_row_gradients_and_jacobians_equal_autograd(name) -> None:
     inputs = arguments(name)
     weight = torch.randn(6, dtype=DOUBLE)

@@ -1,17 +1,15 @@
 """Tests of the convolutional model beyond those that all models share (`test_laws`)."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
-from wirings import CONVS, TARGET, batch, build, conv
+from wirings import batch, build, conv
 
 from regard.attention.soft import SoftAttentionConfig
 from regard.layers.convolution import WeightNormLinear
 from regard.models.conv.config import ConvSideConfig
-from regard.models.conv.layers import scale_gradient
 from regard.models.conv.model import ConvModel
 from regard.text.vocabulary import BOS
 
@@ -91,26 +89,6 @@ def _perturb(model: nn.Module) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
-
-
-def test_decoder_does_not_attend_to_future_tokens() -> None:
-    model, data = build(CONVS["gehring"]).eval(), batch()
-    tokens = data.target.tokens.clone()
-    tokens[:, 3] = 5 + (tokens[:, 3] - 4) % (TARGET - 5)  # another token
-    assert (tokens[0, 3] != data.target.tokens[0, 3]) and int(data.target.lengths[0]) > 4
-    with torch.no_grad():
-        other = model(replace(data, target=replace(data.target, tokens=tokens))).log_likelihood[0]
-        first = model(data).log_likelihood[0]
-    torch.testing.assert_close(other[:3], first[:3])
-    assert abs(float(other[4] - first[4])) > 1e-6
-
-
-def test_scale_gradient_scales_only_the_gradient() -> None:
-    x = torch.randn(3, dtype=torch.float64, requires_grad=True)
-    found = scale_gradient(x, 0.25)
-    assert torch.equal(found, x)
-    found.square().sum().backward()
-    torch.testing.assert_close(x.grad, 0.25 * 2 * x.detach())
 
 
 def test_scale_encoder_gradient_scales_only_the_encoder_gradient() -> None:

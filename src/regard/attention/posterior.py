@@ -38,14 +38,14 @@ import torch
 from torch import nn
 
 from regard.attention.base import AttentionStep, Likelihood, Memory, Reference, State
-from regard.attention.latent import (
+from regard.attention.registry import register_attention
+from regard.attention.scored import (
+    ScorerAttention,
     gather_states,
     masked_log_softmax,
     posterior_over_positions,
     top_k_positions,
 )
-from regard.attention.registry import register_attention
-from regard.attention.scored import ScorerAttention
 from regard.attention.scorers import ScoreFunction, score_function_option, score_hidden_size_option
 from regard.config import configclass, option
 from regard.functional.chain import chain_prior, forward_prior

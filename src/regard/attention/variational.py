@@ -26,14 +26,14 @@ from typing import Literal
 import torch
 
 from regard.attention.base import AttentionStep, Memory, Reference, State
-from regard.attention.latent import (
+from regard.attention.registry import register_attention
+from regard.attention.scored import (
+    ScorerAttention,
     gather_states,
     masked_log_softmax,
     posterior_over_positions,
     top_k_positions,
 )
-from regard.attention.registry import register_attention
-from regard.attention.scored import ScorerAttention
 from regard.attention.scorers import (
     BilinearScorer,
     ScoreFunction,
@@ -43,7 +43,7 @@ from regard.attention.scorers import (
 from regard.config import configclass, option
 from regard.functional.estimators import sample_categorical
 from regard.layers.recurrent import RecurrentLayer
-from regard.types import Bool, Float, Int, Tensor
+from regard.types import Float, Int, Tensor
 
 __all__ = ["VariationalAttention", "VariationalAttentionConfig", "VariationalState"]
 
@@ -178,53 +178,38 @@ class VariationalAttention(ScorerAttention):
         log_proposal, *rest = state.log_proposals
         proposal = log_proposal.exp()
         after = dataclasses.replace(after, log_proposals=tuple(rest), posterior=proposal)
-        penalty = _kl_divergence(proposal, log_proposal, log_prior, memory.mask)
+        # Masked positions have -inf in both distributions, and -inf - (-inf) would be NaN.
+        masked = ~memory.mask
+        difference = log_proposal.masked_fill(masked, 0.0) - log_prior.masked_fill(masked, 0.0)
+        penalty = (proposal * difference).sum(-1)  # KL(q || p)
         if self.config.estimator == "enumerate":
-            return _step_of_all_positions(memory, log_proposal, penalty, after)
+            return _step_of_positions(memory, None, log_proposal, penalty, after)
         return _step_of_sample(memory, log_proposal, expected, penalty, after)
 
     def _mixture(
         self, memory: Memory, log_prior: Float[Tensor, "B S"], after: VariationalState
     ) -> VariationalStep:
         """Build an attention step over all positions, or over the top K with their weights renormalized."""
-        penalty = log_prior.new_zeros(len(log_prior))
-        if not self.config.top_k:
-            return _step_of_all_positions(memory, log_prior, penalty, after)
-        top_log_probs, positions = top_k_positions(log_prior, self.config.top_k)
-        log_weights = top_log_probs - top_log_probs.logsumexp(-1, keepdim=True)
-        return _step_of_positions(gather_states(memory, positions), positions, log_weights, penalty, after)
-
-
-def _kl_divergence(
-    proposal: Float[Tensor, "B S"],
-    log_proposal: Float[Tensor, "B S"],
-    log_prior: Float[Tensor, "B S"],
-    mask: Bool[Tensor, "B S"],
-) -> Float[Tensor, "B"]:
-    """Compute KL(proposal || prior), in nats."""
-    # Masked positions have -inf in both distributions, and -inf - (-inf) would be NaN.
-    difference = log_proposal.masked_fill(~mask, 0.0) - log_prior.masked_fill(~mask, 0.0)
-    return (proposal * difference).sum(-1)
+        log_weights, positions = log_prior, None
+        if self.config.top_k:
+            top_log_probs, positions = top_k_positions(log_prior, self.config.top_k)
+            log_weights = top_log_probs - top_log_probs.logsumexp(-1, keepdim=True)
+        return _step_of_positions(memory, positions, log_weights, log_prior.new_zeros(len(log_prior)), after)
 
 
 def _step_of_positions(
-    contexts: Float[Tensor, "B K D"],
-    positions: Int[Tensor, "B K"],
+    memory: Memory,
+    positions: Int[Tensor, "B K"] | None,
     log_weights: Float[Tensor, "B K"],
     penalty: Float[Tensor, "B"],
     state: VariationalState,
 ) -> VariationalStep:
-    """Build an attention step in which each context is a source position."""
+    """Build an attention step in which each context is a source position; None means all, in order."""
+    contexts = memory.states if positions is None else gather_states(memory, positions)
+    if positions is None:
+        positions = torch.arange(log_weights.shape[1], device=log_weights.device).expand(log_weights.shape)
     zeros = torch.zeros_like(log_weights)
     return VariationalStep(contexts, log_weights, state.weights, zeros, penalty, state, positions=positions)
-
-
-def _step_of_all_positions(
-    memory: Memory, log_weights: Float[Tensor, "B S"], penalty: Float[Tensor, "B"], state: VariationalState
-) -> VariationalStep:
-    """Build an attention step over all positions, in order."""
-    positions = torch.arange(log_weights.shape[1], device=log_weights.device).expand(log_weights.shape)
-    return _step_of_positions(memory.states, positions, log_weights, penalty, state)
 
 
 def _step_of_sample(

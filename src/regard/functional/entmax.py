@@ -231,13 +231,7 @@ def _slopes(gap: Tensor | float, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def entmax_backward(gap: Tensor | float, gradient: Tensor, weights: Tensor) -> Tensor:
-    """Return the gradient of the scores from that of the weights, in differentiable operations.
-
-    Args:
-        gap: alpha - 1.
-        gradient: g.
-        weights: p.
-    """
+    """Return the gradient of the scores for alpha - 1, g and p, in differentiable operations."""
     slope, share = _slopes(gap, weights)
     return slope * (gradient - (share * gradient).sum(-1, keepdim=True))
 
@@ -251,15 +245,8 @@ def check_alpha(alpha: float) -> None:
 def _alpha_minus_one(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
     """Return alpha - 1 in the dtype of the computation, with its dimensions aligned to the last one.
 
-    The difference is computed before rounding; otherwise an alpha close to 1 would become 1.
-
-    Args:
-        alpha: A number, or a tensor with one value per row.
-        scores: The scores.
-        dim: The dimension of a row.
-
-    Raises:
-        ValueError: Alpha is out of range, does not broadcast, or varies along a row.
+    The difference is computed before rounding; otherwise an alpha close to 1 would become 1. Raises
+    `ValueError` if alpha is out of range, does not broadcast, or varies along a row.
     """
     dtype = accumulation_dtype(scores.dtype)
     if not isinstance(alpha, torch.Tensor):
@@ -317,15 +304,14 @@ def entmax(
         return scores.clone()
     usable = usable_positions(scores, mask).movedim(dim, -1)
     z = scores.to(accumulation_dtype(scores.dtype)).movedim(dim, -1)
+
+    def bisect(scores: Tensor, usable: Tensor) -> Tensor:
+        return apply(_Entmax, scores.masked_fill(~usable, 0), usable, gap)
+
     if gap.dim():
-        weights = _bisect(z, usable, gap)
+        weights = bisect(z, usable)
     else:
         # In a long row, such as the scores of a vocabulary, most scores are below the support.
         masked = z.masked_fill(~usable, -torch.inf)
-        weights = apply_to_largest(lambda top: _bisect(top, top != -torch.inf, gap), masked, NUM_LARGEST)
+        weights = apply_to_largest(lambda top: bisect(top, top != -torch.inf), masked, NUM_LARGEST)
     return poison_rows(weights, usable, invalid_rows(z, usable), z).movedim(-1, dim).to(scores.dtype)
-
-
-def _bisect(scores: Tensor, usable: Tensor, gap: Tensor) -> Tensor:
-    """Compute entmax along the last dimension."""
-    return apply(_Entmax, scores.masked_fill(~usable, 0), usable, gap)

@@ -31,14 +31,7 @@ MIN_SCORE = -1e30
 
 
 def check_strength(strength: float) -> None:
-    """Raise `ValueError` unless the strength is valid.
-
-    Args:
-        strength: lambda.
-
-    Raises:
-        ValueError: The strength is negative, infinite or NaN.
-    """
+    """Raise `ValueError` if the strength is negative, infinite or NaN."""
     if not 0 <= strength < math.inf:
         raise ValueError(f"strength is {strength}, but must be finite and at least 0")
 

@@ -85,13 +85,7 @@ def _loop(
 def _arrange(
     scores: Tensor, fertility: Tensor | float | int, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Arrange the arguments as [N, T, S], [N, S] and a mask that broadcasts to the former.
-
-    Raises:
-        TypeError: The scores are not floating-point numbers, the mask is not boolean, or the fertility is
-            neither a tensor nor a number.
-        ValueError: An argument does not fit the scores.
-    """
+    """Check the arguments and arrange them as [N, T, S], [N, S] and a mask that broadcasts to the former."""
     check_scores(scores)
     if scores.dim() < 2:
         raise ValueError(

@@ -196,19 +196,10 @@ class RecurrentWeights(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
 
-    def project_inputs(self, x: Float[Tensor, "*B I"], start: int = 0) -> Float[Tensor, "*B G"]:
-        """Compute the inputs' share of the pre-activations, with bias; `start` is the first row of W used."""
-        weight = to_compute(self.input_weight[start : start + x.shape[-1]])
+    def project_inputs(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B G"]:
+        """Compute the share of the pre-activations of the first inputs, as wide as x, with bias."""
+        weight = to_compute(self.input_weight[: x.shape[-1]])
         return linear(x.to(weight.dtype), weight, self.bias.to(weight.dtype))
-
-    def prepare_inputs(self, start: int, width: int) -> StepLinear:
-        """Prepare the inputs `start` to `start + width - 1` that are only known step by step."""
-        return StepLinear.prepare(self.input_weight[start : start + width])
-
-    def prepare_hidden(self) -> StepLinear:
-        """Prepare the hidden weight, [in, out] for one direction, [2, in, out] for two."""
-        weight = self.hidden_weight
-        return StepLinear.prepare(weight[0] if self.num_directions == 1 else weight)
 
     def step(self, from_input: Tensor, from_hidden: Tensor, state: CellState) -> CellState:
         """Advance the cell, given both shares of its pre-activations."""
@@ -263,8 +254,10 @@ class RecurrentLayer(nn.Module):
         """
         batch, steps, _ = x.shape
         cell, directions = self.recurrence, self.recurrence.num_directions
-        # The order of the tokens for the backward direction.
-        reversal = _reversal(lengths, steps)
+        # The positions of each sequence from last to first, for the backward direction, except for padding.
+        positions = torch.arange(steps, device=lengths.device).unsqueeze(0)
+        flipped = lengths.unsqueeze(1) - 1 - positions
+        reversal = torch.where(flipped >= 0, flipped, positions)
         gates = cell.project_inputs(x).view(batch, steps, directions, -1)
         parts = [gates[:, :, k] for k in range(directions)]
         if self.direction != "forward":
@@ -273,7 +266,8 @@ class RecurrentLayer(nn.Module):
         inputs = torch.stack([part.transpose(0, 1) for part in parts], dim=1)  # (S, directions, B, G)
         if directions == 1:
             inputs = inputs.squeeze(1)
-        hidden_linear = cell.prepare_hidden()
+        weight = cell.hidden_weight
+        hidden_linear = StepLinear.prepare(weight[0] if directions == 1 else weight)
         shape = (batch,) if directions == 1 else (directions, batch)
         state = cell.initial_state(*shape, like=gates)
         states: list[CellState] = []
@@ -293,13 +287,6 @@ class RecurrentLayer(nn.Module):
         if self.direction != "forward":
             outputs[-1] = _reorder(outputs[-1], reversal)
         return torch.cat(outputs, dim=-1) if directions == 2 else outputs[0], finals
-
-
-def _reversal(lengths: Int[Tensor, "B"], steps: int) -> Int[Tensor, "B S"]:
-    """Return the positions of each sequence from last to first; padding keeps its position."""
-    positions = torch.arange(steps, device=lengths.device).unsqueeze(0)
-    flipped = lengths.unsqueeze(1) - 1 - positions
-    return torch.where(flipped >= 0, flipped, positions)
 
 
 def _reorder(x: Float[Tensor, "B S D"], order: Int[Tensor, "B S"]) -> Float[Tensor, "B S D"]:

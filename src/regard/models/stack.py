@@ -40,7 +40,7 @@ from regard.models.base import (
     target_step_mask,
 )
 from regard.models.output import OutputLayer, predict, score_real_tokens, scored_contexts, top_tokens
-from regard.models.stack_layer import LayerQuery, OpenLayer, StackLayer
+from regard.models.stack_layer import LayerQuery, StackLayer
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
@@ -56,13 +56,13 @@ class OpenStack:
     """The decoder, prepared for one forward pass or one search.
 
     Attributes:
-        layers: The layers, lowest first.
+        prepared: The result of `StackLayer.prepare` of each layer, lowest first.
         input_proj: A function from the embeddings to the input of the lowest layer.
         final_norm: A function from the last layer's states to the input of the output layer.
         output: The output layer.
     """
 
-    layers: tuple[OpenLayer, ...]
+    prepared: tuple[Any, ...]
     input_proj: Callable[[Tensor], Tensor]
     final_norm: Callable[[Tensor], Tensor]
     output: OutputLayer
@@ -167,13 +167,14 @@ class StackModel(TranslationModel, ABC):
         prepared = tuple(part.prepare(memory) for part, memory in zip(mechanisms, memories, strict=True))
         attentions = tuple(part.start(memory) for part, memory in zip(mechanisms, prepared, strict=True))
         opened = self._open()
-        caches = tuple(layer.empty_cache(len(source)) for layer in opened.layers)
+        layers = zip(self._layers(), opened.prepared, strict=True)
+        caches = tuple(layer.empty_cache(len(source), weights) for layer, weights in layers)
         return prepared, StackState(caches, attentions, 0, opened)
 
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
         assert isinstance(state, StackState) and state.opened is not None
-        opened, mechanisms = state.opened, self._mechanisms()
+        opened, layers = state.opened, self._layers()
         attention_steps: list[AttentionStep] = []
         caches: list[BatchedState] = []
         eos_constraints: list[EosConstraint | None] = []
@@ -181,24 +182,24 @@ class StackModel(TranslationModel, ABC):
             self.target_embedding, self.target_positions, tokens.unsqueeze(1), state.length
         )[:, 0]
         hidden = opened.input_proj(embedded).unsqueeze(1)
-        for layer, mechanism, memory, attention, before in zip(
-            opened.layers, mechanisms, memories, state.attentions, state.caches, strict=True
+        for layer, weights, memory, attention, before in zip(
+            layers, opened.prepared, memories, state.attentions, state.caches, strict=True
         ):
             # Only the last layer may have K > 1 contexts, so every layer's input has K = 1.
-            query, cache = layer.step(hidden[:, 0], before, embedded)
-            attention_step = mechanism.read(query.queries, memory, attention)
+            query, cache = layer.step(hidden[:, 0], before, embedded, weights)
+            attention_step = layer.cross_attention.read(query.queries, memory, attention)
             hidden = query.finish(query.residual.unsqueeze(1), attention_step.contexts)  # (B, K, D)
             attention_steps.append(attention_step)
             caches.append(cache)
             # The constraint depends on the state before this step, not on the attention of this step.
-            eos_constraints.append(mechanism.eos_constraint(memory, attention))
+            eos_constraints.append(layer.cross_attention.eos_constraint(memory, attention))
         return predict(
             opened.final_norm(hidden),
             opened.output,
             tuple(attention_steps),
             StackState(tuple(caches), (), state.length + 1, opened),
             EosConstraint.combine(eos_constraints),
-            mechanisms[-1].observes_tokens,
+            layers[-1].cross_attention.observes_tokens,
         )
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
@@ -237,8 +238,9 @@ class StackModel(TranslationModel, ABC):
         steps: list[AttentionStep | None] = []
         scorer: _StepScorer | None = None
         try:
-            for layer, mechanism, memory in zip(opened.layers, mechanisms, memories, strict=True):
-                query = layer.query(hidden[:, :, 0], embedded, output_attentions == "all")
+            for layer, weights, memory in zip(self._layers(), opened.prepared, memories, strict=True):
+                mechanism = layer.cross_attention
+                query = layer.query(hidden[:, :, 0], embedded, weights, output_attentions == "all")
                 if mechanism.observes_tokens:  # only in the last layer
                     scorer = _StepScorer(opened, query, batch.target, mean_log_probs)
                 contexts, step = _attend(mechanism, query, memory, output_attentions, reference, scorer)

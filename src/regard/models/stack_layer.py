@@ -7,7 +7,7 @@ for each of its contexts, so all computation above it is repeated per context.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,7 +24,6 @@ __all__ = [
     "ATTENTION_HELP",
     "LAYER_ATTENTION_HELP",
     "LayerQuery",
-    "OpenLayer",
     "StackLayer",
     "check_exclusive",
     "check_stack",
@@ -60,36 +59,37 @@ class LayerQuery:
     self_attention: Float[Tensor, "B _ T T"] | None = None
 
 
-class OpenLayer(Protocol):
-    """A decoder layer, prepared for one forward pass or one search."""
+class StackLayer(nn.Module, ABC):
+    """A decoder layer with attention to the source.
 
-    def query(self, x: Tensor, embedded: Tensor, output_attentions: bool) -> LayerQuery:
+    The argument `prepared` of its methods is the result of `prepare`.
+    """
+
+    cross_attention: Attention
+
+    def prepare(self) -> Any:
+        """Compute the weights that one forward pass or one search shares."""
+
+    @abstractmethod
+    def query(self, x: Tensor, embedded: Tensor, prepared: Any, output_attentions: bool) -> LayerQuery:
         """Compute the first half of the layer for a whole target.
 
         Args:
             x: [B, T, D], the output of the layer below.
             embedded: [B, T, E], the embeddings of the previous tokens.
+            prepared: The result of `prepare`.
             output_attentions: Whether to return the self-attention.
         """
-        ...
-
-    def step(self, x: Tensor, cache: BatchedState, embedded: Tensor) -> tuple[LayerQuery, BatchedState]:
-        """Compute the first half of the layer for one more token, from [B, D], and the updated cache."""
-        ...
-
-    def empty_cache(self, batch: int) -> BatchedState:
-        """Return the cache of `batch` rows before the first token."""
-        ...
-
-
-class StackLayer(nn.Module, ABC):
-    """A decoder layer with attention to the source."""
-
-    cross_attention: Attention
 
     @abstractmethod
-    def open(self) -> OpenLayer:
-        """Prepare the layer for one forward pass or one search."""
+    def step(
+        self, x: Tensor, cache: BatchedState, embedded: Tensor, prepared: Any
+    ) -> tuple[LayerQuery, BatchedState]:
+        """Compute the first half of the layer for one more token, from [B, D], and the updated cache."""
+
+    @abstractmethod
+    def empty_cache(self, batch: int, prepared: Any) -> BatchedState:
+        """Return the cache of `batch` rows before the first token."""
 
 
 def layer_mechanisms(config: Any) -> tuple[AttentionConfig, ...]:

@@ -14,7 +14,6 @@ before a gated linear unit, and smaller after dropout (Section 3.5).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,58 +99,6 @@ class ConvEncoderLayer(nn.Module):
         return (F.glu(convolved, dim=-1) + x) * SQRT_HALF
 
 
-@dataclass(frozen=True)
-class OpenDecoderLayer:
-    """A decoder layer with normalized weights, computed once per forward pass or per search.
-
-    Attributes:
-        convolve: The convolution, whose output is [A; B].
-        query_proj: W_d.
-        context_proj: W_c.
-        kernel: Kernel size.
-        dropout: Dropout on the input of the convolution.
-    """
-
-    convolve: PreparedLinear
-    query_proj: PreparedLinear
-    context_proj: PreparedLinear
-    kernel: int
-    dropout: Callable[[Tensor], Tensor]
-
-    def query(self, x: Tensor, embedded: Tensor, output_attentions: bool) -> LayerQuery:
-        """Compute the first half of the layer for a whole target; there is no self-attention."""
-        seen = self.dropout(x).to(self.convolve.weight.dtype)
-        # Windows of the previous kernel - 1 inputs and the current one: a causal convolution.
-        return self._query(x, concatenate_windows(seen, self.kernel - 1, 0), embedded)
-
-    def step(self, x: Tensor, cache: BatchedState, embedded: Tensor) -> tuple[LayerQuery, ConvCache]:
-        """Compute the first half of the layer for one more token, and the updated cache."""
-        assert isinstance(cache, ConvCache)
-        inputs = torch.cat([cache.inputs, x.to(cache.inputs.dtype).unsqueeze(1)], dim=1)  # (B, kernel, D)
-        # The oldest input is outside the window of the next token, so it leaves the cache.
-        return self._query(x, inputs.flatten(1), embedded), ConvCache(inputs[:, 1:])
-
-    def empty_cache(self, batch: int) -> ConvCache:
-        """Return an empty cache, whose zeros equal the padding at the start of a whole target."""
-        weight = self.convolve.weight
-        return ConvCache(weight.new_zeros(batch, self.kernel - 1, len(weight) // self.kernel))
-
-    def _query(
-        self, x: Float[Tensor, "*B D"], seen: Float[Tensor, "*B W"], embedded: Float[Tensor, "*B E"]
-    ) -> LayerQuery:
-        hidden = F.glu(self.convolve(seen), dim=-1)
-        queries = (self.query_proj(hidden) + embedded) * SQRT_HALF
-        # The residual of H' is independent of the contexts: s (s H + X).
-        return LayerQuery((hidden * SQRT_HALF + x) * SQRT_HALF, queries, self._finish)
-
-    def _finish(
-        self, residual: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B E"]
-    ) -> Float[Tensor, "*B D"]:
-        """Return H', where `residual` is s (s H + X)."""
-        # 0.5 = s * s, because the context is inside two scaled sums.
-        return residual + self.context_proj(contexts) * 0.5
-
-
 class ConvDecoderLayer(StackLayer):
     """A gated convolution over the target prefix, and attention to the source.
 
@@ -174,12 +121,48 @@ class ConvDecoderLayer(StackLayer):
         self.query_proj = WeightNormLinear(width, embedding)
         self.context_proj = WeightNormLinear(embedding, width)
 
-    def open(self) -> OpenDecoderLayer:
-        """Compute the normalized weights."""
-        return OpenDecoderLayer(
-            self.convolution.prepare(),
-            self.query_proj.prepare(),
-            self.context_proj.prepare(),
-            self.kernel,
-            lambda x: dropout(x, self.dropout, self.training),
-        )
+    def prepare(self) -> tuple[PreparedLinear, PreparedLinear, PreparedLinear]:
+        """Compute the normalized weights of the convolution, W_d and W_c."""
+        return self.convolution.prepare(), self.query_proj.prepare(), self.context_proj.prepare()
+
+    def query(
+        self, x: Tensor, embedded: Tensor, prepared: tuple[PreparedLinear, ...], output_attentions: bool
+    ) -> LayerQuery:
+        """Compute the first half of the layer for a whole target; there is no self-attention."""
+        seen = dropout(x, self.dropout, self.training).to(prepared[0].weight.dtype)
+        # Windows of the previous kernel - 1 inputs and the current one: a causal convolution.
+        return _query(x, concatenate_windows(seen, self.kernel - 1, 0), embedded, *prepared)
+
+    def step(
+        self, x: Tensor, cache: BatchedState, embedded: Tensor, prepared: tuple[PreparedLinear, ...]
+    ) -> tuple[LayerQuery, ConvCache]:
+        """Compute the first half of the layer for one more token, and the updated cache."""
+        assert isinstance(cache, ConvCache)
+        inputs = torch.cat([cache.inputs, x.to(cache.inputs.dtype).unsqueeze(1)], dim=1)  # (B, kernel, D)
+        # The oldest input is outside the window of the next token, so it leaves the cache.
+        return _query(x, inputs.flatten(1), embedded, *prepared), ConvCache(inputs[:, 1:])
+
+    def empty_cache(self, batch: int, prepared: tuple[PreparedLinear, ...]) -> ConvCache:
+        """Return an empty cache, whose zeros equal the padding at the start of a whole target."""
+        weight = prepared[0].weight
+        return ConvCache(weight.new_zeros(batch, self.kernel - 1, len(weight) // self.kernel))
+
+
+def _query(
+    x: Float[Tensor, "*B D"],
+    seen: Float[Tensor, "*B W"],
+    embedded: Float[Tensor, "*B E"],
+    convolve: PreparedLinear,
+    query_proj: PreparedLinear,
+    context_proj: PreparedLinear,
+) -> LayerQuery:
+    """Return the first half of a layer, given the windows of its convolution."""
+    hidden = F.glu(convolve(seen), dim=-1)
+    queries = (query_proj(hidden) + embedded) * SQRT_HALF
+
+    def finish(residual: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B E"]) -> Float[Tensor, "*B D"]:
+        # 0.5 = s * s, because the context is inside two scaled sums.
+        return residual + context_proj(contexts) * 0.5
+
+    # The residual of H' is independent of the contexts: s (s H + X).
+    return LayerQuery((hidden * SQRT_HALF + x) * SQRT_HALF, queries, finish)

@@ -15,7 +15,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from regard.attention.base import Attention, Memory
+from regard.attention.base import Memory
 from regard.attention.registry import build_attention
 from regard.data.batch import PaddedSequences
 from regard.errors import ConfigError
@@ -126,7 +126,11 @@ class ConvModel(StackModel):
         # The scale of Section 3.4: sqrt(source length).
         root = source.lengths.to(values.dtype).sqrt().view(-1, 1, 1)
         scaled = replace(plain, states=values * root)
-        return tuple(scaled if _averages(mechanism) else plain for mechanism in self._mechanisms()), []
+        # The contexts of the other mechanisms are no averages of the memory's states.
+        return tuple(
+            plain if mechanism.observes_tokens or mechanism.has_projections else scaled
+            for mechanism in self._mechanisms()
+        ), []
 
     def _open(self) -> OpenStack:
         """Compute the decoder's normalized weights."""
@@ -135,13 +139,8 @@ class ConvModel(StackModel):
         dtype = compute_dtype(weight)
         input_proj, output_proj = self.decoder_input_proj.prepare(), self.decoder_output_proj.prepare()
         return OpenStack(
-            tuple(layer.open() for layer in self._layers()),
+            tuple(layer.prepare() for layer in self._layers()),
             lambda embedded: input_proj(embedded).to(embedded.dtype),
             lambda hidden: dropout(output_proj(hidden), self.config.dropout, self.training),
             (weight.to(dtype), self.output_bias.to(dtype)),
         )
-
-
-def _averages(mechanism: Attention) -> bool:
-    """Return whether the contexts of a mechanism are averages of the memory's states."""
-    return not (mechanism.observes_tokens or mechanism.has_projections)

@@ -163,9 +163,9 @@ class RecurrentDecoder(nn.Module):
         """Prepare the weights for the steps of one forward pass; see `OpenDecoder` for the arguments."""
         count = len(self.layers)
         return OpenDecoder(
-            feed=self._layer(0).prepare_inputs(self.embedding, self.feed) if self.feed else None,
-            inputs=tuple(self._layer(i).prepare_inputs(0, self.width) for i in range(1, count)),
-            hidden=tuple(self._layer(i).prepare_hidden() for i in range(count)),
+            feed=StepLinear.prepare(self._layer(0).input_weight[self.embedding :]) if self.feed else None,
+            inputs=tuple(StepLinear.prepare(self._layer(i).input_weight) for i in range(1, count)),
+            hidden=tuple(StepLinear.prepare(self._layer(i).hidden_weight[0]) for i in range(count)),
             combine=None if combine is None else StepLinear.prepare(combine),
             source_readout=source_readout,
         )

@@ -16,7 +16,7 @@ from regard.attention.self_attention import KVCache, SelfAttention
 from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import add_dropout, dropout, relu_dropout
 from regard.layers.linear import Linear
-from regard.models.stack_layer import LayerQuery, OpenLayer, StackLayer
+from regard.models.stack_layer import LayerQuery, StackLayer
 from regard.models.transformer.config import FeedForwardConfig, TransformerConfig
 from regard.types import Bool, Float, Tensor
 
@@ -138,11 +138,7 @@ class DecoderLayer(StackLayer):
         self.around_attention, self.around_source = Residual(config), Residual(config)
         self.around_feed = Residual(config)
 
-    def open(self) -> OpenLayer:
-        """Return the layer itself, which needs no preparation."""
-        return self
-
-    def query(self, x: Tensor, embedded: Tensor, output_attentions: bool) -> LayerQuery:
+    def query(self, x: Tensor, embedded: Tensor, prepared: None, output_attentions: bool) -> LayerQuery:
         """Run self-attention over a whole target; its weights are returned if `output_attentions` is True."""
         attended, weights = self.self_attention(
             self.around_attention.prepare(x), None, return_weights=output_attentions
@@ -150,13 +146,15 @@ class DecoderLayer(StackLayer):
         return self._query(self.around_attention.add(x, attended), weights)
 
     # `Tensor` without a shape, because an annotated shape would be parsed at each step.
-    def step(self, x: Tensor, cache: BatchedState, embedded: Tensor) -> tuple[LayerQuery, KVCache]:
+    def step(
+        self, x: Tensor, cache: BatchedState, embedded: Tensor, prepared: None
+    ) -> tuple[LayerQuery, KVCache]:
         """Run self-attention for one more token."""
         assert isinstance(cache, KVCache)
         attended, cache = self.self_attention.step(self.around_attention.prepare(x), cache)
         return self._query(self.around_attention.add(x, attended)), cache
 
-    def empty_cache(self, batch: int) -> KVCache:
+    def empty_cache(self, batch: int, prepared: None) -> KVCache:
         """Return an empty cache of the self-attention."""
         return self.self_attention.empty_cache(batch)
 

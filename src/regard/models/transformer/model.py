@@ -157,5 +157,5 @@ class TransformerModel(StackModel):
         dtype = compute_dtype(weight)
         output = weight.to(dtype), self.output_bias.to(dtype)
         return OpenStack(
-            tuple(layer.open() for layer in self._layers()), nn.Identity(), self.decoder_norm, output
+            tuple(layer.prepare() for layer in self._layers()), nn.Identity(), self.decoder_norm, output
         )
