@@ -64,6 +64,5 @@ def backward(
     """Compute the gradients of the scores and, on request, of the bounds; see `kernels.normalizers`."""
     by_upper = torch.empty_like(weights) if upper else None
     by_lower = torch.empty_like(weights) if lower else None
-    count = weights.numel() // weights.shape[-1]
-    by_scores = run_backward(name, gradient, weights, status, 1, by_upper, by_lower, count)
+    by_scores = run_backward(name, gradient, weights, status, 1, by_upper, by_lower, scan=False)
     return by_scores, by_upper, by_lower

@@ -48,11 +48,11 @@ def mask_row(mask, row, z):
 
 
 @njit
-def _load_bounds(fertility, row, spent, clip, exhaustion, z, u):
+def _load_bounds(fertility, row, spent, exhaustion, z, u):
     """Write the upper bounds of a step, and add the exhaustion term to its scores."""
     for i in range(fertility.shape[1]):
         left = fertility[row, i] - spent[i]
-        u[i] = 0.0 if clip and left < 0.0 else left  # NaN stays NaN
+        u[i] = 0.0 if left < 0.0 else left  # NaN stays NaN
         z[i] += exhaustion * u[i] if fertility[row, i] < np.inf else 0.0
 
 
@@ -63,7 +63,7 @@ def _forward_groups(
     normalizer,
     scores,
     fertility,
-    clip,
+    scan,
     lower,
     exhaustion,
     mask,
@@ -76,8 +76,8 @@ def _forward_groups(
     """Write the weights and the status for groups of rows that share a fertility.
 
     Scores, weights, status, lower bounds and mask are [B T, S], the last two without rows if absent; the
-    fertility is [B, S], and its rest is clipped to 0 if `clip` is True: a negative upper bound of a single
-    step is infeasible. Returns False if a step needs the reference.
+    fertility is [B, S]. If `scan` is False, there is one step, whose upper bounds it has. Returns False if a
+    step needs the reference.
     """
     size, steps = scores.shape[1], len(scores) // len(fertility)
     length = padded_length(size)
@@ -91,7 +91,10 @@ def _forward_groups(
             for sentence in range(group * heads, group * heads + heads):
                 row = sentence * steps + step
                 load_row(scores, row, z)
-                _load_bounds(fertility, sentence, spent, clip, exhaustion, z, u)
+                if scan:
+                    _load_bounds(fertility, sentence, spent, exhaustion, z, u)
+                else:
+                    load_row(fertility, sentence, u)
                 if len(lower):
                     load_row(lower, row, low)
                 if len(mask):
@@ -100,11 +103,14 @@ def _forward_groups(
                     return False
                 for i in range(size):
                     weights[row, i] = p[i]
-                    received[i] += p[i]
                 for i in range(size):
                     status[row, i] = states[i]
-            for i in range(size):
-                spent[i] += received[i] / heads
+                if scan:
+                    for i in range(size):
+                        received[i] += p[i]
+            if scan:
+                for i in range(size):
+                    spent[i] += received[i] / heads
     return True
 
 
@@ -128,19 +134,21 @@ def _backward_groups(
 
     The operands have the shapes of those of `_forward_groups`; there is no status without bounds.
     `loosened`, [B, S], are zeros in float64: scratch memory for the sum of du over the later steps, which is
-    -d.
+    -d. It has no rows for a single step.
     """
-    size, steps = gradient.shape[1], len(gradient) // len(loosened)
+    scan = len(loosened) > 0
+    size, steps = gradient.shape[1], len(gradient) // len(loosened) if scan else 1
     length = padded_length(size)
     g, p, states = np.zeros(length), np.zeros(length), np.zeros(length, np.uint8)
     shared = np.zeros(size)
     for group in range(begin, end):
         first = group * heads
         for step in range(steps - 1, -1, -1):
-            shared[:] = 0.0
-            for sentence in range(first, first + heads):
-                for i in range(size):
-                    shared[i] += loosened[sentence, i] / heads
+            if scan:
+                shared[:] = 0.0
+                for sentence in range(first, first + heads):
+                    for i in range(size):
+                        shared[i] += loosened[sentence, i] / heads
             for sentence in range(first, first + heads):
                 row = sentence * steps + step
                 load_row(weights, row, p)
@@ -155,12 +163,16 @@ def _backward_groups(
                 mean = _mean_gradient(normalizer, g, p, states)
                 for i in range(size):
                     by_scores[row, i] = p[i] * (g[i] - mean) if states[i] == FREE else 0.0
-                for i in range(size):
-                    loosened[sentence, i] += g[i] - mean if states[i] == UPPER else 0.0
+                if scan:
+                    for i in range(size):
+                        loosened[sentence, i] += g[i] - mean if states[i] == UPPER else 0.0
+                elif len(by_fertility):
+                    for i in range(size):
+                        by_fertility[row, i] = g[i] - mean if states[i] == UPPER else 0.0
                 if len(by_lower):
                     for i in range(size):
                         by_lower[row, i] = g[i] - mean if states[i] == LOWER else 0.0
-        if len(by_fertility):
+        if scan:
             for sentence in range(first, first + heads):
                 for i in range(size):
                     by_fertility[sentence, i] = loosened[sentence, i]
@@ -183,7 +195,7 @@ def run_forward(
     name: str,
     scores: Tensor,
     fertility: Tensor,
-    clip: bool,
+    scan: bool,
     lower: Tensor | None,
     exhaustion: float,
     mask: Tensor | None,
@@ -206,7 +218,7 @@ def run_forward(
         NORMALIZER_CODES[name],
         rows,
         fertilities,
-        clip,
+        scan,
         expand_rows(lower, shape, rows.dtype),
         float(exhaustion),
         expand_rows(mask, shape, "bool"),
@@ -228,11 +240,13 @@ def run_backward(
     heads: int,
     by_fertility: Tensor | None,
     by_lower: Tensor | None,
-    count: int,
+    *,
+    scan: bool,
 ) -> Tensor:
-    """Return the gradient of the scores, and write those of the fertilities, [count, S], and lower bounds."""
+    """Return the gradient of the scores, and write those of the fertilities and lower bounds."""
     by_scores = torch.empty_like(weights)
     shape, out = weights.shape, expand_rows(by_scores, weights.shape, "float32")
+    count = len(weights) if scan else len(out)
     run_rows(
         _backward_groups,
         count // heads,
@@ -245,7 +259,7 @@ def run_backward(
         out,
         ABSENT[out.dtype] if by_fertility is None else by_fertility.view(count, -1).numpy(),
         expand_rows(by_lower, shape, out.dtype),
-        np.zeros((count, shape[-1])),
+        np.zeros((count if scan else 0, shape[-1])),
     )
     return by_scores
 
@@ -267,7 +281,5 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """Compute the gradients of the scores [B, T, S] and of the fertility [B, S]; see `kernels.scans`."""
     by_fertility = weights.new_empty(len(weights), weights.shape[-1])
-    by_scores = run_backward(
-        name, gradient, weights, status, heads_per_budget, by_fertility, None, len(weights)
-    )
+    by_scores = run_backward(name, gradient, weights, status, heads_per_budget, by_fertility, None, scan=True)
     return by_scores, by_fertility
