@@ -162,8 +162,15 @@ class ConstrainedAttention(ScorerAttention):
             # The remaining attention may be less than the 1 that the step of the end symbol needs. It is
             # then rescaled to sum to 1.
             remaining = self._remaining_fertility(memory, state).sum(-1, keepdim=True)
-            if state.remaining_target_mask is not None and state.remaining_target_mask.shape[1] > 1:
-                self._check_budget(remaining, state.remaining_target_mask[:, 1])
+            if later_mask is not None and later_mask.shape[1]:
+                # Search would have ended such a target.
+                exhausted = (remaining.squeeze(1) < MIN_ATTENTION_LEFT) & later_mask[:, 0]
+                if bool(exhausted.any()):
+                    row = int(exhausted.nonzero()[0])
+                    raise InfeasibleBoundsError(
+                        f"row {row}: less than one unit of attention is left, but the target continues",
+                        (row,),
+                    )
             # The quotient of an infinite bound and an infinite sum would be NaN.
             finite = torch.where(torch.isfinite(bound), bound, 0)
             # If almost nothing remains, each bound is at least 1, so that the step has a valid result.
@@ -202,19 +209,6 @@ class ConstrainedAttention(ScorerAttention):
         weights = scanned.flatten(0, 1)  # (B, T, S)
         received = state.coverage + mean_over_heads(weights.sum(1), self.heads_per_budget)
         return self._make_step(weights, memory, received, later_mask)
-
-    def _check_budget(self, remaining: Float[Tensor, "B 1"], continues: Bool[Tensor, "B"]) -> None:
-        """Reject a given target that continues although no attention is left, as search would have ended it.
-
-        Raises:
-            InfeasibleBoundsError: The message names the first such row.
-        """
-        exhausted = (remaining.squeeze(1) < MIN_ATTENTION_LEFT) & continues
-        if bool(exhausted.any()):
-            row = int(exhausted.nonzero()[0])
-            raise InfeasibleBoundsError(
-                f"row {row}: less than one unit of attention is left, but the target continues", (row,)
-            )
 
     def _remaining_fertility(self, memory: Memory, state: CoverageState) -> Float[Tensor, "B S"]:
         """Compute the remaining fertility of each source token."""

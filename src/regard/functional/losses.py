@@ -27,19 +27,6 @@ __all__ = ["Reduction", "entmax15_loss", "entmax_loss", "sparsemax_loss"]
 Reduction = Literal["mean", "sum", "none"]
 
 
-def _entropy(p: Tensor, alpha: float) -> Tensor:
-    """Return H(p)."""
-    powers = p * p if alpha == 2 else p * p.sqrt() if alpha == 1.5 else p**alpha
-    return (1 - powers.sum(-1)) / (alpha * (alpha - 1))
-
-
-def _pull_back(gradient: Tensor, p: Tensor, alpha: float) -> Tensor:
-    """Return the gradient of the scores from that of p, in differentiable operations."""
-    if alpha in (1.5, 2):
-        return normalizer_backward("entmax15" if alpha == 1.5 else "sparsemax", gradient, p, None)[0]
-    return entmax_backward(alpha - 1, gradient, p)
-
-
 class _FenchelYoung(torch.autograd.Function):
     """Compute the loss of each row, 0 for ignored rows, and p."""
 
@@ -49,8 +36,10 @@ class _FenchelYoung(torch.autograd.Function):
     def forward(alpha: float, scores: Tensor, targets: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
         p = entmax(scores, alpha)
         above = scores - scores.gather(-1, targets.unsqueeze(-1))
+        powers = p * p if alpha == 2 else p * p.sqrt() if alpha == 1.5 else p**alpha
+        entropy = (1 - powers.sum(-1)) / (alpha * (alpha - 1))
         # A score of -inf has p = 0; masking prevents the product 0 * inf = NaN.
-        loss = (p * above.masked_fill(p == 0, 0)).sum(-1) + _entropy(p, alpha)
+        loss = (p * above.masked_fill(p == 0, 0)).sum(-1) + entropy
         return loss.clamp_min(0).masked_fill(~counted, 0), p
 
     @staticmethod
@@ -70,22 +59,14 @@ class _FenchelYoung(torch.autograd.Function):
             # An ignored row has no gradient even if its p is NaN, which 0 * NaN would not achieve.
             scores = scores.masked_fill(~counted.unsqueeze(-1), 0)
         if by_p is not None:
-            through = _pull_back(by_p, p, ctx.alpha)
+            name = {1.5: "entmax15", 2: "sparsemax"}.get(ctx.alpha)
+            through = (
+                entmax_backward(ctx.alpha - 1, by_p, p)
+                if name is None
+                else normalizer_backward(name, by_p, p, None)[0]
+            )
             scores = through if scores is None else scores + through
         return None, scores, None, None
-
-
-def _loss(alpha: float, scores: Tensor, targets: Tensor, ignore_index: int, reduction: Reduction) -> Tensor:
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"reduction is {reduction!r}, but must be 'mean', 'sum' or 'none'")
-    check_scores(scores)
-    counted = targets != ignore_index
-    classes = targets.to(torch.int64).masked_fill(~counted, 0)
-    losses, _ = apply(_FenchelYoung, alpha, scores.to(accumulation_dtype(scores.dtype)), classes, counted)
-    if reduction == "none":
-        return losses
-    total = losses.sum()
-    return total if reduction == "sum" else total / counted.sum().clamp_min(1)
 
 
 def sparsemax_loss(
@@ -143,4 +124,13 @@ def entmax_loss(
     Raises:
         ValueError: Alpha is out of range.
     """
-    return _loss(alpha, scores, targets, ignore_index, reduction)
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction is {reduction!r}, but must be 'mean', 'sum' or 'none'")
+    check_scores(scores)
+    counted = targets != ignore_index
+    classes = targets.to(torch.int64).masked_fill(~counted, 0)
+    losses, _ = apply(_FenchelYoung, alpha, scores.to(accumulation_dtype(scores.dtype)), classes, counted)
+    if reduction == "none":
+        return losses
+    total = losses.sum()
+    return total if reduction == "sum" else total / counted.sum().clamp_min(1)

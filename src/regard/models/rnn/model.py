@@ -128,7 +128,7 @@ class RnnModel(TranslationModel):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, RnnState]:
         """Encode the source sentences; see `TranslationModel.begin`."""
-        memory, state = self._begin(source, upper, lower, None, None)
+        memory, state = self._begin(source, upper, lower)
         if self.linear_readout and self.combine is not None:
             output = self._output(compute_dtype(self.combine))
             memory = ReadoutMemory.of(memory, self.combine, output, self._dropout)
@@ -139,15 +139,19 @@ class RnnModel(TranslationModel):
         source: PaddedSequences,
         upper: Float[Tensor, "B S"] | None,
         lower: Float[Tensor, "B S"] | None,
-        target: Reference | None,
-        steps: Bool[Tensor, "B T"] | None,
+        target: PaddedSequences | None = None,
+        steps: Bool[Tensor, "B T"] | None = None,
     ) -> tuple[Memory, RnnState]:
+        """Encode the source sentences and prepare the mechanism; the target is given in training."""
+        reference = None
+        if target is not None and self.training and self.attention.uses_reference:
+            reference = Reference(self._embed(self.target_embedding, target.tokens), target.mask)
         x = self._embed(self.source_embedding, source.tokens, source)
         states, finals = self.encoder(x, source.lengths)
         memory = self.attention.prepare(Memory(states, source.mask, upper, lower, target_mask=steps))
         layers = self.state_init(finals, self.decoder.zeros(len(source), like=states))
         feed = states.new_zeros(len(source), self.decoder.feed)
-        return memory, RnnState(tuple(layers), self.attention.start(memory, target), feed)
+        return memory, RnnState(tuple(layers), self.attention.start(memory, reference), feed)
 
     # --- one step -------------------------------------------------------------------------------------
 
@@ -250,11 +254,8 @@ class RnnModel(TranslationModel):
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         targets = batch.target.tokens
-        reference = None
-        if self.training and self.attention.uses_reference:
-            reference = Reference(self._embed(self.target_embedding, targets), batch.target.mask)
         memory, state = self._begin(
-            batch.source, batch.upper_bounds, batch.lower_bounds, reference, target_step_mask(batch)
+            batch.source, batch.upper_bounds, batch.lower_bounds, batch.target, target_step_mask(batch)
         )
         shifted = shift_right(targets)
         embedded = self._embed(self.target_embedding, shifted)
