@@ -28,7 +28,7 @@ from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.translation import count_statistics
 from regard.models import build_model
-from regard.models.precision import Precision
+from regard.models.base import Precision
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.layers import RnnEncoderConfig
 from regard.runs.loading import load_model

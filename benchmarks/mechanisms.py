@@ -43,8 +43,7 @@ from regard.data.batch import Batch, collate
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.kernels.matmul import limit_kernel_caches
-from regard.models.base import ForwardOutput, OutputAttentions, TranslationModel
-from regard.models.precision import Precision
+from regard.models.base import ForwardOutput, OutputAttentions, Precision, TranslationModel
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.model import TransformerModel

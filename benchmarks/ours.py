@@ -22,10 +22,9 @@ from regard.generation.beam import beam_search
 from regard.generation.blocks import map_batches
 from regard.generation.config import GenerationConfig
 from regard.kernels.matmul import limit_kernel_caches
-from regard.models.base import TranslationModel
+from regard.models.base import Precision, TranslationModel, set_precision
 from regard.models.conv.config import ConvConfig, ConvSideConfig
 from regard.models.conv.model import ConvModel
-from regard.models.precision import Precision, set_precision
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig

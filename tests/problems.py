@@ -4,6 +4,7 @@ Hypothesis chooses shapes and kinds. The numbers come from a seeded generator.
 """
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -170,3 +171,23 @@ def assert_distributions(problem: Problem, weights: Tensor, near: float = 2e-6) 
         assert (weights <= problem.upper + near)[usable].all()
     if problem.lower is not None:
         assert (weights >= problem.lower - near)[usable].all()
+
+
+def chain_transitions(scores: Tensor, bias: Tensor, mask: Tensor) -> Tensor:
+    """Return log P(a_t = i | s_t, a_{t-1} = j) of a chain over source positions, as [B, T, i, j]."""
+    logits = (scores.unsqueeze(-1) + bias).masked_fill(~mask[:, None, :, None], -torch.inf)
+    # A position without any allowed successor keeps its probability.
+    nowhere = torch.isneginf(logits).all(-2, keepdim=True)
+    stay = torch.eye(logits.shape[-1], dtype=torch.bool)
+    return torch.where(nowhere & stay, 0.0, logits).log_softmax(-2)
+
+
+def enumerate_chain(start: Tensor, transitions: Tensor, emissions: Tensor, words: int) -> Tensor:
+    """Return the log-likelihood of a sentence, [S], [T, S, S] and [T, S], summed over all its alignments."""
+    paths = []
+    for path in product(range(words), repeat=len(emissions)):
+        log_p = start[path[0]] + emissions[0, path[0]]
+        for t in range(1, len(emissions)):
+            log_p = log_p + transitions[t, path[t], path[t - 1]] + emissions[t, path[t]]
+        paths.append(log_p)
+    return torch.stack(paths).logsumexp(0)

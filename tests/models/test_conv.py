@@ -107,16 +107,6 @@ def test_scale_encoder_gradient_scales_only_the_encoder_gradient() -> None:
     assert not torch.allclose(shared.source_embedding.weight.grad, plain.source_embedding.weight.grad / 4)
 
 
-def test_returning_attention_does_not_change_the_likelihood() -> None:
-    model, data = build(conv()), batch()
-    without, with_weights = (model(data, output_attentions=look) for look in ("nothing", "source"))
-    torch.testing.assert_close(without.log_likelihood, with_weights.log_likelihood)
-    assert (
-        without.cross_attentions == ()
-        and [w.shape for w in with_weights.cross_attentions] == [(3, 7, 1, 5)] * 2
-    )
-
-
 def test_default_score_function_is_the_dot_product_of_the_paper() -> None:
     config = conv(
         layer_attention=(

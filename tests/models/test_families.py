@@ -43,6 +43,19 @@ def test_dropout_is_active_only_in_training(family) -> None:
     assert torch.equal(model(data).log_likelihood, model(data).log_likelihood)
 
 
+@pytest.mark.parametrize("attention", [SoftAttentionConfig(), SoftAttentionConfig(normalizer="sparsemax")])
+@every_family
+def test_returning_attention_does_not_change_the_likelihood(family, attention) -> None:
+    model, data = build(FAMILIES[family](attention=attention)), batch()
+    outcomes = {wanted: model(data, output_attentions=wanted) for wanted in ("nothing", "source", "all")}
+    for outcome in outcomes.values():
+        torch.testing.assert_close(outcome.log_likelihood, outcomes["all"].log_likelihood)
+    # The fused attention of softmax returns no weights.
+    if family != "rnn":
+        assert bool(outcomes["nothing"].cross_attentions) == (attention.normalizer == "sparsemax")
+    assert outcomes["source"].encoder_attentions == outcomes["source"].decoder_attentions == ()
+
+
 @every_family
 def test_tied_embeddings_share_one_parameter(family) -> None:
     changes = {"embedding_size": 8} if family == "rnn" else {}

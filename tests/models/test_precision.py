@@ -5,7 +5,7 @@ import torch
 from wirings import build, config
 
 from regard.errors import UsageError
-from regard.models.precision import parse_precision, set_precision
+from regard.models.base import parse_precision, set_precision
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("float32", torch.float32), ("bfloat16", torch.bfloat16)])

@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 import torch
-from torch.nn import functional as F
 from wirings import LSTMS, MODELS, batch, build, config
 
 from regard.functional import linear_log_softmax
@@ -33,22 +32,6 @@ def test_embedding_dropout_is_a_separate_option() -> None:
 def test_every_cell_and_query_is_tested() -> None:
     wired = {(c.decoder.rnn_type, c.decoder.query) for c in LSTMS.values()}
     assert wired >= set(itertools.product(["lstm"], ["current", "previous"])) | {("gru", "current")}
-
-
-def test_cross_entropy_matches_pytorch() -> None:
-    model, data = build(config()).eval(), batch()
-    memories, state = model.begin(data.source, data.upper_bounds)
-    logits = []
-    tokens = torch.full((3,), BOS)
-    for t in range(data.target.tokens.shape[1]):
-        prediction = model.step(tokens, memories, state)
-        tokens = data.target.tokens[:, t]
-        logits.append(prediction.log_probs)
-        state = model.update(prediction, torch.arange(3), tokens)
-    expected = F.nll_loss(
-        torch.stack(logits, 1).flatten(0, 1), data.target.tokens.flatten(), ignore_index=0, reduction="sum"
-    )
-    torch.testing.assert_close(-model(data).log_likelihood.sum(), expected)
 
 
 LINEAR = ("postr-joint, mean of the tail", "linear output layer")

@@ -75,19 +75,6 @@ def _copy_rest(feed, theirs, around) -> None:
     assert len(around) == len([name for name, _ in theirs.named_children() if name.startswith("norm")])
 
 
-@pytest.mark.parametrize("attention", [SoftAttentionConfig(), SoftAttentionConfig(normalizer="sparsemax")])
-@pytest.mark.parametrize("layers", [0, 1])
-def test_returning_attention_does_not_change_the_likelihood(attention, layers) -> None:
-    side = TransformerSideConfig(num_layers=2, num_localness_layers=layers)
-    model, data = build(transformer(attention=attention, encoder=side, decoder=side)), batch()
-    outcomes = {look: model(data, output_attentions=look) for look in ("nothing", "source", "all")}
-    for outcome in outcomes.values():
-        torch.testing.assert_close(outcome.log_likelihood, outcomes["all"].log_likelihood)
-    if attention.normalizer == "softmax":
-        assert outcomes["nothing"].cross_attentions == ()
-    assert outcomes["source"].encoder_attentions == outcomes["source"].decoder_attentions == ()
-
-
 def test_attention_of_every_layer_and_head_is_returned() -> None:
     model, data = build(transformer(encoder=TransformerSideConfig(num_layers=3))), batch()
     outcome = model(data, output_attentions="all")

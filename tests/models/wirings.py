@@ -152,7 +152,23 @@ def transformer(**changes) -> TransformerConfig:
     return TransformerConfig(**{**settings, **changes})
 
 
+SHARED = {
+    "no attention to the source": NoAttentionConfig(),
+    "sparsemax": SoftAttentionConfig(normalizer="sparsemax"),
+    "additive": SoftAttentionConfig(score_function="additive"),
+    "constrained": ConstrainedAttentionConfig(),
+    "coverage": CoverageAttentionConfig(),
+    "local-m": LocalAttentionConfig(variant="monotonic", window_size=2),
+    "local-p": LocalAttentionConfig(window_size=2),
+    "prior-joint": PosteriorAttentionConfig(state_attention="prior", top_k=0),
+    "mono-joint": PosteriorAttentionConfig(coupling="monotonic", top_k=2),
+    "hard": HardAttentionConfig(),
+    "variational": VariationalAttentionConfig(top_k=3),
+}
+"""Mechanisms of models with a stack of decoder layers."""
+
 TRANSFORMERS = {
+    **{name: transformer(attention=attention) for name, attention in SHARED.items()},
     "post-norm": transformer(),
     "pre-norm": transformer(
         norm_position="pre",
@@ -165,33 +181,22 @@ TRANSFORMERS = {
         encoder=TransformerSideConfig(num_layers=1, num_localness_layers=1),
         decoder=TransformerSideConfig(num_layers=2, num_localness_layers=1),
     ),
-    "no attention to the source": transformer(attention=NoAttentionConfig()),
-    "sparsemax": transformer(attention=SoftAttentionConfig(normalizer="sparsemax")),
     "entmax, bilinear": transformer(
         attention=SoftAttentionConfig(normalizer="entmax15", score_function="bilinear")
     ),
-    "additive": transformer(attention=SoftAttentionConfig(score_function="additive")),
-    "constrained": transformer(attention=ConstrainedAttentionConfig()),
     "constrained, per-layer budget": transformer(
         attention=ConstrainedAttentionConfig(fertility_sharing="per_layer")
     ),
     "constrained softmax": transformer(attention=ConstrainedAttentionConfig(normalizer="softmax")),
-    "coverage": transformer(attention=CoverageAttentionConfig()),
-    "local-m": transformer(attention=LocalAttentionConfig(variant="monotonic", window_size=2)),
-    "local-p": transformer(attention=LocalAttentionConfig(window_size=2)),
     "one mechanism per layer": transformer(
         layer_attention=(
             SoftAttentionConfig(normalizer="sparsemax"),
             PosteriorAttentionConfig(state_attention="prior", top_k=3),
         )
     ),
-    "prior-joint": transformer(attention=PosteriorAttentionConfig(state_attention="prior", top_k=0)),
     "prox-joint": transformer(
         norm_position="pre", attention=PosteriorAttentionConfig(coupling="proximity", top_k=3)
     ),
-    "mono-joint": transformer(attention=PosteriorAttentionConfig(coupling="monotonic", top_k=2)),
-    "hard": transformer(attention=HardAttentionConfig()),
-    "variational": transformer(attention=VariationalAttentionConfig(top_k=3)),
 }
 
 
@@ -208,6 +213,7 @@ def conv(**changes) -> ConvConfig:
 
 
 CONVS = {
+    **{name: conv(attention=attention) for name, attention in SHARED.items()},
     "gehring": conv(),
     "wide kernels": conv(
         encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=5),
@@ -218,23 +224,12 @@ CONVS = {
         encoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=1),
         decoder=ConvSideConfig(num_layers=1, hidden_size=4, kernel_size=1),
     ),
-    "no attention to the source": conv(attention=NoAttentionConfig()),
-    "sparsemax": conv(attention=SoftAttentionConfig(normalizer="sparsemax")),
-    "additive": conv(attention=SoftAttentionConfig(score_function="additive")),
-    "constrained": conv(attention=ConstrainedAttentionConfig()),
-    "coverage": conv(attention=CoverageAttentionConfig()),
-    "local-m": conv(attention=LocalAttentionConfig(variant="monotonic", window_size=2)),
-    "local-p": conv(attention=LocalAttentionConfig(window_size=2)),
     "one mechanism per layer": conv(
         layer_attention=(
             ConstrainedAttentionConfig(normalizer="softmax"),
             PosteriorAttentionConfig(state_attention="prior", top_k=3),
         )
     ),
-    "prior-joint": conv(attention=PosteriorAttentionConfig(state_attention="prior", top_k=0)),
-    "mono-joint": conv(attention=PosteriorAttentionConfig(coupling="monotonic", top_k=2)),
-    "hard": conv(attention=HardAttentionConfig()),
-    "variational": conv(attention=VariationalAttentionConfig(top_k=3)),
 }
 
 

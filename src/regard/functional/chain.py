@@ -17,7 +17,7 @@ import torch
 from regard.functional.dispatch import accumulation_dtype, shift_to_zero_max, usable_positions
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["chain_log_likelihood", "chain_prior", "chain_transitions", "forward_prior"]
+__all__ = ["chain_prior", "forward_prior"]
 
 
 def chain_prior(
@@ -81,49 +81,3 @@ def forward_prior(
     arrived = leaving.logcumsumexp(-1)  # [b, i] = log of the sum over j <= i
     reached = possible.long().cumsum(-1) > 0
     return (relative + arrived).masked_fill(~(usable & reached), -torch.inf)
-
-
-def chain_transitions(
-    scores: Float[Tensor, "B T S"], bias: Float[Tensor, "S S"], mask: Bool[Tensor, "B S"] | None = None
-) -> Float[Tensor, "B T S S"]:
-    """Compute all transition log-probabilities log P(a_t = i | s_t, a_{t-1} = j) as [..., i, j].
-
-    Args:
-        scores: z_t.
-        bias: b_ij; -inf for transitions that are not allowed.
-        mask: True where a position may be attended.
-    """
-    dtype = accumulation_dtype(scores.dtype)
-    logits = scores.to(dtype).unsqueeze(-1) + bias.to(dtype)
-    if mask is not None:
-        logits = logits.masked_fill(~mask[:, None, :, None], -torch.inf)
-    # A position without any allowed successor keeps its probability.
-    nowhere = torch.isneginf(logits).all(-2, keepdim=True)
-    stay = torch.eye(logits.shape[-1], dtype=torch.bool, device=logits.device)
-    logits = torch.where(nowhere & stay, torch.zeros_like(logits), logits)
-    return logits.log_softmax(-2)
-
-
-def chain_log_likelihood(
-    log_start: Float[Tensor, "B S"],
-    log_transitions: Float[Tensor, "B T S S"],
-    log_emissions: Float[Tensor, "B T S"],
-    mask: Bool[Tensor, "B T"] | None = None,
-) -> Float[Tensor, "B"]:
-    """Compute the log-likelihood of all tokens, summed over all sequences of positions, in nats.
-
-    Args:
-        log_start: Log P(a_0 = i).
-        log_transitions: Log P(a_t = i | a_{t-1} = j) as [..., i, j]; the entry of the first step is ignored.
-        log_emissions: Log P(y_t | s_t, x_i).
-        mask: True at real tokens, which must be the first of each row. None means all tokens are real.
-    """
-    forward = log_start + log_emissions[:, 0]
-    for t in range(1, log_emissions.shape[1]):
-        paths = log_transitions[:, t] + forward.unsqueeze(1)
-        # For a position that no path reaches, log 0 gets a gradient of zero instead of NaN.
-        reached = ~torch.isneginf(paths).all(-1)
-        arrived = torch.where(reached.unsqueeze(-1), paths, 0.0).logsumexp(-1)
-        new = arrived.masked_fill(~reached, -torch.inf) + log_emissions[:, t]
-        forward = new if mask is None else torch.where(mask[:, t : t + 1], new, forward)
-    return forward.logsumexp(-1)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import torch
 from torch import nn
@@ -19,7 +19,7 @@ from torch import nn
 from regard.attention.base import AttentionStep, EosConstraint, Memory, Objective, Reward
 from regard.data.batch import Batch, PaddedSequences
 from regard.data.text import TextProcessor
-from regard.errors import InfeasibleBoundsError
+from regard.errors import InfeasibleBoundsError, UsageError
 from regard.layers.batched_state import BatchedState
 from regard.text.vocabulary import BOS
 from regard.types import Bool, Float, Int, Tensor
@@ -34,12 +34,15 @@ __all__ = [
     "GenerationConstraints",
     "Memories",
     "OutputAttentions",
+    "Precision",
     "Prediction",
     "TokenScorer",
     "TrainableSystem",
     "TranslationModel",
     "marginalize",
     "name_infeasible_sentence",
+    "parse_precision",
+    "set_precision",
     "shift_right",
     "target_step_mask",
 ]
@@ -51,6 +54,8 @@ TIE_EMBEDDINGS_HELP = (
 )
 Memories = tuple[Memory, ...]  # one per layer that attends to the source
 TokenScorer = Callable[[Int[Tensor, "N"], Int[Tensor, "N"]], Float[Tensor, "N K"]]
+Precision = Literal["float32", "bfloat16"]
+"""The precision of matrix multiplications, in training and in search."""
 OutputAttentions = Literal["nothing", "source", "all"]
 """The attention weights to return: none, cross-attention only, or cross-attention and self-attention."""
 
@@ -334,6 +339,29 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
             rows: The row of the prediction that each hypothesis extends.
             tokens: The token that each hypothesis is extended with.
         """
+
+
+def parse_precision(name: str) -> Precision:
+    """Return the precision with the given name.
+
+    Raises:
+        UsageError: if the name is unknown.
+    """
+    known = get_args(Precision)
+    for precision in known:
+        if name == precision:
+            return precision
+    raise UsageError(f"--precision {name!r}: expected {' or '.join(known)}")
+
+
+def set_precision(model: nn.Module, precision: Precision) -> None:
+    """Set the precision of a model's matrix multiplications. The model must not be trained afterward.
+
+    Args:
+        model: The model, on its final device.
+        precision: `float32`, or `bfloat16` for all parameters.
+    """
+    model.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
 
 
 def shift_right(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:

@@ -13,9 +13,8 @@ import torch
 from regard.config import apply_override, from_dict, to_dict
 from regard.data.text import TextProcessor
 from regard.errors import CheckpointError, DataError, UsageError
-from regard.models.base import TranslationModel
+from regard.models.base import Precision, TranslationModel, parse_precision, set_precision
 from regard.models.formats import foreign_format
-from regard.models.precision import Precision, parse_precision, set_precision
 from regard.models.registry import MODELS, build_for_text
 from regard.runs.checksums import check_model_files
 from regard.runs.description import CONFIG_FILE, ModelDescription, load_description
@@ -36,7 +35,7 @@ class LoadedModel:
         text: The tokenizers and vocabularies of both languages.
         model: The model in evaluation mode, on `device`.
         device: The device of the model.
-        precision: The precision of its matrix multiplications; see `regard.models.precision`.
+        precision: The precision of its matrix multiplications; see `regard.models.base`.
     """
 
     model_dir: Path

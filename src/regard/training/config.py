@@ -6,7 +6,7 @@ from regard.config import configclass, option
 from regard.config.registry import NamesWith
 from regard.data.batch import BatchConfig
 from regard.metrics.base import METRICS
-from regard.models.precision import Precision
+from regard.models.base import Precision
 from regard.training.losses.base import LossConfig
 from regard.training.lr_scheduler import ExponentialConfig, PlateauConfig, ScheduleConfig
 from regard.training.optimizer import AdamConfig, FineTuningConfig, OptimizerConfig

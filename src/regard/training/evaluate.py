@@ -15,8 +15,7 @@ from regard.data.dataset import PreparedData
 from regard.errors import InfeasibleBoundsError
 from regard.generation.config import GenerationConfig
 from regard.metrics.base import METRICS, MetricInput
-from regard.models.base import TranslationModel
-from regard.models.precision import Precision
+from regard.models.base import Precision, TranslationModel
 from regard.training.config import TrainingConfig
 from regard.training.processes import SINGLE_PROCESS, ProcessGroup, autocast
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from regard.models.precision import Precision
+from regard.models.base import Precision
 
 __all__ = ["SINGLE_PROCESS", "ProcessGroup", "autocast", "init_process_group"]
 

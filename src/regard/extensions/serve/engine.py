@@ -303,7 +303,7 @@ def load_engines(
             has no such layer or head.
         DeviceError: if the device is not available.
     """
-    from regard.models.precision import parse_precision
+    from regard.models.base import parse_precision
 
     names = _names(directories)
     parse_precision(precision)  # checked first: an invalid value is an error for all kinds of models

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from regard.kernels._numba.rows import run_rows
 from regard.kernels.compilation import njit
-from regard.kernels.threads import run_rows
 from regard.types import Tensor
 
 _ZERO, _MASKED = np.float32(0), np.float32(-np.inf)

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
+from regard.kernels._numba.rows import run_rows
 from regard.kernels.compilation import GAMMA, njit, splitmix64
 from regard.kernels.dropout import DROPOUT_RESOLUTION
-from regard.kernels.threads import run_rows
 from regard.types import Tensor
 
 CHUNK_SIZE = 1 << 10  # number of elements whose noise is generated at a time; it stays in the cache

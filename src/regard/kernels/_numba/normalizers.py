@@ -3,18 +3,12 @@
 import numpy as np
 import torch
 
-from regard.kernels._numba.scans import (
-    expand_rows,
-    mask_row,
-    padded_length,
-    run_backward,
-    run_forward,
-)
+from regard.kernels._numba.rows import expand_rows, mask_row, padded_length, run_rows
+from regard.kernels._numba.scans import run_backward, run_forward
 from regard.kernels._numba.thresholds import solve_unbounded
 from regard.kernels.backend import KernelFallbackError
 from regard.kernels.compilation import njit
 from regard.kernels.normalizers import ENTMAX15, NORMALIZER_CODES
-from regard.kernels.threads import run_rows
 from regard.types import Tensor
 
 

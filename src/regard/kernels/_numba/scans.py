@@ -14,37 +14,15 @@ p_t is g_t plus the mean of their d_t. A constrained normalizer is a scan of one
 upper bound.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 
-from regard.kernels._numba.thresholds import PADDING, SUMS, solve_bounded
+from regard.kernels._numba.rows import ABSENT, expand_rows, load_row, mask_row, padded_length, run_rows
+from regard.kernels._numba.thresholds import SUMS, solve_bounded
 from regard.kernels.backend import KernelFallbackError
 from regard.kernels.compilation import njit
 from regard.kernels.normalizers import CONSTRAINED_SOFTMAX, ENTMAX15, FREE, LOWER, NORMALIZER_CODES, UPPER
-from regard.kernels.threads import run_rows
 from regard.types import Tensor
-
-
-@njit
-def padded_length(size):
-    """Return the length of the scratch memory of a row."""
-    return (size + PADDING - 1) // PADDING * PADDING
-
-
-@njit
-def load_row(values, row, out):
-    """Copy a row to scratch memory as float64."""
-    for i in range(values.shape[1]):
-        out[i] = values[row, i]
-
-
-@njit
-def mask_row(mask, row, z):
-    """Set the scores of a row to -inf where the mask is False."""
-    for i in range(mask.shape[1]):
-        z[i] = z[i] if mask[row, i] else -np.inf
 
 
 @njit
@@ -177,18 +155,6 @@ def _backward_groups(
                 for i in range(size):
                     by_fertility[sentence, i] = loosened[sentence, i]
     return True
-
-
-ABSENT = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("float32", "float64", "uint8", "bool"))}
-"""Arrays without rows, which stand for absent operands."""
-
-
-def expand_rows(operand: Tensor | None, shape: torch.Size, dtype: Any) -> Any:
-    """Return an operand, broadcast to a shape, as an array [N, S], or an absent array of the dtype."""
-    if operand is None:
-        return ABSENT[np.dtype(dtype)]
-    array = (operand if operand.shape == shape else operand.expand(shape)).detach().contiguous().numpy()
-    return array if array.ndim == 2 else array.reshape(-1, array.shape[-1])
 
 
 def run_forward(

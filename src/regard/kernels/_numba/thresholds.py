@@ -22,7 +22,6 @@ import numpy as np
 from regard.kernels.compilation import njit
 from regard.kernels.normalizers import CONSTRAINED_SPARSEMAX, ENTMAX15, FREE, LOWER, UPPER
 
-PADDING = 16
 MAX_STEPS = 200  # maximum number of steps, more than bisection needs
 SUM_TOLERANCE = 1e-13  # tolerance of the sum of the weights
 MAX_DISTANCE = 4096.0  # maximum distance of the threshold from the maximum score

@@ -1,4 +1,4 @@
-"""Distribution of the rows of compiled kernels over threads.
+"""Rows of the operands of compiled kernels, and their distribution over threads.
 
 The kernels release Python's global lock. The documented way would be Numba's `parallel=True`. It is not used,
 for three reasons. Its `workqueue` layer, the only one that is always available, terminates the process if two
@@ -13,10 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 
-__all__ = ["run_rows"]
+from regard.kernels.compilation import njit
+from regard.types import Tensor
 
+PADDING = 16
+"""A multiple of this number of elements avoids scalar loops; see `thresholds`."""
 _MIN_PARALLEL_SIZE = 1 << 15
 """Number of elements below which waking a second thread would take more time than it saves."""
 
@@ -49,3 +53,35 @@ def run_rows(kernel: Callable[..., bool], num_rows: int, num_elements: int, *arg
     others = [_pool().submit(kernel, edges[i], edges[i + 1], *arguments) for i in range(1, shares)]
     complete = kernel(0, edges[1], *arguments)
     return all([complete, *(other.result() for other in others)])
+
+
+@njit
+def padded_length(size):
+    """Return the length of the scratch memory of a row."""
+    return (size + PADDING - 1) // PADDING * PADDING
+
+
+@njit
+def load_row(values, row, out):
+    """Copy a row to scratch memory as float64."""
+    for i in range(values.shape[1]):
+        out[i] = values[row, i]
+
+
+@njit
+def mask_row(mask, row, z):
+    """Set the scores of a row to -inf where the mask is False."""
+    for i in range(mask.shape[1]):
+        z[i] = z[i] if mask[row, i] else -np.inf
+
+
+ABSENT = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("float32", "float64", "uint8", "bool"))}
+"""Arrays without rows, which stand for absent operands."""
+
+
+def expand_rows(operand: Tensor | None, shape: torch.Size, dtype: Any) -> Any:
+    """Return an operand, broadcast to a shape, as an array [N, S], or an absent array of the dtype."""
+    if operand is None:
+        return ABSENT[np.dtype(dtype)]
+    array = (operand if operand.shape == shape else operand.expand(shape)).detach().contiguous().numpy()
+    return array if array.ndim == 2 else array.reshape(-1, array.shape[-1])

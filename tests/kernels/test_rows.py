@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.functional import constrained_softmax
-from regard.kernels import threads
+from regard.kernels._numba import rows
 from regard.kernels.backend import use_backend
 
 
@@ -36,13 +36,13 @@ def test_rows_are_processed_once_and_at_the_same_time(two_threads) -> None:
         ranges.append((begin, end, argument))
         return True
 
-    assert threads.run_rows(record, 7, 1 << 20, "argument")
+    assert rows.run_rows(record, 7, 1 << 20, "argument")
     assert sorted(ranges) == [(0, 3, "argument"), (3, 7, "argument")]
 
 
 @pytest.mark.parametrize("failing", [0, 1])
 def test_result_is_false_if_it_is_for_any_range(two_threads, failing) -> None:
-    assert not threads.run_rows(lambda begin, end: (begin > 0) != bool(failing), 8, 1 << 20)
+    assert not rows.run_rows(lambda begin, end: (begin > 0) != bool(failing), 8, 1 << 20)
 
 
 def test_results_do_not_depend_on_the_number_of_threads(two_threads) -> None:
