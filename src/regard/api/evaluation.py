@@ -6,6 +6,7 @@ result.to_pandas()
 """
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,15 @@ from regard.api.arguments import (
     named_text,
     reference_sets,
 )
-from regard.api.evaluation_result import Evaluation, EvaluationOptions, MetricScore, SystemComparison
+from regard.api.evaluation_result import (
+    Evaluation,
+    EvaluationOptions,
+    MetricScore,
+    ScoreTotals,
+    SystemComparison,
+)
 from regard.api.links import LinkSource, evaluate_links, read_drop_links
-from regard.api.scoring import read_token_scores
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 from regard.metrics.base import (
     METRICS,
     MetricInput,
@@ -31,6 +37,8 @@ from regard.metrics.base import (
     paired_bootstrap,
 )
 from regard.metrics.translation import looks_tokenized
+from regard.text.corpus import read_lines
+from regard.text.whitespace import split_whitespace
 
 __all__ = [
     "Evaluation",
@@ -39,6 +47,7 @@ __all__ = [
     "SystemComparison",
     "evaluate",
     "metric_names",
+    "read_token_scores",
 ]
 
 
@@ -239,3 +248,39 @@ def _tokenized_notes(systems: Sequence[NamedText], tokenize: str) -> tuple[str, 
         for system in systems
         if tokenize != "none" and looks_tokenized(system.lines)
     )
+
+
+def read_token_scores(path: Path | str) -> ScoreTotals:
+    """Return the sums of the log-probabilities in a file of `regard score --token-scores`.
+
+    An empty line stands for a pair that was not scored.
+
+    Raises:
+        DataError: if the file cannot be read, a field does not have the form TOKEN|LOG-PROBABILITY, there is
+            no token, or the perplexity exceeds the range of a float.
+    """
+    totals = ScoreTotals()
+    for number, line in enumerate(read_lines(path), 1):
+        logs = []
+        for item in split_whitespace(line):
+            # A token may contain "|", so split at the last one.
+            name, separator, value = item.rpartition("|")
+            try:
+                logs.append(float(value))
+                # A log-probability is at most 0. The negated comparison also rejects NaN.
+                if not separator or not name or not logs[-1] <= 0:
+                    raise ValueError
+            except ValueError:
+                raise DataError(
+                    f"{path}:{number}: {item!r} does not have the form TOKEN|LOG-PROBABILITY written by "
+                    "`regard score --token-scores`"
+                ) from None
+        totals = totals.add(logs or None)
+    if not totals.num_tokens:
+        raise DataError(f"{path}: the file contains no tokens")
+    if not math.isfinite(totals.perplexity):
+        raise DataError(
+            f"{path}: the perplexity cannot be computed: the mean log-probability is "
+            f"{totals.log_probability / totals.num_tokens:g}"
+        )
+    return totals

@@ -1,7 +1,8 @@
 """The result of an evaluation: scores with intervals, comparisons and sentence scores."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,13 +10,12 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.api.links import LinkEvaluation
-from regard.api.scoring import ScoreTotals
-from regard.config.results import Result, json_value
+from regard.config.results import Result, json_value, perplexity
 from regard.errors import UsageError
 from regard.metrics.base import Estimate
 from regard.metrics.translation import check_tokenizer
 
-__all__ = ["Evaluation", "EvaluationOptions", "MetricScore", "SystemComparison"]
+__all__ = ["Evaluation", "EvaluationOptions", "MetricScore", "ScoreTotals", "SystemComparison"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,51 @@ class EvaluationOptions:
         check_tokenizer(self.tokenize)
         if self.num_bootstrap_samples < 2:
             raise UsageError(f"num_bootstrap_samples={self.num_bootstrap_samples}: expected at least 2")
+
+
+@dataclass(frozen=True)
+class ScoreTotals:
+    """Sums over the scores of given translations.
+
+    Attributes:
+        num_sentences: Number of pairs, including those that could not be scored.
+        num_skipped: Number of pairs that could not be scored.
+        num_retokenized: Number of pairs whose tokens were given and differ from those of the tokenizer.
+        num_tokens: Number of scored tokens, including end symbols.
+        log_probability: Log-probability of all scored translations, in nats.
+    """
+
+    num_sentences: int = 0
+    num_skipped: int = 0
+    num_retokenized: int = 0
+    num_tokens: int = 0
+    log_probability: float = 0.0
+
+    def add(self, token_log_probs: Sequence[float] | None, retokenized: bool = False) -> "ScoreTotals":
+        """Return the sums with another pair.
+
+        Args:
+            token_log_probs: Its log-probabilities, in nats. None if it could not be scored.
+            retokenized: Whether its tokens were given and differ from those of the tokenizer.
+        """
+        logs = token_log_probs or ()
+        return ScoreTotals(
+            self.num_sentences + 1,
+            self.num_skipped + (token_log_probs is None),
+            self.num_retokenized + retokenized,
+            self.num_tokens + len(logs),
+            self.log_probability + math.fsum(logs),
+        )
+
+    @property
+    def perplexity(self) -> float:
+        """Return the perplexity per token, NaN without tokens; see `regard.config.results.perplexity`."""
+        return perplexity(-self.log_probability / self.num_tokens) if self.num_tokens else math.nan
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the sums and the perplexity as JSON values."""
+        data = dataclasses.asdict(self) | {"perplexity": json_value(self.perplexity)}
+        return data | {"log_probability": json_value(self.log_probability)}
 
 
 @dataclass(frozen=True)

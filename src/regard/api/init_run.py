@@ -2,10 +2,9 @@
 
 import filecmp
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ from regard.api.run_template import RunPlan, plan_run, render_run
 from regard.config import from_dict
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
-from regard.text.compression import is_compressed, remove_suffix
+from regard.text.compression import remove_suffix
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.directories import atomic_directory
 from regard.text.files import is_special_file, write_atomic
@@ -29,6 +28,8 @@ MIN_PAIRS = 50
 """Number of training pairs below which no run is written."""
 MAX_VALID_PAIRS, MIN_VALID_PAIRS, VALID_SHARE = 1_000, 10, 20
 """By default, a twentieth of the pairs is the validation text, within these limits."""
+_Files = tuple[str, str]
+"""The names of the source and the target file."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,19 +60,15 @@ class InitializedRun(Result):
 
     def to_data(self) -> dict[str, Any]:
         """Return the numbers of the text, the settings and the warnings."""
-        survey = self.survey
+        survey = {
+            name: value for name, value in asdict(self.survey).items() if name not in ("pairs", "hashes")
+        }
         return {
             "path": str(self.path),
             "output_dir": self.output_dir,
             "num_train": self.num_train,
             "num_valid": self.num_valid,
-            "source": asdict(survey.source),
-            "target": asdict(survey.target),
-            "empty": survey.empty,
-            "duplicates": survey.duplicates,
-            "untranslated": survey.untranslated,
-            "suspicious": survey.suspicious,
-            "examples": {name: list(lines) for name, lines in survey.examples.items()},
+            **survey,
             "plan": asdict(self.plan),
             "warnings": list(self.warnings),
         }
@@ -121,161 +118,115 @@ def init_run(
         raise UsageError(f"num_valid (--num-valid) is {num_valid}: expected at least 1")
     if valid is not None and num_valid is not None:
         raise UsageError("give either files for validation (--valid) or a number of lines (--num-valid)")
-    corpus, files = _check_files(source, target, valid)
-    validation = None if valid is None else CorpusConfig(source=str(valid[0]), target=str(valid[1]))
+    train = str(source), str(target)
+    files = {"train": train, "valid": train if valid is None else (str(valid[0]), str(valid[1]))}
+    _check_files(path, files, is_split=valid is None)
     model_dir = f"runs/{path.stem}" if output_dir is None else str(output_dir)
-    # Without files for validation, the text is split into two new ones.
-    _check_output(path, files, split=validation is None)
-    text = _text_files(path, corpus) if validation is None else {"train": corpus, "valid": validation}
-    survey = survey_pairs(read_pairs(corpus))
-    if validation is not None:
-        num_train, held_out, shared = survey.pairs, sum(1 for _ in read_pairs(validation)), 0
-    else:
-        held_out = _default_valid(survey.pairs) if num_valid is None else num_valid
+    survey = survey_pairs(_read(train))
+    if valid is None:
+        most = min(MAX_VALID_PAIRS, max(MIN_VALID_PAIRS, survey.pairs // VALID_SHARE))
+        held_out = most if num_valid is None else num_valid
         num_train = max(0, survey.pairs - held_out)
-        shared = survey.count_shared(num_train)
-    _check_size(survey, num_train, held_out, corpus)
+        shared, files = survey.count_shared(num_train), _text_files(path, train)
+    else:
+        num_train, held_out, shared = survey.pairs, sum(1 for _ in _read(files["valid"])), 0
+    _check_size(survey, num_train, held_out, train)
     plan, findings = plan_run(survey, num_train), survey.describe(num_train, held_out)
-    directories = model_dir, f"prepared/{path.stem}"
-    content = render_run(plan, _names(text["train"]), _names(text["valid"]), directories, findings)
+    content = render_run(plan, files["train"], files["valid"], (model_dir, f"prepared/{path.stem}"), findings)
     from_dict(RunConfig, tomllib.loads(content), origin=str(path))
-    write_text = partial(_write_split, corpus, text, num_train) if validation is None else None
-    _write_run(path, content, write_text, overwrite)
-    warnings = survey.warnings(num_train, held_out, shared, str(corpus.source))
+    # The same file was written by an earlier call, which may have been killed before it wrote the text.
+    if not overwrite and path.is_file() and path.read_bytes() != content.encode():
+        raise _exists_error(path)
+    if valid is None:
+        _write_text(path, content, train, files, num_train, overwrite)
+    else:
+        write_atomic(path, content.encode())
+    warnings = survey.warnings(num_train, held_out, shared, train[0])
     return InitializedRun(path, model_dir, num_train, held_out, survey, plan, findings, warnings)
 
 
-def _check_size(survey: TextSurvey, num_train: int, num_valid: int, corpus: CorpusConfig) -> None:
+def _read(files: _Files) -> Iterator[tuple[str, str]]:
+    return iter(read_pairs(CorpusConfig(source=files[0], target=files[1])))
+
+
+def _check_files(path: Path, files: dict[str, _Files], is_split: bool) -> None:
+    """Check the names of all files, before the text is read.
+
+    Raises:
+        DataError: if a file of the text is missing or not a regular file.
+        UsageError: if two files are the same, or the output cannot be written.
+    """
+    inputs = [Path(name) for names in files.values() for name in names]
+    for file in inputs:
+        check_name(file)
+        open_regular_file(file).close()
+    for source, target in files.values():
+        if Path(source).resolve() == Path(target).resolve():
+            raise UsageError(f"{source}: source and target are the same file")
+    check_name(path)
+    if path.is_dir():
+        raise UsageError(f"{path}: Is a directory; give the name of a file, such as {path / 'run.toml'}")
+    if is_split and is_special_file(path):
+        raise UsageError(f"{path}: the text is written next to the output, which must be a regular file")
+    check_outputs(inputs, [path], [_text_dir(path)] if is_split else [])
+
+
+def _check_size(survey: TextSurvey, num_train: int, num_valid: int, files: _Files) -> None:
     """Raise DataError if there are too few training pairs; those with an empty side are dropped."""
     usable = max(0, num_train - survey.empty)
     if usable < MIN_PAIRS:
         raise DataError(
-            f"{corpus.source} and {corpus.target}: {usable} training pairs, without {num_valid} for "
-            f"validation and {survey.empty} with an empty side, are too few: training needs at "
-            f"least {MIN_PAIRS}, and useful translations several thousand"
+            f"{files[0]} and {files[1]}: {usable} training pairs, without {num_valid} for validation and "
+            f"{survey.empty} with an empty side, are too few: training needs at least {MIN_PAIRS}, and "
+            "useful translations several thousand"
         )
-
-
-def _names(corpus: CorpusConfig) -> tuple[str, str]:
-    return str(corpus.source), str(corpus.target)
-
-
-def _check_files(
-    source: Path | str, target: Path | str, valid: tuple[Path | str, Path | str] | None
-) -> tuple[CorpusConfig, list[Path]]:
-    """Return the corpus of the training text and all input files, after checking that they are text.
-
-    Raises:
-        DataError: if a file is missing or not text.
-        UsageError: if source and target are the same file.
-    """
-    files = [Path(source), Path(target), *map(Path, valid or ())]
-    for path in files:
-        check_name(path)
-        with open_regular_file(path) as file:
-            start = file.read(1 << 13)
-        # UTF-16 text without a byte order mark can be valid UTF-8 with zero bytes.
-        if b"\0" in start and not is_compressed(start):
-            raise DataError(f"{path}: not a text file: it contains zero bytes; convert it to UTF-8")
-    for pair in (files[:2], files[2:]):
-        if pair and pair[0].resolve() == pair[1].resolve():
-            raise UsageError(f"{pair[0]}: source and target are the same file")
-    return CorpusConfig(source=str(source), target=str(target)), files
-
-
-def _text_files(path: Path, corpus: CorpusConfig) -> dict[str, CorpusConfig]:
-    """Return the files of the training and the validation part, with the endings of the original files."""
-    endings = [Path(remove_suffix(name)).suffix[1:] for name in _names(corpus)]
-    if not all(ending.isalnum() for ending in endings) or endings[0] == endings[1]:
-        endings = ["source", "target"]
-    directory = _text_dir(path)
-    return {
-        split: CorpusConfig(
-            source=str(directory / f"{split}.{endings[0]}"), target=str(directory / f"{split}.{endings[1]}")
-        )
-        for split in ("train", "valid")
-    }
 
 
 def _text_dir(path: Path) -> Path:
     return path.with_name(f"{path.stem}-text")
 
 
-def _check_output(path: Path, inputs: list[Path], split: bool) -> None:
-    """Raise UsageError if the output is an input, a directory, or a device next to which text is written."""
-    check_name(path)
-    if path.is_dir():
-        raise UsageError(f"{path}: Is a directory; give the name of a file, such as {path / 'run.toml'}")
-    if split and is_special_file(path):
-        raise UsageError(f"{path}: the text is written next to the output, which must be a regular file")
-    check_outputs(inputs, [path], [_text_dir(path)] if split else [])
+def _text_files(path: Path, train: _Files) -> dict[str, _Files]:
+    """Return the files of the training and the validation part, with the endings of the original files."""
+    first, second = (Path(remove_suffix(name)).suffix[1:] for name in train)
+    if not (first.isalnum() and second.isalnum()) or first == second:
+        first, second = "source", "target"
+    directory = _text_dir(path)
+    return {
+        split: (str(directory / f"{split}.{first}"), str(directory / f"{split}.{second}"))
+        for split in ("train", "valid")
+    }
 
 
 def _exists_error(path: Path) -> UsageError:
     return UsageError(f"{path}: the file exists; choose another output file or give --overwrite")
 
 
-def _default_valid(pairs: int) -> int:
-    return min(MAX_VALID_PAIRS, max(MIN_VALID_PAIRS, pairs // VALID_SHARE))
-
-
-def _write_run(path: Path, content: str, write_text: Callable[[Path], None] | None, overwrite: bool) -> None:
-    """Write the TOML file and its text, both of which are complete before one replaces an old one.
-
-    Args:
-        path: The TOML file.
-        content: Its content.
-        write_text: Writes the text into a directory. None if the run has its own files.
-        overwrite: Whether existing files may be replaced.
+def _write_text(
+    path: Path, content: str, train: _Files, files: dict[str, _Files], num_train: int, overwrite: bool
+) -> None:
+    """Write the text of both parts and the TOML file; all are complete before one replaces an old one.
 
     Raises:
-        UsageError: if the file exists with another content, or the text exists; see `_check_old_text`.
+        UsageError: if the directory of the text has other files, or a text that may not be replaced.
         DataError: if a file cannot be written. The old ones are then unchanged.
     """
-    # The same file was written by an earlier call, which may have been killed before it wrote the text.
-    if not overwrite and path.is_file() and path.read_bytes() != content.encode():
-        raise _exists_error(path)
-    if write_text is None:
-        write_atomic(path, content.encode())
-        return
-    directory = _text_dir(path)
+    directory, pairs = _text_dir(path), _read(train)
     try:
-        with atomic_directory(directory) as new_directory:
-            write_text(new_directory)
-            _check_old_text(directory, new_directory, path.is_file(), overwrite)
+        with atomic_directory(directory) as new:
+            for names, number in ((files["train"], num_train), (files["valid"], None)):
+                with ExitStack() as stack:
+                    outputs = [stack.enter_context(open(new / Path(name).name, "wb")) for name in names]
+                    for pair in islice(pairs, number):
+                        for output, line in zip(outputs, pair, strict=True):
+                            output.write(f"{line}\n".encode())
+            for old in sorted(directory.iterdir()) if directory.exists() else ():
+                if not (new / old.name).is_file():
+                    raise UsageError(
+                        f"{old}: this file would be lost; move it, or choose another output file"
+                    )
+                if not overwrite and not filecmp.cmp(old, new / old.name, shallow=False):
+                    raise _exists_error(old)
             write_atomic(path, content.encode())
     except OSError as error:
         raise DataError(f"{directory}: cannot be written: {error.strerror or error}") from None
-
-
-def _write_split(
-    corpus: CorpusConfig, text: dict[str, CorpusConfig], num_train: int, directory: Path
-) -> None:
-    """Write the first pairs as the training text and the others as the validation text."""
-    pairs: Iterator[tuple[str, str]] = iter(read_pairs(corpus))
-    for split, number in (("train", num_train), ("valid", None)):
-        with ExitStack() as stack:
-            names = [directory / Path(name).name for name in _names(text[split])]
-            files = [stack.enter_context(open(name, "wb")) for name in names]
-            for pair in islice(pairs, number):
-                for file, line in zip(files, pair, strict=True):
-                    file.write(f"{line}\n".encode())
-
-
-def _check_old_text(old: Path, new: Path, continues: bool, overwrite: bool) -> None:
-    """Check that replacing a directory loses nothing.
-
-    Args:
-        old: The directory, which need not exist.
-        new: Its new content.
-        continues: Whether the TOML file is that of an earlier call, so that its text may exist, too.
-        overwrite: Whether the text may be replaced.
-
-    Raises:
-        UsageError: if it has other files, or a text that may not be replaced.
-    """
-    for path in sorted(old.iterdir()) if old.exists() else ():
-        if not (new / path.name).is_file():
-            raise UsageError(f"{path}: this file would be lost; move it, or choose another output file")
-        if not overwrite and not (continues and filecmp.cmp(path, new / path.name, shallow=False)):
-            raise _exists_error(path)

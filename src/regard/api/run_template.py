@@ -92,11 +92,6 @@ def plan_run(survey: TextSurvey, num_train: int) -> RunPlan:
     )
 
 
-_ATTENTION = """\
-attention = { kind = "soft", normalizer = "softmax" }
-# attention = { kind = "constrained", normalizer = "sparsemax" }"""
-
-
 def render_run(
     plan: RunPlan,
     train: tuple[str, str],
@@ -126,20 +121,39 @@ def render_run(
     interval = f"every_steps = {LONG_EPOCH // 2}, " if plan.steps_per_epoch > LONG_EPOCH else ""
     model, unit, optimizer, schedule = _RNN if plan.kind == "rnn" else _TRANSFORMER
     sizes = {"width": plan.width, "layers": plan.num_layers, "ffn": 4 * plan.width}
-    return f"""\
+    return _TEMPLATE.format(
+        plan=plan,
+        seen=seen,
+        output_dir=_string(directories[0]),
+        cache_dir=_string(directories[1]),
+        train=files[0],
+        valid=files[1],
+        reason=reason,
+        tokenizer=tokenizer,
+        joint=joint,
+        model=model % sizes,
+        tied="all" if plan.joint else "decoder",
+        unit=unit,
+        optimizer=optimizer,
+        schedule=schedule,
+        interval=interval,
+    )
+
+
+_TEMPLATE = """\
 # A first run, written by `regard init`. Relative paths start at the directory in which you type the command.
 {seen}
 # Every option has a description: `regard config`, or `regard config model.attention` for one table.
 
-output_dir = {_string(directories[0])}  # the model
+output_dir = {output_dir}  # the model
 seed = 1
 device = "auto"  # a GPU if there is one, else the CPU
 
 [data]
-cache_dir = {_string(directories[1])}  # the preprocessed text
-train = [{files[0]}]
+cache_dir = {cache_dir}  # the preprocessed text
+train = [{train}]
 # The best model is the one with the lowest perplexity on this text, which is not trained on.
-valid = {files[1]}
+valid = {valid}
 # Words are split into subword tokens, so that every word can be translated.
 # {reason}
 source_tokenizer = {tokenizer}
@@ -152,10 +166,11 @@ max_length = {plan.max_length}
 # fertility = {{ kind = "guided" }}
 
 [model]
-{model % sizes}
-{_ATTENTION}
+{model}
+attention = {{ kind = "soft", normalizer = "softmax" }}
+# attention = {{ kind = "constrained", normalizer = "sparsemax" }}
 dropout = {plan.dropout}
-tie_embeddings = "{"all" if plan.joint else "decoder"}"
+tie_embeddings = "{tied}"
 
 [training]
 batch_size = {plan.batch_size}
@@ -171,8 +186,6 @@ max_epochs = {plan.max_epochs}  # training usually stops earlier, when validatio
 beam_size = 5
 length_penalty = 1.0  # above 0, longer translations are preferred; `regard tune` chooses the value
 """
-
-
 _RNN = (
     """\
 kind = "rnn"  # an LSTM with attention, which needs less text than a Transformer

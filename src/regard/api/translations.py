@@ -1,15 +1,33 @@
 """Translations and scores of several texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, overload
 
-from regard.api.scoring import ScoreTotals
+from regard.api.evaluation_result import ScoreTotals
 from regard.config.results import Result
 from regard.generation.translation import Translation
 
-__all__ = ["Scores", "Translations"]
+__all__ = ["ScoredText", "Scores", "Translations"]
+
+
+@dataclass(frozen=True, repr=False)
+class ScoredText(Result):
+    """The scores of a text by `regard score`.
+
+    Attributes:
+        totals: The sums over all pairs.
+        sentences: The JSON form of each pair.
+    """
+
+    schema = "scores"
+    totals: ScoreTotals
+    sentences: Sequence[Mapping[str, Any]]
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the sums, and the fields of each pair."""
+        return self.totals.to_data() | {"sentences": list(self.sentences)}
 
 
 @dataclass(frozen=True, repr=False)

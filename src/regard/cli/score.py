@@ -16,7 +16,7 @@ __all__ = ["score"]
 
 
 @from_api(
-    "regard.api.scoring:score_files",
+    "regard.api.translation_files:score_files",
     ["model", "source", "target"],
     panels={
         "Input": "ensemble_with tokenized tokens_from",
@@ -47,7 +47,8 @@ def score(
 
     Example: regard score runs/first input.txt translation.txt --json scores.json
     """
-    from regard.api.scoring import ScoredText, ScoreTotals
+    from regard.api.evaluation_result import ScoreTotals
+    from regard.api.translations import ScoredText
 
     totals, sentences = ScoreTotals(), list[dict[str, Any]]()
     with ExitStack() as files:

@@ -146,9 +146,7 @@ def test_doubtful_text_gives_warnings(tmp_path: Path) -> None:
     [
         (b"a\n" * 100, b"a\n" * 99, "has 100 lines but .* has 99: parallel files must have the same number"),
         (b"", b"", "the file is empty"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00", b"a\n", "zero bytes"),
         (b"\xff\xfe\xff" * 50, b"a\n" * 50, "not UTF-8"),
-        ("a\n".encode("utf-16-le") * 100, b"a\n" * 100, "zero bytes; convert it to UTF-8"),
         (b"a\n" * 30, b"b\n" * 30, "20 training pairs, without 10 for validation .* are too few"),
         (b"a\n" + b"\n" * 99, b"b\n" * 100, "99 with an empty side, are too few"),
         (None, b"a\n", "train.de"),
@@ -172,9 +170,6 @@ def test_existing_output_is_kept_unless_overwriting(tmp_path: Path) -> None:
         regard.init_run(*files, output)
     assert output.read_text() == "mine" and not (tmp_path / "run-text").exists()
     assert run("init", *files, "-o", output, "--overwrite").exit_code == 0
-    output.unlink()
-    with pytest.raises(UsageError, match=r"train\.de: the file exists"):
-        regard.init_run(*files, output)
     text = tmp_path / "run-text"
     with pytest.raises(UsageError, match="would overwrite the input"):
         regard.init_run(text / "train.de", text / "train.en", output, overwrite=True)
