@@ -104,8 +104,8 @@ class ApiCall:
                 )
 
     def take(self, name: str) -> Any:
-        """Return the object of an option class or part that is not passed on; None without its flags."""
-        return build_options(self.classes[name], self.options.pop(name)) if name in self.options else None
+        """Return the object of an option class or a part with the given flags, and do not pass it on."""
+        return build_options(self.classes[name], self.options.pop(name, {}))
 
     def __call__(self, **values: Any) -> Any:
         """Call the function, with further arguments."""
@@ -139,7 +139,7 @@ def from_api(
             of its option class. A name that is no parameter is an argument of `regard.load`.
         writes: How the command writes the paths of parameters.
         switches: The flags that turn on optional option classes, by parameter.
-        parts: Functions `module:name` whose results the command adds to the call, by name
+        parts: Functions or dataclasses `module:name` whose results or objects the command uses, by name
             (`ApiCall.take`).
         repeated: Parameters whose flag is repeated instead of taking a list with commas.
     """
@@ -217,9 +217,8 @@ class _ApiCommand:
                         name, entry = switch.flag, replace(entry, default=None, help=declaration.help)
                     flags[name] = _Flag(entry, owner, switch)
         for owner, target in self.parts.items():
-            flags |= {
-                entry.name: _Flag(replace(entry, required=False), owner) for entry in read_function(target)
-            }
+            entries = read_class(target) if target.partition(":")[2][0].isupper() else read_function(target)
+            flags |= {entry.name: _Flag(replace(entry, required=False), owner) for entry in entries}
         listed = [name for names in self.panels.values() for name in names.split()]
         known = {*flags, *(flag.owner for flag in flags.values())}
         return flags | {name: _Flag(read_setting(name)) for name in listed if name not in known}
@@ -258,8 +257,9 @@ def _names(name: str, declaration: Declaration, kind: Any) -> list[str]:
     long = f"--{_NAMES.get(name, name).replace('_', '-')}"
     # A setting of the model may be on or off, and the flag of an output directory that is required is short.
     names = [f"{long}/--no-{long[2:]}" if kind is bool and declaration.default is not False else long]
-    short = name == "output" or (name == "output_dir" and declaration.required)
-    return [*names, "-o"] if short else names
+    if name == "num_sentences":
+        return [*names, "-n"]
+    return [*names, "-o"] if name == "output" or (name == "output_dir" and declaration.required) else names
 
 
 def _type(declaration: Declaration, is_argument: bool, is_repeated: bool) -> Any:

@@ -1,60 +1,56 @@
 """`regard fertility`: count or predict the fertility of source words."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from regard.cli.api_flags import ApiCall, from_api
 from regard.cli.command import Writes
-from regard.cli.options import JsonOption, NumThreadsOption, OutputOption, SeedOption
 from regard.cli.output import open_output, print_message, write_json, write_rows
-from regard.errors import UsageError
-
-if TYPE_CHECKING:
-    from regard.api.fertility import PredictorTraining
+from regard.errors import TrainingInterruptedError, UsageError
 
 __all__ = ["fertility"]
 
 
-@from_api("regard.api.fertility:fertilities", arguments=["sources", "targets"], skip=["kind"])
-def fertility(
-    call: ApiCall,
-    output: OutputOption = None,
-    per_word: Annotated[
-        bool,
-        typer.Option(
-            "--per-word",
-            help="Write one line per word instead of one per sentence: WORD, maximum, mean, count.",
-        ),
-    ] = False,
-    slack: Annotated[
-        float,
-        typer.Option(
-            help="Value that is added to each fertility. 1 is that of Malaviya et al. (2018).", min=0, max=99
-        ),
-    ] = 0.0,
-    save_predictor: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory for a sequence tagger, which is trained to predict fertilities from source text. "
-            "Needs --validation.",
-            show_default=False,
-        ),
-        Writes.DIRECTORY,
-    ] = None,
-    validation: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            help="Validation text for the choice of the best epoch: source file and translations (with "
-            "--links: source file and links).",
-            show_default=False,
-        ),
-    ] = None,
-    seed: SeedOption = 1,
-    num_threads: NumThreadsOption = None,
-    json_file: JsonOption = None,
-) -> None:
+@dataclass(frozen=True)
+class FertilityOutput:
+    """The output of `regard fertility`.
+
+    Attributes:
+        output: Output file, compressed if its name ends in .gz, .bz2, .xz or .zst. Default: standard output.
+        per_word: Whether to write one line per word instead of one per sentence: WORD, maximum, mean, count.
+        slack: Value that is added to each fertility. 1 is that of Malaviya et al. (2018).
+        json: Also write the results to this JSON file.
+        save_predictor: Directory for a sequence tagger, which is trained to predict fertilities from source
+            text. Needs --validation.
+        validation: Validation text for the choice of the best epoch: source file and translations (with
+            --links: source file and links).
+        seed: Random seed of the aligner and of the tagger.
+        num_threads: Number of CPU threads. Default: all available processors.
+    """
+
+    output: Path | None = None
+    per_word: bool = False
+    slack: float = 0.0
+    json: Path | None = None
+    save_predictor: Path | None = None
+    validation: tuple[Path, Path] | None = None
+    seed: int = 1
+    num_threads: int | None = None
+
+
+@from_api(
+    "regard.api.fertility:fertilities",
+    ["sources", "targets"],
+    skip=["kind"],
+    panels={
+        "Output": "output per_word slack json",
+        "Training of a predictor": "save_predictor validation",
+        "Computation": "seed num_threads",
+    },
+    parts={"files": "regard.cli.fertility:FertilityOutput"},
+    writes={"output": Writes.FILE, "json": Writes.FILE, "save_predictor": Writes.DIRECTORY},
+)
+def fertility(call: ApiCall) -> None:
     """Count the target words that are linked to each source word; a word without links gets fertility 1.
 
     The output has the fertilities of one sentence per line, in the format of --fertilities of `regard
@@ -65,55 +61,54 @@ def fertility(
 
     Example: regard fertility train.de train.en --per-word -o fertility.tsv
     """
-    if (save_predictor is None) != (validation is None):
+    files: FertilityOutput = call.take("files")
+    if (files.save_predictor is None) != (files.validation is None):
         raise UsageError("--save-predictor and --validation need each other: give both or neither")
-    if save_predictor is not None:
-        assert validation is not None
-        if per_word or slack or output is not None or "predictor" in call.values:
-            raise UsageError(
-                "--save-predictor writes no fertilities, so it cannot be used with --per-word, --slack, "
-                "--output or --predictor"
-            )
-        from regard.api.fertility import train_fertility_predictor
-
-        values = call.values
-        # The second part of both texts is their translations, or the word links.
-        others = values.get("targets", values.get("links"))
-        trained = train_fertility_predictor(
-            save_predictor,
-            (values["sources"], others),
-            validation,
-            links="links" in values,
-            model=values.get("model"),
-            seed=seed,
-            num_threads=num_threads,
-        )
-        _report(trained, save_predictor)
-        write_json(json_file, trained)
+    if files.save_predictor is not None:
+        _train_predictor(call, files)
         return
-    aligner = {"seed": seed, "num_threads": num_threads or 0} if "targets" in call.values else {}
-    result = call(**aligner)
-    with open_output(output) as file:
-        if per_word:
+    aligner = {"seed": files.seed, "num_threads": files.num_threads or 0}
+    result = call(**aligner if "targets" in call.values else {})
+    with open_output(files.output) as file:
+        if files.per_word:
             cells = (
-                (row["word"], f"{row['maximum'] + slack:g}", f"{row['mean']:.3f}", row["count"])
+                (row["word"], f"{row['maximum'] + files.slack:g}", f"{row['mean']:.3f}", row["count"])
                 for row in result.rows()
             )
             write_rows(file, cells)
         else:
-            file.write("".join(f"{line}\n" for line in result.lines(slack)))
+            file.write("".join(f"{line}\n" for line in result.lines(files.slack)))
     if (counts := result.frequencies) is not None:
         shares = (f"{value}: {100 * count / result.num_words:.1f} %" for value, count in counts.items())
         print_message("fertilities " + ", ".join(shares))
-    write_json(json_file, result)
+    write_json(files.json, result)
 
 
-def _report(trained: "PredictorTraining", directory: Path) -> None:
-    """Print the scores of a predictor, or exit if its training was interrupted."""
+def _train_predictor(call: ApiCall, files: FertilityOutput) -> None:
+    """Train a predictor and print its scores."""
+    from regard.api.fertility import train_fertility_predictor
+
+    values, directory = call.values, files.save_predictor
+    assert directory is not None and files.validation is not None
+    if files.per_word or files.slack or files.output is not None or "predictor" in values:
+        raise UsageError(
+            "--save-predictor writes no fertilities, so it cannot be used with --per-word, --slack, "
+            "--output or --predictor"
+        )
+    trained = train_fertility_predictor(
+        directory,
+        # The second part of both texts is their translations, or the word links.
+        (values["sources"], values.get("targets", values.get("links"))),
+        files.validation,
+        links="links" in values,
+        model=values.get("model"),
+        seed=files.seed,
+        num_threads=files.num_threads,
+    )
     if trained.score is None:
-        print_message("The state is saved. Run the same command again to resume.")
-        raise typer.Exit(128 + (trained.training.signal or 0))
+        raise TrainingInterruptedError(trained.training.signal or 0)
     print_message(
         f"validation accuracy {100 * trained.score.accuracy:.2f} %, F1 on fertilities other than 1 "
         f"{100 * trained.score.f1:.2f} %. The predictor is in {directory}."
     )
+    write_json(files.json, trained)

@@ -12,11 +12,9 @@ __all__ = [
     "JsonOption",
     "LinksOutputOption",
     "NumSentencesOption",
-    "NumThreadsOption",
     "OpenOption",
     "OutputDirOption",
     "OutputOption",
-    "SeedOption",
     "SentenceScoresOption",
     "SettingsOption",
 ]
@@ -95,15 +93,5 @@ SettingsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set", help="Setting, as key=value (see above). The option may be repeated.", show_default=False
-    ),
-]
-SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0, max=4_294_967_295)]
-NumThreadsOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of CPU threads. Default: all available processors.",
-        min=1,
-        max=1_024,
-        show_default=False,
     ),
 ]

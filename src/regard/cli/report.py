@@ -58,8 +58,8 @@ def report_command(
         )
     if config_test:
         call.values["test"] = "config"
-    if (check := call.take("check")) is not None:
-        call.options.setdefault("options", {})["check"] = check
+    if "check" in call.options:
+        call.options.setdefault("options", {})["check"] = call.take("check")
     written = call()
     print_message(f"wrote {written}")
     if open:

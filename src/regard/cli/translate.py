@@ -3,15 +3,13 @@
 import html
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from regard.api import format_json
 from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, ApiCall, Switch, from_api
 from regard.cli.command import Writes
-from regard.cli.options import LinksOutputOption, OutputOption
 from regard.cli.output import Output, join_links, open_output, print_message, track, write_rows
 
 if TYPE_CHECKING:
@@ -27,7 +25,37 @@ _PANELS = {
     "Sampling and minimum Bayes risk decoding": "sampling mbr",
     "Check and repair of omissions": "repair checker",
     "Computation": COMPUTATION_FLAGS["Computation"] + " engine overrides",
+    "Output": "files",
 }
+
+
+@dataclass(frozen=True)
+class TranslationFiles:
+    """The output of `regard translate`.
+
+    Attributes:
+        output: Output file, compressed if its name ends in .gz, .bz2, .xz or .zst. Default: standard output.
+        with_scores: Whether to write the score and a tab before each translation, which is quoted if it
+            contains a quotation mark.
+        links_output: Output file for the word links of each line (0-0 1-2), derived from attention. - appends
+            them to the translations.
+        attention_output: Output file for the attention weights, with one JSON object per line. `attention` is
+            the attention before a target token is observed, and `posterior_attention` is the attention given
+            the token. Both are nested by layer, time step (including the end symbol), head and source token.
+        tokens_output: Output file for the tokens, with one JSON object per line, for `regard score
+            --tokens-from`.
+        show_attention: Whether to print the attention map of each line to the terminal.
+        svg: SVG file for the attention map of the first line. The maps of other lines are written to
+            NAME-2.svg, NAME-3.svg and so on.
+    """
+
+    output: Path | None = None
+    with_scores: bool = False
+    links_output: Path | None = None
+    attention_output: Path | None = None
+    tokens_output: Path | None = None
+    show_attention: bool = False
+    svg: Path | None = None
 
 
 @from_api(
@@ -40,59 +68,11 @@ _PANELS = {
         "mbr": Switch("mbr", "mbr_", value="utility"),
         "repair": Switch("check", "check_"),
     },
+    parts={"files": "regard.cli.translate:TranslationFiles"},
+    writes=dict.fromkeys(["output", "links_output", "attention_output", "tokens_output", "svg"], Writes.FILE),
     repeated=["word_fertility"],
 )
-def translate(
-    call: ApiCall,
-    output: OutputOption = None,
-    with_scores: Annotated[
-        bool,
-        typer.Option(
-            "--with-scores",
-            help="Write the score and a tab before each translation, which is quoted if it contains a "
-            "quotation mark.",
-            rich_help_panel="Output",
-        ),
-    ] = False,
-    links_output: LinksOutputOption = None,
-    attention_output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Output file for the attention weights, with one JSON object per line. `attention` is the "
-            "attention before a target token is observed, and `posterior_attention` is the attention given "
-            "the token. Both are nested by layer, time step (including the end symbol), head and source "
-            "token.",
-            rich_help_panel="Output",
-        ),
-        Writes.FILE,
-    ] = None,
-    tokens_output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Output file for the tokens, with one JSON object per line, for `regard score "
-            "--tokens-from`.",
-            rich_help_panel="Output",
-        ),
-        Writes.FILE,
-    ] = None,
-    show_attention: Annotated[
-        bool,
-        typer.Option(
-            "--show-attention",
-            help="Print the attention map of each line to the terminal.",
-            rich_help_panel="Output",
-        ),
-    ] = False,
-    svg: Annotated[
-        Path | None,
-        typer.Option(
-            help="SVG file for the attention map of the first line. The maps of other lines are written to "
-            "NAME-2.svg, NAME-3.svg and so on.",
-            rich_help_panel="Output",
-        ),
-        Writes.FILE,
-    ] = None,
-) -> None:
+def translate(call: ApiCall) -> None:
     """Translate text, one line at a time.
 
     Options that are not given have the values in the configuration of the model.
@@ -105,11 +85,12 @@ def translate(
 
     Repair of omissions: regard translate runs/first --check --checker checkers/de-en < input.txt
     """
+    files = call.take("files")
     outputs = {
-        "--links-output": links_output,
-        "--attention-output": attention_output,
-        "--show-attention": show_attention,
-        "--svg": svg,
+        "--links-output": files.links_output,
+        "--attention-output": files.attention_output,
+        "--show-attention": files.show_attention,
+        "--svg": files.svg,
     }
     call.values["needs"] = {flag: "attention" for flag, value in outputs.items() if value}
     # In interactive use, a block would wait for more lines before it shows the first translation.
@@ -117,43 +98,29 @@ def translate(
     if interactive:
         call.values["buffer_lines"] = 1
     results = call(on_message=print_message)
-    with ExitStack() as files:
-        writer = _Writer(files, output, links_output, attention_output, tokens_output)
-        writer.nbest, writer.scores = call.values.get("num_return", 1) > 1, with_scores
+    with ExitStack() as stack:
+        writer = _Writer(stack, files, is_nbest=call.values.get("num_return", 1) > 1)
         # A progress bar would be mixed with translations on the same terminal.
-        quiet = interactive or (output is None and sys.stdout.isatty())
+        quiet = interactive or (files.output is None and sys.stdout.isatty())
         for result in results if quiet else track(results, "translate", None):
             writer.write(result)
-            if result.nbest and show_attention:
-                _show_map(result)
-            if result.nbest and svg is not None:
-                _write_svg(svg, result)
 
 
 class _Writer:
-    """Write the results to the output files: translations, links, attention and tokens.
+    """Write the results to the output files: translations, links, attention, tokens and maps."""
 
-    Attributes:
-        nbest: Whether to write n-best lists.
-        scores: Whether to write the scores.
-    """
-
-    nbest = scores = False
-
-    def __init__(
-        self,
-        files: ExitStack,
-        text: Path | None,
-        links: Path | None,
-        attention: Path | None,
-        tokens: Path | None,
-    ) -> None:
-        """Open the output files, which `files` closes."""
-        self.text = files.enter_context(open_output(text))
-        self.append = links == Path("-")
+    def __init__(self, stack: ExitStack, files: TranslationFiles, is_nbest: bool) -> None:
+        """Open the output files, which `stack` closes."""
+        self.files, self.is_nbest = files, is_nbest
+        self.text = stack.enter_context(open_output(files.output))
+        self.append = files.links_output == Path("-")
         self.links, self.attention, self.tokens = (
-            None if path is None else files.enter_context(open_output(path))
-            for path in (None if self.append else links, attention, tokens)
+            None if path is None else stack.enter_context(open_output(path))
+            for path in (
+                None if self.append else files.links_output,
+                files.attention_output,
+                files.tokens_output,
+            )
         )
 
     def write(self, translation: "Translation") -> None:
@@ -167,23 +134,26 @@ class _Writer:
         if self.tokens is not None:
             _write_json(self.tokens, {"line": translation.number, **translation.to_dict("none")})
         # In interactive use, each translation must appear at once.
-        if self.text.is_terminal:
+        if self.text.is_terminal or self.files.show_attention:
             self.text.flush()
+        if translation.nbest and self.files.show_attention:
+            _show_map(translation)
+        if translation.nbest and self.files.svg is not None:
+            _write_svg(self.files.svg, translation)
 
     def _write_text(self, best: "Translation") -> None:
         """Write the translation, a row with its score and links, or the n-best list."""
-        for translation in best.nbest if self.nbest else ():
-            # The n-best lists of Moses also count lines from 0.
-            fields = [str(best.number - 1), _escape(translation.text), f"{translation.score:.4f}"]
-            fields += [join_links(translation.alignment)] if self.append else []
-            self.text.write(" ||| ".join(fields) + "\n")
-        if self.nbest:
-            return
-        if not self.scores and not self.append:
-            self.text.write(best.text + "\n")
-            return
-        fields = [f"{best.score:.4f}" if best.nbest else ""] if self.scores else []
-        write_rows(self.text, [[*fields, best.text, *([join_links(best.alignment)] if self.append else [])]])
+        for translation in best.nbest if self.is_nbest else (best,):
+            links = [join_links(translation.alignment)] if self.append else []
+            score = [f"{translation.score:.4f}" if best.nbest else ""]
+            if self.is_nbest:
+                # The n-best lists of Moses also count lines from 0.
+                fields = [str(best.number - 1), _escape(translation.text), *score, *links]
+                self.text.write(" ||| ".join(fields) + "\n")
+            elif self.files.with_scores or links:
+                write_rows(self.text, [[*(score if self.files.with_scores else []), best.text, *links]])
+            else:
+                self.text.write(best.text + "\n")
 
 
 def _write_json(file: Output, content: dict[str, object]) -> None:
@@ -195,7 +165,6 @@ def _show_map(translation: "Translation") -> None:
 
     from regard.api.translation_files import attention_text
 
-    sys.stdout.flush()
     # Without markup: rich would interpret square brackets in the text.
     console = Console(highlight=False, markup=False)
     console.print(attention_text(translation))

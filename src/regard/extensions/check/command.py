@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.cli.api_flags import ApiCall, from_api
 from regard.cli.command import Writes
-from regard.cli.options import JsonOption, NumSentencesOption, SentenceScoresOption
 from regard.cli.output import Output, open_output, print_message, write_json, write_rows, write_table
 
 if TYPE_CHECKING:
@@ -25,63 +22,49 @@ __all__ = ["check_command"]
 _COLORS = {"omission": "bold red", "addition": "bold blue", "repetition": "bold magenta"}
 
 
+@dataclass(frozen=True)
+class CheckOutput:
+    """The output of `regard check`.
+
+    Attributes:
+        num_sentences: Number of sentences to show. 0 shows all.
+        error: Sort by this error. Default: the top-scoring error of each sentence.
+        threshold: Probability from 0 to 1 from which sentences are counted and shown, and words are marked.
+        sentence_scores: Output file for the scores of each sentence, tab-separated.
+        json: Also write the results to this JSON file.
+        report: Output file for an HTML page with all sentences, sorted by the probability of an error.
+        labels: File with labels, which are compared with the probabilities: JSON lines of `regard corrupt`,
+            or a tab-separated file with the columns line, omission, addition, repetition, unrelated (0 or 1).
+        num_bootstrap_samples: Number of bootstrap samples of the comparison with labels.
+        seed: Random seed of the bootstrap.
+    """
+
+    num_sentences: int = 10
+    error: Literal["omission", "addition", "repetition", "unrelated"] | None = None
+    threshold: float = 0.5
+    sentence_scores: Path | None = None
+    json: Path | None = None
+    report: Path | None = None
+    labels: Path | None = None
+    num_bootstrap_samples: int = 1000
+    seed: int = 0
+
+
 @from_api(
     "regard.extensions.check.api:check",
     ["sources", "translations"],
     panels={
         "Detector": "detector checker training save_checker translator reverse_translator num_threads",
+        "Output": "num_sentences error threshold sentence_scores json report",
+        "Labels": "labels num_bootstrap_samples seed",
     },
-    writes={"save_checker": Writes.DIRECTORY},
+    parts={"output": "regard.extensions.check.command:CheckOutput"},
+    writes={
+        "save_checker": Writes.DIRECTORY,
+        **dict.fromkeys(["sentence_scores", "json", "report"], Writes.FILE),
+    },
 )
-def check_command(
-    call: ApiCall,
-    num_sentences: NumSentencesOption = 10,
-    error: Annotated[
-        Literal["omission", "addition", "repetition", "unrelated"] | None,
-        typer.Option(
-            help="Sort by this error. Default: the top-scoring error of each sentence.",
-            show_default=False,
-            rich_help_panel="Output",
-        ),
-    ] = None,
-    threshold: Annotated[
-        float,
-        typer.Option(
-            help="Probability from which sentences are counted and shown, and words are marked.",
-            min=0,
-            max=1,
-            rich_help_panel="Output",
-        ),
-    ] = 0.5,
-    sentence_scores: SentenceScoresOption = None,
-    json_file: JsonOption = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            help="Output file for an HTML page with all sentences, sorted by the probability of an error.",
-            show_default=False,
-            rich_help_panel="Output",
-        ),
-        Writes.FILE,
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with labels, which are compared with the probabilities: JSON lines of `regard "
-            "corrupt`, or a tab-separated file with the columns line, omission, addition, repetition, "
-            "unrelated (0 or 1).",
-            show_default=False,
-            rich_help_panel="Labels",
-        ),
-    ] = None,
-    num_bootstrap_samples: Annotated[
-        int,
-        typer.Option(help="Number of bootstrap samples.", min=2, max=1_000_000, rich_help_panel="Labels"),
-    ] = 1000,
-    seed: Annotated[
-        int, typer.Option(help="Random seed.", min=0, max=4_294_967_295, rich_help_panel="Labels")
-    ] = 0,
-) -> None:
+def check_command(call: ApiCall) -> None:
     """Find omissions, additions and repetitions in translations of any system, without a reference.
 
     The highest probabilities come first. Omitted words stand in square brackets in the source, added words in
@@ -91,41 +74,44 @@ def check_command(
 
     Example: regard check test.de system.en --train train.de train.en --save-checker checker
     """
+    output: CheckOutput = call.take("output")
     with ExitStack() as files:
         # Files are opened first, so that an unwritable one is reported before a model is trained.
-        table = None if sentence_scores is None else files.enter_context(open_output(sentence_scores))
-        result = call(on_message=print_message)
+        scores = output.sentence_scores
+        table = None if scores is None else files.enter_context(open_output(scores))
+        result: CoverageCheck = call(on_message=print_message)
         for note in result.notes:
             print_message(note)
-        if labels is not None:
-            evaluated = result.evaluate(
-                labels, threshold=threshold, num_bootstrap_samples=num_bootstrap_samples, seed=seed
-            )
+        if output.labels is not None:
+            samples = {"num_bootstrap_samples": output.num_bootstrap_samples, "seed": output.seed}
+            evaluated = result.evaluate(output.labels, threshold=output.threshold, **samples)
             result = replace(result, evaluation=evaluated)
         if table is not None:
             rows = result.rows()
             cells = ([f"{v:.4f}" if isinstance(v, float) else v for v in row.values()] for row in rows)
             write_rows(table, [list(rows[0]) if rows else ["line"], *cells])
     # The files come before the text, whose reader may end early (`| head`).
-    write_json(json_file, result)
-    if report is not None:
+    write_json(output.json, result)
+    if output.report is not None:
         from regard.extensions.check.report import check_report  # needs PyTorch
 
-        written = check_report(result, report, call.values["translations"].name, threshold=threshold)
+        name = call.values["translations"].name
+        written = check_report(result, output.report, name, threshold=output.threshold)
         print_message(f"wrote {written}")
     with open_output(None) as file:
-        _show(file, result, num_sentences, error, threshold)
+        _show(file, result, output)
         if result.evaluation is not None:
             file.write("\n")
             write_table(file, _evaluation_rows(result.evaluation))
 
 
-def _show(file: Output, result: "CoverageCheck", num_sentences: int, error: Any, threshold: float) -> None:
+def _show(file: Output, result: "CoverageCheck", output: CheckOutput) -> None:
     """Write the summary and the worst sentences."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
+    error, threshold, num_sentences = output.error, output.threshold, output.num_sentences
     sentences = [
         sentence
         for sentence in result.worst(num_sentences or None, error)
