@@ -9,11 +9,11 @@ from regard.config import read_config, to_dict
 from regard.errors import ConfigError, DataError, UsageError
 from regard.extensions.reproduce.experiment_text import ExperimentText, write_text
 from regard.extensions.reproduce.plan import PlanOptions, merge_options, plan
-from regard.extensions.reproduce.tables import PAPER_TABLES
+from regard.extensions.reproduce.tables import paper_tables
 from regard.text.directories import recipes_dir
 from regard.training.run_config import RunConfig
 
-ROWS = [(name, row) for name, table in PAPER_TABLES.items() for row in table.rows]
+ROWS = [(name, row) for name, table in paper_tables().items() for row in table.rows]
 
 
 def _text(directory: Path) -> ExperimentText:
@@ -28,12 +28,12 @@ def _text(directory: Path) -> ExperimentText:
 
 def _plan(directory: Path, table: str = "malaviya2018-table1", size: str = "small", seeds=(1,), **more):
     options = PlanOptions(size, seeds, ["bleu"], **more)
-    return plan(PAPER_TABLES[table], directory, _text(directory), options)
+    return plan(paper_tables()[table], directory, _text(directory), options)
 
 
 @pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda value: getattr(value, "recipe", value))
 def test_recipe_of_a_row_trains_the_model_that_it_decodes_with(name, row) -> None:
-    directory = recipes_dir(PAPER_TABLES[name].recipes)
+    directory = recipes_dir(paper_tables()[name].recipes)
     own, model = (
         to_dict(read_config(RunConfig, directory / f"{one}.toml")) for one in (row.recipe, row.model_recipe)
     )
@@ -46,7 +46,7 @@ def test_model_shared_by_several_rows_is_trained_once(tmp_path: Path, table, mod
     jobs = _plan(tmp_path, table, seeds=(1, 2))
     assert len(jobs) == 2 * models
     assert len({job.output_dir for job in jobs}) == 2 * models
-    assert sum(len(job.rows) for job in jobs) == 2 * len(PAPER_TABLES[table].rows)
+    assert sum(len(job.rows) for job in jobs) == 2 * len(paper_tables()[table].rows)
 
 
 def test_tables_share_their_common_row(tmp_path: Path) -> None:
@@ -173,10 +173,10 @@ def test_gold_links_of_wrong_direction_are_rejected_before_training(tmp_path: Pa
         (data / f"{split}.en").write_text("a house\n" * 2)
     (data / "gold-test.talp").write_text("0-0 1-1\n0-0 3p1\n")
     text = write_text(data, tmp_path / "en", "en")
-    assert plan(PAPER_TABLES["shankar2019-table3"], tmp_path, text, PlanOptions(metrics=["aer"]))
+    assert plan(paper_tables()["shankar2019-table3"], tmp_path, text, PlanOptions(metrics=["aer"]))
     reversed_text = write_text(data, tmp_path / "de", "de")
     with pytest.raises(DataError, match=r"gold-test\.talp:2: link 3-1 .* source sentence.* --target"):
-        plan(PAPER_TABLES["shankar2019-table3"], tmp_path, reversed_text, PlanOptions(metrics=["aer"]))
+        plan(paper_tables()["shankar2019-table3"], tmp_path, reversed_text, PlanOptions(metrics=["aer"]))
 
 
 def test_tables_share_models_tested_on_different_text(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_tables_share_models_tested_on_different_text(tmp_path: Path) -> None:
     first, third = (
         {
             job.output_dir: job
-            for job in plan(PAPER_TABLES[name], tmp_path, text, PlanOptions(metrics=["aer"]))
+            for job in plan(paper_tables()[name], tmp_path, text, PlanOptions(metrics=["aer"]))
         }
         for name in ("shankar2019-table1", "shankar2019-table3")
     )

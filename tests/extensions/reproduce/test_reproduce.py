@@ -14,8 +14,8 @@ from test_translate import run
 
 from regard.errors import UsageError
 from regard.extensions.phrasebook.corpus import write_splits
+from regard.extensions.reproduce.job import JobsFailedError
 from regard.extensions.reproduce.plan import TableJob
-from regard.extensions.reproduce.runner import JobsFailedError
 from warm_python import warm_python
 
 SMALL = [
@@ -203,7 +203,7 @@ def test_failed_run_is_reported_and_the_others_are_completed(
         completed.append(job.model)
 
     completed: list[str] = []
-    monkeypatch.setattr("regard.extensions.reproduce.runner.run", fail)
+    monkeypatch.setattr("regard.extensions.reproduce.job.run", fail)
     with pytest.raises(JobsFailedError, match="softmax seed 1: no memory"):
         _reproduce(data, tmp_path / "out", "--rows", "softmax,sparsemax-covvector")
     assert completed == ["sparsemax-covvector"]

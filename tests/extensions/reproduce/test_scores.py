@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from sacrebleu import corpus_bleu
 
-from regard.extensions.reproduce.scores import METRIC_FUNCTIONS
-from regard.extensions.reproduce.tables import LENGTH_BINS
+from regard.extensions.reproduce.scores import LENGTH_BINS, METRIC_FUNCTIONS
 from regard.metrics.by_length import bucket_by_length
 
 

@@ -11,7 +11,7 @@ from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.plan import PlanOptions, RowJob, TableJob
 from regard.extensions.reproduce.results import TableResults, collect_results
 from regard.extensions.reproduce.scores import serialize_statistics
-from regard.extensions.reproduce.tables import REP, Row, Table, TableMetric
+from regard.extensions.reproduce.tables import Row, Table, TableMetric
 from regard.metrics.base import paired_bootstrap
 from regard.metrics.coverage import count_repetitions
 from regard.metrics.translation import count_statistics
@@ -20,7 +20,7 @@ TABLE = Table(
     "toy",
     "A toy",
     "malaviya2018",
-    (REP,),
+    (TableMetric("rep", "REP", higher_is_better=False),),
     (Row("first", "softmax", published={"de-en": {"rep": 3.37}}), Row("second", "sparsemax")),
 )
 REFERENCES = [["a", "b"], ["a", "a", "b"], ["a", "b", "c", "d"]]

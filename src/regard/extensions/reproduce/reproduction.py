@@ -11,11 +11,11 @@ from regard.extensions.reproduce.experiment_text import (
     find_tables,
     write_text,
 )
+from regard.extensions.reproduce.job import run_jobs
 from regard.extensions.reproduce.plan import PlanOptions, plan
 from regard.extensions.reproduce.results import TableResults, collect_results
-from regard.extensions.reproduce.runner import run_jobs
 from regard.extensions.reproduce.scores import unavailable_reason
-from regard.extensions.reproduce.tables import PAPER_TABLES, Table
+from regard.extensions.reproduce.tables import Table, paper_tables
 
 __all__ = ["reproduce_table"]
 
@@ -64,13 +64,14 @@ def reproduce_table(
         TrainingInterruptedError: if a signal stopped the training, whose state is saved.
         JobsFailedError: if some runs failed.
     """
-    if table not in PAPER_TABLES:
-        raise UsageError(f"unknown table {table!r}: expected one of {', '.join(PAPER_TABLES)}")
+    tables = paper_tables()
+    if table not in tables:
+        raise UsageError(f"unknown table {table!r}: expected one of {', '.join(tables)}")
     if not seeds or min(seeds) < 0:
         raise UsageError(f"--seeds {','.join(map(str, seeds))}: expected numbers of 0 or more")
     if len(columns) < 2 or min(columns) < 1 or len(set(columns)) < len(columns):
         raise UsageError(f"--columns {columns}: expected at least two different numbers, counted from 1")
-    paper, data = PAPER_TABLES[table], Path(data_dir)
+    paper, data = tables[table], Path(data_dir)
     if paper.text_kind != "tables" and tuple(columns) != DEFAULT_COLUMNS:
         raise UsageError(f"--columns applies to inflection tables only; {table} uses parallel text")
     name = _text_name(paper, data, target_language, max_train_pairs)

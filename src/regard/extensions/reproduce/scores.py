@@ -18,7 +18,6 @@ from regard.alignment import Corpus, WordAligner
 from regard.errors import UsageError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.plan import GOLD_LINKS_HINT
-from regard.extensions.reproduce.tables import LENGTH_BINS
 from regard.generation.config import GenerationConfig
 from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
@@ -35,6 +34,7 @@ from regard.text.links import check_links, read_gold_links
 from regard.text.whitespace import split_whitespace
 
 __all__ = [
+    "LENGTH_BINS",
     "METRIC_FUNCTIONS",
     "MetricFunctions",
     "ScoredSystem",
@@ -42,6 +42,9 @@ __all__ = [
     "serialize_statistics",
     "unavailable_reason",
 ]
+
+LENGTH_BINS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
+"""The bins of source lengths of Indurthi et al. (2019), Table 2."""
 
 
 @dataclass
