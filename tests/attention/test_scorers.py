@@ -31,7 +31,7 @@ def test_scaled_bilinear_divides_by_square_root_of_query_size() -> None:
 
 
 def test_additive_matches_bahdanau_et_al_2015_appendix_a() -> None:
-    scorer = build_scorer("additive", 4, 6, 7).double()
+    scorer = build_scorer("additive", 4, 6).double()
     assert isinstance(scorer, AdditiveScorer)
     words = torch.einsum("ad,bsd->bsa", scorer.key_proj.weight, STATES) + scorer.key_proj.bias
     queries = torch.einsum("qa,btq->bta", scorer.query_weight, QUERIES)

@@ -11,7 +11,6 @@ from regard.attention.base import AttentionStep, Reference
 from regard.attention.variational import VariationalAttention, VariationalAttentionConfig, VariationalState
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
-from regard.errors import ConfigError
 from regard.models.base import ForwardOutput, marginalize
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
@@ -254,8 +253,3 @@ def test_linear_readout_shortcut_equals_the_general_path() -> None:
     seen = slow.log_weights.isfinite() & real.unsqueeze(-1)
     torch.testing.assert_close(fast.log_likelihoods[seen], slow.log_likelihoods[seen])
     torch.testing.assert_close(fast.mean_log_probs[seen], slow.mean_log_probs[seen])
-
-
-def test_inference_size_must_be_even() -> None:
-    with pytest.raises(ConfigError, match="even"):
-        from_dict(VariationalAttentionConfig, {"inference_hidden_size": 7})

@@ -34,7 +34,7 @@ from regard.attention.base import (
 )
 from regard.attention.registry import register_attention
 from regard.attention.scored import CoverageState, ScorerAttention, expected_context, initial_coverage
-from regard.attention.scorers import ScoreFunction, score_function_option, score_hidden_size_option
+from regard.attention.scorers import SCORE_FUNCTION_HELP, ScoreFunction
 from regard.config import configclass, option
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.functional import (
@@ -70,8 +70,7 @@ class ConstrainedAttentionConfig:
     normalizer: Literal["softmax", "sparsemax"] = option(
         default="sparsemax", help="Transformation of scores and bounds into weights."
     )
-    score_function: ScoreFunction = score_function_option()
-    score_hidden_size: int | None = score_hidden_size_option()
+    score_function: ScoreFunction = option(default=None, help=SCORE_FUNCTION_HELP)
     exhaustion: float = option(
         default=0.0,
         help="Exhaustion strength c: c times the remaining fertility of a token is added to its score.",
@@ -113,7 +112,7 @@ class ConstrainedAttention(ScorerAttention):
         self, config: ConstrainedAttentionConfig, query_size: int, memory_size: int, num_heads: int = 1
     ) -> None:
         """Build the scorer and select the transformation."""
-        super().__init__(query_size, memory_size, config.score_function, config.score_hidden_size)
+        super().__init__(query_size, memory_size, config.score_function)
         self.heads_per_budget = num_heads if config.fertility_sharing == "per_layer" else 1
         self.normalizer, self.scan = CONSTRAINED_NORMALIZERS[config.normalizer]
         self.config = config

@@ -22,7 +22,7 @@ from torch import nn
 from regard.attention.base import AttentionStep, Likelihood, Memory, Reference, State, squeeze_step
 from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normalizer, register_attention
 from regard.attention.scored import ScorerAttention, expected_context
-from regard.attention.scorers import ScoreFunction, score_function_option, score_hidden_size_option
+from regard.attention.scorers import SCORE_FUNCTION_HELP, ScoreFunction
 from regard.config import configclass, option
 from regard.functional.dispatch import accumulation_dtype
 from regard.layers.batched_state import BatchedState
@@ -49,8 +49,7 @@ class LocalAttentionConfig:
         le=100_000,
     )
     normalizer: Annotated[str, NORMALIZERS] = option(default="softmax", help=NORMALIZER_HELP)
-    score_function: ScoreFunction = score_function_option()
-    score_hidden_size: int | None = score_hidden_size_option()
+    score_function: ScoreFunction = option(default=None, help=SCORE_FUNCTION_HELP)
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class LocalAttention(ScorerAttention):
 
     def __init__(self, config: LocalAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and, for predictive windows, W and v."""
-        super().__init__(query_size, memory_size, config.score_function, config.score_hidden_size)
+        super().__init__(query_size, memory_size, config.score_function)
         self.normalizer = get_normalizer(config.normalizer)
         self.window = config.window_size
         predicts = config.variant == "predictive"

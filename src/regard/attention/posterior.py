@@ -46,7 +46,7 @@ from regard.attention.scored import (
     posterior_over_positions,
     top_k_positions,
 )
-from regard.attention.scorers import ScoreFunction, score_function_option, score_hidden_size_option
+from regard.attention.scorers import SCORE_FUNCTION_HELP, ScoreFunction
 from regard.config import configclass, option
 from regard.functional.chain import chain_prior, forward_prior
 from regard.layers.step_linear import StepLinear
@@ -101,8 +101,7 @@ class PosteriorAttentionConfig:
         ge=0,
         le=1,
     )
-    score_function: ScoreFunction = score_function_option()
-    score_hidden_size: int | None = score_hidden_size_option()
+    score_function: ScoreFunction = option(default=None, help=SCORE_FUNCTION_HELP)
 
     def __post_init__(self) -> None:
         """Check that `hard_monotonic` coupling is exact: an approximation could move backward."""
@@ -173,7 +172,7 @@ class PosteriorAttention(ScorerAttention):
 
     def __init__(self, config: PosteriorAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and the coupling."""
-        super().__init__(query_size, memory_size, config.score_function, config.score_hidden_size)
+        super().__init__(query_size, memory_size, config.score_function)
         self.config = config
         # Proximity has one bias for each distance from -2 to 2; monotonic has the logit of delta.
         size = {"proximity": 2 * PROXIMITY_RADIUS - 1, "monotonic": 1}.get(config.coupling, 0)

@@ -72,7 +72,6 @@ class ScorerAttention(Attention):
         query_size: Width of the decoder state.
         memory_size: Width of the memory's states.
         score_function: Name of the score function. Default: scaled_bilinear.
-        score_hidden_size: Width of the hidden layer of the score function `additive`.
     """
 
     def __init__(
@@ -80,13 +79,12 @@ class ScorerAttention(Attention):
         query_size: int,
         memory_size: int,
         score_function: str | None = None,
-        score_hidden_size: int | None = None,
     ) -> None:
         """Build the scorer."""
         super().__init__()
         self.memory_size = memory_size
         self.score_function = score_function or DEFAULT_SCORE_FUNCTION
-        self.scorer = build_scorer(score_function, query_size, memory_size, score_hidden_size)
+        self.scorer = build_scorer(score_function, query_size, memory_size)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""

@@ -16,12 +16,11 @@ makes the training of W slower by a factor of D.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from torch import nn
 
-from regard.config import option
 from regard.config.registry import NamedRegistry, subclass_of
 from regard.errors import ConfigError
 from regard.kernels.matmul import linear
@@ -44,8 +43,6 @@ __all__ = [
     "SoftcapScorer",
     "build_scorer",
     "register_score_function",
-    "score_function_option",
-    "score_hidden_size_option",
 ]
 
 SCORE_FUNCTION_HELP = (
@@ -62,14 +59,12 @@ class AttentionScorer(nn.Module, ABC):
     Args:
         query_size: Width of the query.
         memory_size: Width of the memory's states.
-        hidden_size: The option `score_hidden_size`, for scorers with a hidden layer. None means the width of
-            the query.
 
     Raises:
         ConfigError: if the scorer does not support these widths.
     """
 
-    def __init__(self, query_size: int, memory_size: int, hidden_size: int | None = None) -> None:
+    def __init__(self, query_size: int, memory_size: int) -> None:
         """Keep the width of the query."""
         super().__init__()
         self.width = query_size
@@ -90,22 +85,11 @@ register_score_function = SCORE_FUNCTIONS.register
 ScoreFunction = Annotated[str, SCORE_FUNCTIONS] | None
 
 
-def score_function_option() -> Any:
-    """Return the option `score_function` of a mechanism, a `ScoreFunction`."""
-    return option(default=None, help=SCORE_FUNCTION_HELP)
-
-
-def score_hidden_size_option() -> Any:
-    """Return the option `score_hidden_size` of a mechanism."""
-    text = "Width of the additive scorer's tanh layer. Default: the width of the query."
-    return option(default=None, help=text, ge=1, le=16_384)
-
-
 @register_score_function("dot")
 class DotScorer(AttentionScorer):
     """z_j = q . h_j; query and memory must have the same width."""
 
-    def __init__(self, query_size: int, memory_size: int, hidden_size: int | None = None) -> None:
+    def __init__(self, query_size: int, memory_size: int) -> None:
         """Check the widths; there are no parameters."""
         super().__init__(query_size, memory_size)
         if query_size != memory_size:
@@ -138,7 +122,7 @@ class ScaledDotScorer(DotScorer):
 class BilinearScorer(DotScorer):
     """z_j = q^T W h_j."""
 
-    def __init__(self, query_size: int, memory_size: int, hidden_size: int | None = None) -> None:
+    def __init__(self, query_size: int, memory_size: int) -> None:
         """Create the weights."""
         super().__init__(query_size, query_size)
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, memory_size)))
@@ -162,7 +146,7 @@ class ScaledBilinearScorer(BilinearScorer):
 class AdditiveKeys(BatchedState):
     """W h_j + b, and U prepared for the queries of all time steps."""
 
-    keys: Float[Tensor, "B S A"]
+    keys: Float[Tensor, "B S Q"]
     query_proj: StepLinear
 
 
@@ -170,15 +154,13 @@ class AdditiveKeys(BatchedState):
 class AdditiveScorer(AttentionScorer):
     """z_j = v . tanh(W h_j + U q + b)."""
 
-    def __init__(self, query_size: int, memory_size: int, hidden_size: int | None = None) -> None:
+    def __init__(self, query_size: int, memory_size: int) -> None:
         """Create the parameters."""
         super().__init__(query_size, memory_size)
-        hidden_size = hidden_size or query_size
-        self.key_proj = nn.Linear(memory_size, hidden_size)
-        self.query_weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, hidden_size)))
-        self.vector = nn.Parameter(
-            nn.init.uniform_(torch.empty(hidden_size), -(hidden_size**-0.5), hidden_size**-0.5)
-        )
+        self.key_proj = nn.Linear(memory_size, query_size)
+        self.query_weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, query_size)))
+        limit = query_size**-0.5
+        self.vector = nn.Parameter(nn.init.uniform_(torch.empty(query_size), -limit, limit))
 
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> AdditiveKeys:
         """Compute W h_j + b."""
@@ -190,7 +172,7 @@ class AdditiveScorer(AttentionScorer):
     def forward(self, queries: Float[Tensor, "B T Q"], keys: BatchedState) -> Float[Tensor, "B T S"]:
         """Compute the score of every source position for each query."""
         assert isinstance(keys, AdditiveKeys)
-        hidden = torch.tanh(keys.keys.unsqueeze(1) + keys.query_proj(queries).unsqueeze(2))  # (B, T, S, A)
+        hidden = torch.tanh(keys.keys.unsqueeze(1) + keys.query_proj(queries).unsqueeze(2))  # (B, T, S, Q)
         return hidden @ self.vector.to(hidden.dtype)
 
 
@@ -216,9 +198,7 @@ class SoftcapScorer(AttentionScorer):
         return self.softcap * torch.tanh(self.scorer(queries, keys) / self.softcap)
 
 
-def build_scorer(
-    name: str | None, query_size: int, memory_size: int, hidden_size: int | None = None
-) -> AttentionScorer:
+def build_scorer(name: str | None, query_size: int, memory_size: int) -> AttentionScorer:
     """Build the scorer with a registered name; None means scaled_bilinear. See `AttentionScorer`.
 
     Raises:
@@ -227,4 +207,4 @@ def build_scorer(
     scorer_type = SCORE_FUNCTIONS.get(name or DEFAULT_SCORE_FUNCTION)
     if scorer_type is None:
         raise ConfigError(f"score_function {name!r}: expected one of {', '.join(SCORE_FUNCTIONS.names())}")
-    return scorer_type(query_size, memory_size, hidden_size)
+    return scorer_type(query_size, memory_size)

@@ -13,12 +13,7 @@ from typing import Annotated, Literal
 from regard.attention.base import AttentionStep, Memory, State
 from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normalizer, register_attention
 from regard.attention.scored import ScoredAttention
-from regard.attention.scorers import (
-    DotScorer,
-    ScoreFunction,
-    score_function_option,
-    score_hidden_size_option,
-)
+from regard.attention.scorers import SCORE_FUNCTION_HELP, DotScorer, ScoreFunction
 from regard.config import configclass, option
 from regard.functional import fusedmax
 from regard.kernels.attention import fused_attention, source_attention, supports_attention
@@ -42,8 +37,7 @@ class SoftAttentionConfig:
         ge=0,
         le=1e6,
     )
-    score_function: ScoreFunction = score_function_option()
-    score_hidden_size: int | None = score_hidden_size_option()
+    score_function: ScoreFunction = option(default=None, help=SCORE_FUNCTION_HELP)
 
     def __post_init__(self) -> None:
         """Reject a fusedmax strength together with another transformation."""
@@ -60,7 +54,7 @@ class SoftAttention(ScoredAttention):
 
     def __init__(self, config: SoftAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and select the transformation."""
-        super().__init__(query_size, memory_size, config.score_function, config.score_hidden_size)
+        super().__init__(query_size, memory_size, config.score_function)
         self.normalizer = (
             partial(fusedmax, strength=config.fusedmax_strength)
             if config.normalizer == "fusedmax"

@@ -34,12 +34,7 @@ from regard.attention.scored import (
     posterior_over_positions,
     top_k_positions,
 )
-from regard.attention.scorers import (
-    BilinearScorer,
-    ScoreFunction,
-    score_function_option,
-    score_hidden_size_option,
-)
+from regard.attention.scorers import SCORE_FUNCTION_HELP, BilinearScorer, ScoreFunction
 from regard.config import configclass, option
 from regard.functional.estimators import sample_categorical
 from regard.layers.recurrent import RecurrentLayer
@@ -68,22 +63,7 @@ class VariationalAttentionConfig:
         ge=0,
         le=100_000,
     )
-    inference_hidden_size: int | None = option(
-        default=None,
-        help="Width of the inference network's LSTM, an even number. Default: the width of the encoder.",
-        ge=2,
-        le=16_384,
-    )
-    score_function: ScoreFunction = score_function_option()
-    score_hidden_size: int | None = score_hidden_size_option()
-
-    def __post_init__(self) -> None:
-        """Reject an odd width of the inference network."""
-        if self.inference_hidden_size is not None and self.inference_hidden_size % 2:
-            raise ValueError(
-                "inference_hidden_size must be even, because each direction of the LSTM has half of it; "
-                f"got {self.inference_hidden_size}"
-            )
+    score_function: ScoreFunction = option(default=None, help=SCORE_FUNCTION_HELP)
 
 
 @dataclass(frozen=True)
@@ -134,16 +114,11 @@ class VariationalAttention(ScorerAttention):
         self, config: VariationalAttentionConfig, query_size: int, memory_size: int, target_size: int
     ) -> None:
         """Build the scorer and the inference network."""
-        super().__init__(query_size, memory_size, config.score_function, config.score_hidden_size)
+        super().__init__(query_size, memory_size, config.score_function)
         self.config = config
         self.objective = "reinforce" if config.estimator == "reinforce" else "bound"
         self.attends_to_single_positions = config.estimator == "enumerate"
-        # Each direction of the LSTM has half of the width, which must be even.
-        hidden_size = (
-            memory_size + memory_size % 2
-            if config.inference_hidden_size is None
-            else config.inference_hidden_size
-        )
+        hidden_size = memory_size + memory_size % 2  # each direction of the LSTM has half of it
         self.inference_lstm = RecurrentLayer("lstm", target_size, hidden_size, "bidirectional")
         self.inference_scorer = BilinearScorer(hidden_size, memory_size)
 
