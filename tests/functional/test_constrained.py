@@ -14,7 +14,7 @@ INF = torch.inf
 every = pytest.mark.parametrize("name", BOUNDED)
 versions = pytest.mark.parametrize("version", ["auto", "reference"])
 many = settings(max_examples=40)
-few = settings(max_examples=15)
+few = settings(max_examples=30)
 FORM = {"constrained_softmax": lambda x: x.clamp_max(700).exp(), "constrained_sparsemax": lambda x: x}
 
 
@@ -34,25 +34,6 @@ def bisected(name: str, problem: Problem) -> torch.Tensor:
         enough = at(middle).sum(-1, keepdim=True) >= 1
         low, high = torch.where(enough, middle, low), torch.where(enough, high, middle)
     return at(low)
-
-
-@every
-@versions
-@given(problem=bounded_problems())
-@many
-def test_kkt_conditions_hold(name, version, problem) -> None:
-    # Karush-Kuhn-Tucker conditions: the derivative of the objective at positions that can increase is not
-    # below that at positions that can decrease.
-    with use_backend(version):
-        p = problem.apply(BOUNDED[name])
-    # Weights below exp(-100) may have underflowed to 0.
-    slope = p.log().clamp_min(-100) if name == "constrained_softmax" else p
-    slope = slope - problem.scores
-    lower = 0 if problem.lower is None else problem.lower
-    near = 1e-6 if name == "constrained_softmax" else 1e-9
-    falling = torch.where(problem.usable & (p > lower + near), slope, -INF).amax(-1)
-    rising = torch.where(problem.usable & (p < problem.upper - near), slope, INF).amin(-1)
-    assert (falling <= rising + 1e-6).all()
 
 
 @every

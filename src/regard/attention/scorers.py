@@ -40,7 +40,6 @@ __all__ = [
     "ScaledBilinearScorer",
     "ScaledDotScorer",
     "ScoreFunction",
-    "SoftcapScorer",
     "build_scorer",
     "register_score_function",
 ]
@@ -174,28 +173,6 @@ class AdditiveScorer(AttentionScorer):
         assert isinstance(keys, AdditiveKeys)
         hidden = torch.tanh(keys.keys.unsqueeze(1) + keys.query_proj(queries).unsqueeze(2))  # (B, T, S, Q)
         return hidden @ self.vector.to(hidden.dtype)
-
-
-class SoftcapScorer(AttentionScorer):
-    """c tanh(z / c) of the scores z of another scorer, as in Gemma 2 (Gemma Team, 2024, Section 2).
-
-    Args:
-        scorer: The scorer that computes z.
-        softcap: c, the largest magnitude of a score.
-    """
-
-    def __init__(self, scorer: AttentionScorer, softcap: float) -> None:
-        """Keep the scorer."""
-        super().__init__(scorer.width, scorer.width)
-        self.scorer, self.softcap = scorer, softcap
-
-    def compute_keys(self, states: Float[Tensor, "B S D"]) -> BatchedState:
-        """Return the keys of the scorer."""
-        return self.scorer.compute_keys(states)
-
-    def forward(self, queries: Float[Tensor, "B T Q"], keys: BatchedState) -> Float[Tensor, "B T S"]:
-        """Compute the capped score of every source position for each query."""
-        return self.softcap * torch.tanh(self.scorer(queries, keys) / self.softcap)
 
 
 def build_scorer(name: str | None, query_size: int, memory_size: int) -> AttentionScorer:

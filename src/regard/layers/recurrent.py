@@ -87,17 +87,10 @@ class _LstmCell(torch.autograd.Function):
 def lstm_cell(
     from_input: Float[Tensor, "*B G"], from_hidden: Float[Tensor, "*B G"], state: CellState
 ) -> CellState:
-    """Compute one LSTM step (Hochreiter & Schmidhuber, 1997; Gers et al., 2000).
+    """Compute the state (h, c) after one LSTM step (Hochreiter & Schmidhuber, 1997; Gers et al., 2000).
 
     i, f, o are the sigmoid and g is the tanh of the summed pre-activations; c' = f c + i g; h' = o tanh(c').
-
-    Args:
-        from_input: The input's share of the gates' pre-activations, bias included, [..., 4 D].
-        from_hidden: The previous hidden state's share, [..., 4 D].
-        state: Hidden state and cell state (h, c), each [..., D]; c is in float32 or better.
-
-    Returns:
-        The new (h, c).
+    The cell state c is in float32 or better. See `RecurrentCell` for the arguments.
     """
     return apply(_LstmCell, from_input, from_hidden, state[1])
 
@@ -137,25 +130,25 @@ class _GruCell(torch.autograd.Function):
 def gru_cell(
     from_input: Float[Tensor, "*B G"], from_hidden: Float[Tensor, "*B G"], state: CellState
 ) -> CellState:
-    """Compute one GRU step.
+    """Compute the state (h,) after one GRU step.
 
     r, u are the sigmoid of the summed pre-activations; n = tanh(x_n + r h_n); h' = n + u (h - n). As in
-    PyTorch's GRU, the reset gate multiplies the projected state and not the state itself.
-
-    Args:
-        from_input: The input's share of the pre-activations, bias included, [..., 3 D].
-        from_hidden: The hidden state's share, its own bias included, [..., 3 D].
-        state: The hidden state (h,), [..., D].
-
-    Returns:
-        The new (h,).
+    PyTorch's GRU, the reset gate multiplies the projected state and not the state itself. See `RecurrentCell`
+    for the arguments.
     """
     return (apply(_GruCell, from_input, from_hidden, state[0]),)
 
 
 @dataclass(frozen=True)
 class RecurrentCell:
-    """A type of cell: its step function, number of gates and number of state tensors."""
+    """A type of cell.
+
+    Attributes:
+        step: A function of the shares of the input and of the hidden state in the pre-activations of the
+            gates, with biases, [..., gates D] each, and of the state; it returns the new state.
+        num_gates: Number of gates.
+        num_states: Number of state tensors.
+    """
 
     step: Callable[[Tensor, Tensor, CellState], CellState]
     num_gates: int

@@ -215,11 +215,6 @@ class TrainableSystem:
         return {}
 
     @classmethod
-    def has_run(cls, model_dir: Path) -> bool:
-        """Return whether a directory has a system, or the state of a run, in a format of its own."""
-        return False
-
-    @classmethod
     def train_run(
         cls,
         config: Any,
@@ -229,7 +224,7 @@ class TrainableSystem:
         seed: int,
         num_threads: int,
     ) -> Any:
-        """Train the system, resume an unfinished run, or load the system if the run is complete.
+        """Train the system, or load it if the run is complete.
 
         Args:
             config: The configuration of the system.

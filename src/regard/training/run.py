@@ -211,10 +211,8 @@ def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path
 
 def _has_checkpoint(model_dir: Path) -> bool:
     """Return whether a directory contains a checkpoint or trained weights."""
-    return (
-        bool(training_files(model_dir, "state"))
-        or (model_dir / MODEL_FILE).exists()
-        or any(system.has_run(model_dir) for system in MODELS.parts())
+    return bool(training_files(model_dir, "state")) or any(
+        (model_dir / system.weights_name).exists() for system in MODELS.parts()
     )
 
 

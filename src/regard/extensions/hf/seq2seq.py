@@ -21,7 +21,7 @@ from regard.attention.base import EosConstraint
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig
 from regard.attention.scored import ScorerAttention
-from regard.attention.scorers import SoftcapScorer
+from regard.attention.scorers import AttentionScorer
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import ConfigError, InfeasibleBoundsError
@@ -356,6 +356,28 @@ def _selected_layers(config: HfConfig, count: int) -> set[int]:
             f"{count - 1}; use these numbers, or negative ones, where -1 is the last"
         )
     return {layer % count for layer in config.attention_layers} or set(range(count))
+
+
+class SoftcapScorer(AttentionScorer):
+    """c tanh(z / c) of the scores z of another scorer, as in Gemma 2 (Gemma Team, 2024, Section 2).
+
+    Args:
+        scorer: The scorer that computes z.
+        softcap: c, the largest magnitude of a score.
+    """
+
+    def __init__(self, scorer: AttentionScorer, softcap: float) -> None:
+        """Keep the scorer."""
+        super().__init__(scorer.width, scorer.width)
+        self.scorer, self.softcap = scorer, softcap
+
+    def compute_keys(self, states: Float[Tensor, "B S D"]) -> BatchedState:
+        """Return the keys of the scorer."""
+        return self.scorer.compute_keys(states)
+
+    def forward(self, queries: Float[Tensor, "B T Q"], keys: BatchedState) -> Float[Tensor, "B T S"]:
+        """Compute the capped score of every source position for each query."""
+        return self.softcap * torch.tanh(self.scorer(queries, keys) / self.softcap)
 
 
 def _mechanism(config: AttentionConfig, cross_attention: CrossAttention) -> MultiHeadAttention:

@@ -56,11 +56,6 @@ class PhraseSystem(TrainableSystem):
     weights_name = PHRASE_DIR
 
     @classmethod
-    def has_run(cls, model_dir: Path) -> bool:
-        """Return whether a directory contains a phrase-based system."""
-        return (model_dir / PHRASE_DIR).is_dir()
-
-    @classmethod
     def train_run(
         cls,
         config: PhraseConfig,
