@@ -147,14 +147,14 @@ POSTERIOR_BELOW = {"layer_attention": (PosteriorAttentionConfig(), SoftAttention
         (config(decoder=decoder(query="previous")), "model.decoder.input_feeding"),
         (
             config(decoder=decoder(query="previous", input_feeding="context", output_layer="linear")),
-            "model.decoder.output_layer",
+            "output_layer = ",
         ),
         (
             config(
                 decoder=decoder(query="previous", input_feeding="context"),
                 attention=PosteriorAttentionConfig(),
             ),
-            "'posterior' needs a prediction for each context",
+            "prediction for each context; got .* and 'posterior'",
         ),
         (config(tie_embeddings="decoder"), "model.tie_embeddings"),
         (

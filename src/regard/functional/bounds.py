@@ -25,7 +25,7 @@ from regard.functional.dispatch import (
     poison_rows,
     usable_positions,
 )
-from regard.kernels.backend import in_functorch_transform
+from regard.kernels.backend import in_transform
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
@@ -104,7 +104,7 @@ class BoundedProblem:
         source = scores + upper if lower is None else scores + upper + lower
         near = tie_tolerance(scores.dtype)
         problem = cls(z, u, low, usable, feasible, upper_sum <= 1, near, slack, source)
-        if z.device.type == "cpu" and not torch.compiler.is_compiling() and not in_functorch_transform():
+        if z.device.type == "cpu" and not in_transform():
             problem.raise_for_bounds()
         return problem
 

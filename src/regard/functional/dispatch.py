@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from regard.kernels.backend import KernelFallbackError, apply, in_functorch_transform, select_backend
+from regard.kernels.backend import KernelFallbackError, apply, in_transform, select_backend
 from regard.kernels.normalizers import Normalizer, NormalizerName
 from regard.types import Bool, Float, Tensor
 
@@ -235,7 +235,7 @@ def apply_to_largest(
         k: The number of scores, at least 1.
     """
     # Compiled code cannot select the rows that are not done.
-    if k >= scores.shape[-1] or torch.compiler.is_compiling() or in_functorch_transform():
+    if k >= scores.shape[-1] or in_transform():
         return function(scores)
     flat = scores.reshape(-1, scores.shape[-1])
     largest, positions = flat.topk(k, dim=-1)

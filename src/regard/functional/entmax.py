@@ -53,7 +53,7 @@ from regard.functional.dispatch import (
     shift_to_zero_max,
     usable_positions,
 )
-from regard.kernels.backend import apply, in_functorch_transform
+from regard.kernels.backend import apply, in_transform
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["entmax", "entmax15", "softmax", "sparsemax"]
@@ -261,7 +261,7 @@ def _alpha_minus_one(alpha: Tensor | float, scores: Tensor, dim: int) -> Tensor:
         )
     aligned = aligned.to(torch.promote_types(alpha.dtype, dtype))
     inside = (aligned > 1) & (aligned <= MAX_ALPHA)
-    if alpha.device.type == "cpu" and not torch.compiler.is_compiling() and not in_functorch_transform():
+    if alpha.device.type == "cpu" and not in_transform():
         if not bool(inside.all()):
             raise ValueError(ALPHA_ERROR.format(float(aligned[~inside][0].detach())))
     else:

@@ -26,7 +26,7 @@ __all__ = [
     "apply",
     "backend_module",
     "first_order",
-    "in_functorch_transform",
+    "in_transform",
     "select_backend",
     "use_backend",
     "use_numba",
@@ -76,7 +76,7 @@ def select_backend(scores: Tensor) -> BackendName:
 
     Under `torch.func` and in compiled code, which support PyTorch operations only, it is `reference`.
     """
-    if in_functorch_transform() or torch.compiler.is_compiling():
+    if in_transform():
         return "reference"
     return _NATIVE.get(scores.device.type, "reference") if _forced == "auto" else _forced
 
@@ -103,9 +103,9 @@ def use_numba(*operands: Tensor) -> bool:
 _stack: Any = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
 
 
-def in_functorch_transform() -> bool:
-    """Return whether a transform of `torch.func` is active, which supports PyTorch operations only."""
-    return not torch.compiler.is_compiling() and _stack is not None and _stack() is not None
+def in_transform() -> bool:
+    """Return whether the compiler or a transform of `torch.func` is active, for PyTorch operations only."""
+    return torch.compiler.is_compiling() or (_stack is not None and _stack() is not None)
 
 
 class KernelFallbackError(Exception):

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from regard.kernels.backend import apply, backend_module, first_order, in_functorch_transform, use_numba
+from regard.kernels.backend import apply, backend_module, first_order, use_numba
 from regard.types import Tensor
 
 __all__ = ["DROPOUT_RESOLUTION", "fused_dropout", "supports_dropout"]
@@ -65,7 +65,6 @@ def supports_dropout(x: Tensor, residual: Tensor | None = None) -> bool:
     """Return whether `fused_dropout` supports these operands on this machine."""
     return (
         use_numba(x, x if residual is None else residual)
-        and not in_functorch_transform()
         and x.dtype in _FLOATS
         and x.numel() > 0
         and (residual is None or (residual.dtype in _FLOATS and residual.shape == x.shape))

@@ -113,20 +113,16 @@ def check_rnn(config: RnnConfig) -> None:
             f"model.encoder.hidden_size must be even if model.encoder.direction = 'bidirectional'; got "
             f"{encoder.hidden_size}"
         )
-    if decoder.query == "previous" and decoder.input_feeding != "context":
+    if decoder.query == "previous" and (
+        decoder.input_feeding != "context"
+        or decoder.output_layer != "tanh"
+        or attention_class(config.attention).observes_tokens
+    ):
         raise ConfigError(
-            "model.decoder.query = 'previous' makes the context an input of the recurrence: "
-            "set model.decoder.input_feeding = 'context'"
-        )
-    if decoder.query == "previous" and decoder.output_layer != "tanh":
-        raise ConfigError(
-            "model.decoder.query = 'previous' predicts tokens from the state alone, so "
-            f"model.decoder.output_layer = '{decoder.output_layer}' has no effect: set it to 'tanh'"
-        )
-    if decoder.query == "previous" and attention_class(config.attention).observes_tokens:
-        raise ConfigError(
-            "model.decoder.query = 'previous' predicts tokens from the state alone, but attention "
-            f"'{config.attention.kind}' needs a prediction for each context; use 'current'"
+            "model.decoder.query = 'previous' makes the context an input of the recurrence and predicts "
+            "tokens from the state alone. It needs model.decoder.input_feeding = 'context', output_layer = "
+            "'tanh' and an attention without a prediction for each context; got "
+            f"'{decoder.input_feeding}', '{decoder.output_layer}' and '{config.attention.kind}'"
         )
     # Copying states needs equal shapes.
     shapes = ((encoder.num_layers, encoder.hidden_size), (decoder.num_layers, decoder.hidden_size))

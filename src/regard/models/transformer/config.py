@@ -41,14 +41,6 @@ class TransformerSideConfig:
         le=256,
     )
 
-    def __post_init__(self) -> None:
-        """Check that `num_localness_layers` is not larger than the number of layers."""
-        if self.num_localness_layers > self.num_layers:
-            raise ValueError(
-                f"num_localness_layers = {self.num_localness_layers} must not exceed num_layers = "
-                f"{self.num_layers}"
-            )
-
 
 @configclass
 class TransformerConfig:
