@@ -134,7 +134,7 @@ def test_dumped_config_with_control_characters_loads_equal(tmp_path):
 
 @pytest.mark.parametrize("cls", [RunConfig, PretrainConfig, ServeConfig])
 def test_range_of_a_number_is_shown_with_the_option(cls):
-    shown = {option.name: option.types[""] for option in reference(cls)[0].options}
+    shown = {option.name: option.type for option in reference(cls)[0].options}
     name, end = (
         ("max_beam_size", "from 1 to 1,000") if cls is ServeConfig else ("num_threads", "from 0 to 1,024")
     )
