@@ -16,7 +16,7 @@ import statistics
 import time
 from pathlib import Path
 
-from regard.cpu_threads import num_available_cpus
+from regard.config.cpu_threads import num_available_cpus
 from regard.extensions.check.base import DetectionInput, build_detector
 from regard.extensions.check.model_files import load_coverage_model
 from regard.extensions.check.text import split_pairs

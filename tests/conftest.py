@@ -16,7 +16,7 @@ from collections.abc import Generator
 
 import pytest
 
-from regard.cpu_threads import configure_threads, num_available_cpus
+from regard.config.cpu_threads import configure_threads, num_available_cpus
 
 CHECKED_PACKAGES = (
     "functional",

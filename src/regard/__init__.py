@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from regard.attention.registry import register_attention, register_normalizer
     from regard.attention.scorers import register_score_function
     from regard.config import configclass, option
+    from regard.config.cpu_threads import configure_threads
     from regard.config.plugins import load_plugins
-    from regard.cpu_threads import configure_threads
     from regard.extensions.check.api import CoverageModel as CoverageModel
     from regard.extensions.check.api import check as check
     from regard.extensions.check.base import register_detector as register_detector
@@ -112,7 +112,7 @@ _HOMES = {
     "Translator": "regard.api.translator",
     "align": "regard.api.alignment",
     "configclass": "regard.config",
-    "configure_threads": "regard.cpu_threads",
+    "configure_threads": "regard.config.cpu_threads",
     "evaluate": "regard.api.evaluation",
     "evaluate_links": "regard.api.links",
     "fertilities": "regard.api.fertility",

@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from regard.alignment.corpus import Corpus
+from regard.config.cpu_threads import num_available_cpus
 from regard.config.registry import PartConfig, Registry, subclass_of
 from regard.config.results import perplexity
-from regard.cpu_threads import num_available_cpus
 
 __all__ = [
     "ALIGNERS",

@@ -44,7 +44,7 @@ from regard.alignment.bayes_sampler import (
     normalize_counts,
 )
 from regard.alignment.corpus import Corpus, TextLayout
-from regard.cpu_threads import num_available_cpus
+from regard.config.cpu_threads import num_available_cpus
 from regard.text.array_files import MAX_COUNT, check_array, check_offsets, check_range
 
 __all__ = ["BayesAligner", "LinkStatistics"]

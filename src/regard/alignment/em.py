@@ -29,7 +29,7 @@ from regard.alignment.em_kernels import (
     sort_cells,
 )
 from regard.config import option
-from regard.cpu_threads import num_available_cpus
+from regard.config.cpu_threads import num_available_cpus
 from regard.errors import DataError
 from regard.text.array_files import check_array, check_offsets, check_range
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.cpu_threads import num_available_cpus
+from regard.config.cpu_threads import num_available_cpus
 from regard.data.arrays import SIDES, KeptRows, SegmentedUnits, count_kept_tokens, count_units, write_split
 from regard.data.config import DataConfig
 from regard.data.manifest import MANIFEST

@@ -5,7 +5,7 @@ import os
 
 import torch
 
-from regard.cpu_threads import num_available_cpus
+from regard.config.cpu_threads import num_available_cpus
 from regard.errors import DeviceError
 from regard.kernels.matmul import limit_kernel_caches
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import uvicorn
 
+from regard.config.cpu_threads import num_available_cpus
 from regard.config.extensions import require_hook
-from regard.cpu_threads import num_available_cpus
 from regard.errors import UsageError
 from regard.extensions.serve.config import ServeConfig
 

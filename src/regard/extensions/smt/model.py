@@ -17,7 +17,7 @@ from pydantic import Field
 from regard.alignment.base import AlignerConfig
 from regard.alignment.bayes_sampler import BayesConfig
 from regard.config import configclass, option
-from regard.cpu_threads import num_available_cpus
+from regard.config.cpu_threads import num_available_cpus
 from regard.data.text import TextProcessor
 from regard.errors import CheckpointError, DataError
 from regard.extensions.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation, SearchLimits

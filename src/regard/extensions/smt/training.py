@@ -14,7 +14,7 @@ from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus, Text, WordList
 from regard.alignment.symmetrize import LinkTable
 from regard.alignment.word_aligner import train_both
-from regard.cpu_threads import num_available_cpus
+from regard.config.cpu_threads import num_available_cpus
 from regard.data.dataset import PreparedData
 from regard.errors import CheckpointError
 from regard.extensions.smt.decoder import PhraseDecoder

@@ -19,7 +19,7 @@ Environment variables that the user has set are not changed. This module imports
 
 import math
 import os
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import MutableMapping
 from pathlib import Path, PurePosixPath
 
 __all__ = ["SPIN_COUNT", "configure_threads", "cpu_quota", "num_available_cpus"]
@@ -66,70 +66,33 @@ def _num_schedulable_cpus() -> int:
 
 
 def cpu_quota(cgroup_file: Path | None = None, root: Path | None = None) -> float | None:
-    """Return the CPU quota of the cgroups of this process as a number of processors, or None without a limit.
+    """Return the CPU quota of this process as a number of processors, or None without a limit.
+
+    It is that of its cgroup and of the ancestors in version 2. In version 1, only the mounted root is read,
+    which is the cgroup of the process in a container.
 
     Args:
         cgroup_file: The file that lists the cgroups of the process. Default: `/proc/self/cgroup`.
         root: The mount point of the cgroup file system. Default: `/sys/fs/cgroup`.
     """
     root = CGROUP_ROOT if root is None else root
-    try:
-        lines = (PROC_CGROUP if cgroup_file is None else cgroup_file).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return None
-    quotas: list[float] = []
-    for line in lines:
-        # A line has the form NUMBER:CONTROLLERS:PATH. The path may contain colons.
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if not controllers:  # cgroup v2 has a single hierarchy, whose line lists no controllers
-            quotas += _iter_quotas((root, root / "unified"), path, _unified_quota)
-        elif "cpu" in controllers.split(","):
-            # The mount point has the name of its controllers, such as `cpu,cpuacct`, or is linked as `cpu`.
-            quotas += _iter_quotas((root / "cpu", root / controllers), path, _legacy_quota)
+    words = _read_words(PROC_CGROUP if cgroup_file is None else cgroup_file)
+    inside = PurePosixPath(next((word[4:] for word in words if word.startswith("0::/")), ""))
+    # Processor time and period in microseconds; "max" and -1 mean no limit.
+    limits = [_read_words(root / path / "cpu.max") for path in (inside, *inside.parents)]
+    limits.append([*_read_words(root / "cpu/cpu.cfs_quota_us"), *_read_words(root / "cpu/cpu.cfs_period_us")])
+    quotas = [
+        int(limit[0]) / int(limit[1])
+        for limit in limits
+        if len(limit) == 2 and all(word.isdecimal() and int(word) for word in limit)
+    ]
     # The quota of an ancestor limits its descendants as well, so the lowest one applies.
     return min(quotas, default=None)
 
 
-def _iter_quotas(
-    mounts: tuple[Path, ...], path: str, read: Callable[[Path], float | None]
-) -> Iterator[float]:
-    """Yield the quotas of a cgroup and of its ancestors.
-
-    Inside a container the path may refer to the host's hierarchy while the container's own cgroup is mounted
-    at the root. The ancestors of the path include the root, so its quota is found as well.
-    """
-    inside = PurePosixPath(path.lstrip("/"))
-    for mount in mounts:
-        for part in (inside, *inside.parents):
-            quota = read(mount / part)
-            if quota is not None:
-                yield quota
-
-
-def _unified_quota(directory: Path) -> float | None:
-    """Return the quota in `cpu.max` of cgroup v2: processor time and period in microseconds, or `max`."""
-    return _ratio(_read_fields(directory / "cpu.max"))
-
-
-def _legacy_quota(directory: Path) -> float | None:
-    """Return the quota of cgroup v1, where -1 means no limit."""
-    return _ratio(
-        _read_fields(directory / "cpu.cfs_quota_us") + _read_fields(directory / "cpu.cfs_period_us")
-    )
-
-
-def _read_fields(path: Path) -> list[str]:
-    """Return the fields of a file; empty if it cannot be read."""
+def _read_words(path: Path) -> list[str]:
+    """Return the words of a file; empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").split()
     except (OSError, ValueError):
         return []
-
-
-def _ratio(fields: list[str]) -> float | None:
-    """Return quota / period if both are positive integers, else None."""
-    # `max` and -1, which mean no limit, do not consist of digits.
-    if len(fields) != 2 or not all(field.isdecimal() and int(field) for field in fields):
-        return None
-    return int(fields[0]) / int(fields[1])
