@@ -7,7 +7,7 @@ A policy is a set of environment variables (`POLICIES`). Each policy has its own
 everything in advance and sleeps until its turn. In each round every policy runs every task for some
 seconds, one after the other, in a different order each round, while `--busy` other processes compute
 continuously. The output is the medians over the rounds and their ratio to that of the best policy. The last
-lines give the worst ratio of each policy over tasks and loads, by which `SPIN_COUNT` (`regard.config.cpu_threads`) was
+lines give the worst ratio of each policy over tasks and loads, by which `cpu_threads.SPIN_COUNT` was
 chosen. Run the script on an otherwise idle machine; it prints the load at the start.
 
 Tasks: training the quickstart's recurrent model and a small Transformer (target tokens per second), beam

@@ -14,7 +14,6 @@ from regard.training.display import (
     LogClock,
     ProgressDisplay,
     banner,
-    format_duration,
     preparation_progress,
 )
 from regard.training.processes import SINGLE_PROCESS
@@ -89,22 +88,14 @@ def test_first_line_is_within_ten_seconds_and_the_intervals_grow_to_five_minutes
     assert (np.diff(gaps) >= 0).all() and len(lines) < 100
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0:00"), (59.6, "1:00"), (754, "12:34"), (3 * 3600 + 62, "3:01:02"), (-1, "0:00")],
-)
-def test_duration_is_minutes_and_seconds(seconds, text) -> None:
-    assert format_duration(seconds) == text
-
-
 def test_log_line_gives_loss_speed_and_the_time_left(clock, console) -> None:
     written = console(terminal=False)
     with ProgressDisplay(True, True, TrainingConfig(max_epochs=3)) as shown:
         train(shown, clock, steps=20, num_batches=40)
-    # 40 steps of a second per epoch: 35 are left after 5 s, and 80 in the two later epochs.
+    # 40 steps of a second in each of three epochs: 115 are left after 5 s.
     assert written.getvalue().splitlines() == [
-        "epoch 1/3 (12%), step 5: loss 2.000, 100 tokens/s, 0:35 left of the epoch, 1:55 of the run",
-        "epoch 1/3 (38%), step 15: loss 2.000, 100 tokens/s, 0:25 left of the epoch, 1:45 of the run",
+        "epoch 1/3 (12%), step 5: loss 2.000, 100 tokens/s, 0:01:55 left",
+        "epoch 1/3 (38%), step 15: loss 2.000, 100 tokens/s, 0:01:45 left",
     ]
 
 
@@ -117,9 +108,8 @@ def test_time_left_counts_validations_and_the_limit_that_is_nearest(clock, conso
             progress.count(step(number))
             progress.batches_in_epoch = number
             shown.advance(step(number), progress, 100)
-    assert "left" not in written.getvalue().split("\n")[0]  # after one step
-    # Seven steps are left, each with one second of its own and three of validation.
-    assert "0:28 left of the epoch, 0:28 of the run" in written.getvalue()
+    # After two steps, ten are left, each with one second of its own and three of validation.
+    assert "step 2: loss 2.000, 100 tokens/s, 0:00:40 left" in written.getvalue()
 
 
 def test_skipped_steps_do_not_enter_the_loss(clock, console) -> None:
@@ -133,16 +123,16 @@ def test_skipped_steps_do_not_enter_the_loss(clock, console) -> None:
     assert "loss 3.000" in written.getvalue() and "nan" not in written.getvalue()
 
 
-def test_terminal_shows_bars_of_the_epoch_and_of_the_run(clock, console) -> None:
+def test_terminal_shows_a_bar_of_the_run(clock, console) -> None:
     written = console(terminal=True)
     with ProgressDisplay(True, True, TrainingConfig(max_epochs=2)) as shown:
         train(shown, clock, steps=10, num_batches=20)
         entry = {"step": 10, "epoch": 1, "perplexity": 7.5, "bleu": 12.0, "best": True}
         shown.show_validation(entry)
         train(shown, clock, steps=1, num_batches=20)
-        shown.bars.refresh()
+        shown.bar.refresh()
     text = written.getvalue()
-    assert "epoch 1/2" in text and "run" in text and "loss 2.000, 100 tokens/s" in text
+    assert "epoch 1/2" in text and "loss 2.000, 100 tokens/s" in text
     assert "validation at epoch 1, step 10: perplexity 7.50, BLEU 12.00 (best so far)" in text
     assert "validation perplexity 7.50" in text
 
@@ -152,16 +142,15 @@ def test_other_processes_and_python_write_nothing(clock, capfd, enabled, visible
     with ProgressDisplay(enabled, visible, TrainingConfig()) as shown:
         train(shown, clock, steps=30, num_batches=40)
         shown.show_validation({"step": 10, "epoch": 1, "perplexity": 7.5, "best": True})
-    assert capfd.readouterr() == ("", "") and shown.needs_banner() == enabled
+    assert capfd.readouterr() == ("", "")
 
 
 def test_lines_of_a_quiet_run_go_to_the_log(clock, caplog) -> None:
     caplog.set_level("INFO", logger="regard")
     with ProgressDisplay(True, False, TrainingConfig()) as shown:
-        shown.show_banner(["device   cpu"])
+        shown.print("device   cpu")
         train(shown, clock, steps=6, num_batches=40)
     assert caplog.messages[0] == "device   cpu" and "loss 2.000" in caplog.messages[1]
-    assert not shown.needs_banner()
 
 
 def test_banner_describes_the_run(tmp_path) -> None:

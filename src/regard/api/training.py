@@ -65,7 +65,7 @@ def train(
         overrides: Settings that override those of a TOML file, as `training.max_steps=100`.
         callbacks: Callbacks that are called during training; see `regard.Callback`.
         plugins: Plugins to import: Python packages or files (.py).
-        progress: Whether to write the progress to stderr: a description of the run, bars on a terminal or in
+        progress: Whether to write the progress to stderr: a description of the run, a bar on a terminal or in
             a notebook, and otherwise lines at growing intervals.
 
     Returns:

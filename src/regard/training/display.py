@@ -1,4 +1,4 @@
-"""The display of a run: a banner, progress bars on a terminal, and lines at growing intervals in a log."""
+"""The display of a run: a banner, a progress bar on a terminal, and lines at growing intervals in a log."""
 
 import logging
 import math
@@ -6,11 +6,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 if TYPE_CHECKING:
     from regard.models.base import TranslationModel
@@ -20,10 +29,9 @@ if TYPE_CHECKING:
     from regard.training.progress import TrainingProgress
     from regard.training.run_context import StepStatistics
 
-__all__ = ["LogClock", "ProgressDisplay", "banner", "format_duration", "preparation_progress"]
+__all__ = ["LogClock", "ProgressDisplay", "banner", "preparation_progress"]
 
 _log = logging.getLogger(__name__)
-_MIN_STEPS = 5  # steps before the remaining time is shown
 
 FIRST_LINE = 5.0
 """Seconds after which the first line is written to a log."""
@@ -52,13 +60,6 @@ class LogClock:
             return False
         self._next = now + min(MAX_INTERVAL, max(MIN_INTERVAL, (now - self._start) / 10))
         return True
-
-
-def format_duration(seconds: float) -> str:
-    """Return a duration as `M:SS` or `H:MM:SS`."""
-    minutes, rest = divmod(max(0, round(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _bars(*columns: Any) -> tuple[Console, Progress | None]:
@@ -155,7 +156,7 @@ def _describe_device(processes: "ProcessGroup") -> str:
 
 
 class ProgressDisplay:
-    """Shows a run: bars on a terminal or in a notebook, else lines at growing intervals.
+    """Shows a run: a bar on a terminal or in a notebook, else lines at growing intervals.
 
     Args:
         enabled: Whether anything is shown: only in the first process of a run.
@@ -166,44 +167,39 @@ class ProgressDisplay:
     def __init__(self, enabled: bool, visible: bool, config: "TrainingConfig") -> None:
         """Create the display without showing it."""
         self.enabled, self.visible, self.config = enabled, visible, config
-        self.bars: Progress | None = None
+        self.bar: Progress | None = None
         self.console: Console | None = None
-        self.score = ""
-        self._has_banner = False
-        self._tasks: list[TaskID] = []
+        self._score = ""
         self._recent: deque[StepStatistics] = deque(maxlen=WINDOW)
-        self._clock = LogClock()
-        self._start, self._steps, self._step_seconds = time.monotonic(), 0, 0.0
 
     def __enter__(self) -> "ProgressDisplay":
-        """Show the bars."""
-        self._start, self._clock = time.monotonic(), LogClock()
+        """Show the bar."""
+        self._clock, self._start, self._start_share = LogClock(), time.monotonic(), 0.0
         if self.enabled and self.visible:
-            self.console, self.bars = _bars(
+            self.console, self.bar = _bars(
                 TextColumn("{task.description:12}"),
                 BarColumn(bar_width=20),
-                TextColumn("{task.percentage:>3.0f}% {task.fields[left]:>8} left  {task.fields[note]}"),
+                TextColumn("{task.percentage:>3.0f}%"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}"),
             )
-            if self.bars is not None:
-                self._tasks = [self.bars.add_task(name, total=1.0, left="", note="") for name in ("", "run")]
-                self.bars.start()
+        if self.bar is not None:
+            self._task = self.bar.add_task("", total=1.0, note="")
+            self.bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Remove the bars."""
-        if self.bars is not None:
-            self.bars.stop()
-            self.bars = None
+        """Remove the bar."""
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
 
-    def needs_banner(self) -> bool:
-        """Return whether the banner has not been shown yet; False in a process that shows nothing."""
-        return self.enabled and not self._has_banner
-
-    def show_banner(self, lines: list[str]) -> None:
-        """Show the banner."""
-        self._has_banner = True
-        for line in lines:
-            self._print(line)
+    def print(self, line: str) -> None:
+        """Write a line, such as one of the banner, above the bar or to the log."""
+        if self.console is None:
+            _log.info("%s", line)
+        else:
+            self.console.print(line, markup=False, soft_wrap=True)
 
     def advance(self, step: "StepStatistics", progress: "TrainingProgress", num_batches: int) -> None:
         """Show a step.
@@ -215,75 +211,42 @@ class ProgressDisplay:
         """
         if not self.enabled:
             return
-        self._steps += 1
-        self._step_seconds += step.seconds
+        completed = progress.completed_share(self.config, num_batches)
+        if not self._recent:
+            # The remaining time of a resumed run is estimated from this part of it.
+            self._start, self._start_share = time.monotonic(), completed
         # The loss of a skipped step may be NaN.
         if step.applied:
-            if self._steps == 2:
-                self._recent.clear()  # the first step includes compilation
             self._recent.append(step)
-        if not self._recent or (self.bars is None and not self._clock.due()):
+        if not self._recent or (self.bar is None and not self._clock.due()):
             return
-        epoch_left, run_left = self._seconds_left(progress, num_batches)
         tokens = sum(statistics.tokens for statistics in self._recent)
         speed = tokens / max(1e-9, sum(statistics.seconds for statistics in self._recent))
         loss = sum(statistics.loss for statistics in self._recent) / max(1, tokens)
-        name = f"epoch {progress.epoch}" + (f"/{self.config.max_epochs}" if self.config.max_epochs else "")
-        share = progress.batches_in_epoch / max(1, num_batches)
-        if self.bars is None:
-            left = ""
-            if self._steps >= _MIN_STEPS:
-                epoch, run = format_duration(epoch_left), format_duration(run_left)
-                left = f", {epoch} left of the epoch, {run} of the run"
-            line = f"{name} ({share:.0%}), step {progress.step:,}: loss {loss:.3f}, {speed:,.0f} tokens/s"
-            self._print(line + left)
-            return
-        whole = progress.completed_share(self.config, num_batches)
         note = f"loss {loss:.3f}, {speed:,.0f} tokens/s"
-        rows = ((name, share, epoch_left, note), ("run", whole, run_left, self.score))
-        for task, (title, completed, left, text) in zip(self._tasks, rows, strict=True):
-            self.bars.update(
-                task, description=title, completed=completed, left=format_duration(left), note=text
-            )
-
-    def _seconds_left(self, progress: "TrainingProgress", num_batches: int) -> tuple[float, float]:
-        """Return the expected seconds until the end of the epoch and of the run, without early stopping."""
-        config = self.config
-        accumulation = config.gradient_accumulation
-        per_step = sum(step.seconds for step in self._recent) / len(self._recent)
-        # Validations and checkpoints take time between the steps.
-        between = max(0.0, time.monotonic() - self._start - self._step_seconds) / self._steps
-        rest = math.ceil((num_batches - progress.batches_in_epoch) / accumulation)
-        limits = []
-        if config.max_epochs:
-            later = (config.max_epochs - progress.epoch) * math.ceil(num_batches / accumulation)
-            limits.append((rest + later) * (per_step + between))
-        if config.max_steps:
-            limits.append((config.max_steps - progress.step) * (per_step + between))
-        if config.max_minutes:
-            limits.append(60 * config.max_minutes - progress.seconds)
-        whole = max(0.0, min(limits, default=0.0))
-        return min(rest * per_step, whole), whole
+        epoch = f"epoch {progress.epoch}" + (f"/{self.config.max_epochs}" if self.config.max_epochs else "")
+        if self.bar is not None:
+            note = f"{note}{self._score}"
+            self.bar.update(self._task, description=epoch, completed=completed, note=note)
+            return
+        left = ""
+        if completed > self._start_share:
+            elapsed = time.monotonic() - self._start
+            seconds = elapsed * (1 - completed) / (completed - self._start_share)
+            left = f", {timedelta(seconds=round(seconds))} left"
+        share = progress.batches_in_epoch / max(1, num_batches)
+        self.print(f"{epoch} ({share:.0%}), step {progress.step:,}: {note}{left}")
 
     def show_validation(self, entry: dict[str, Any]) -> None:
         """Show a line of the metrics log of kind `validation`."""
-        if self.enabled:
-            self.score = f"validation perplexity {entry['perplexity']:.2f}"
-            self._print(_validation_line(entry))
+        from regard.metrics.base import METRICS
 
-    def _print(self, line: str) -> None:
-        if self.console is None:
-            _log.info("%s", line)
-        else:
-            self.console.print(line, markup=False, soft_wrap=True)
-
-
-def _validation_line(entry: dict[str, Any]) -> str:
-    from regard.metrics.base import METRICS
-
-    searched = "".join(
-        f", {metric.label} {value:.2f}" for key, value in entry.items() if (metric := METRICS.get(key))
-    )
-    best = " (best so far)" if entry["best"] else ""
-    where = f"epoch {entry['epoch']}, step {entry['step']:,}"
-    return f"validation at {where}: perplexity {entry['perplexity']:.2f}{searched}{best}"
+        if not self.enabled:
+            return
+        self._score = f", validation perplexity {entry['perplexity']:.2f}"
+        searched = "".join(
+            f", {metric.label} {value:.2f}" for key, value in entry.items() if (metric := METRICS.get(key))
+        )
+        best = " (best so far)" if entry["best"] else ""
+        where = f"epoch {entry['epoch']}, step {entry['step']:,}"
+        self.print(f"validation at {where}: perplexity {entry['perplexity']:.2f}{searched}{best}")

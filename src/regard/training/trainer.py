@@ -216,16 +216,19 @@ class Trainer:
         progress = self.state.progress
         self.state.model.train()
         self._last_time = time.monotonic()
+        has_banner = False
         while True:
             order = self.train.batches(self.config, self.seed, progress.epoch)
             if not order:
                 raise DataError("the training text contains no sentence pair")
-            if self.display.needs_banner():
+            if self.display.enabled and not has_banner:
                 data = self.train, self.valid
                 described = banner(
                     self.state.model, data, self.config, self.processes, len(order), self.output_dir
                 )
-                self.display.show_banner(described)
+                for line in described:
+                    self.display.print(line)
+            has_banner = True
             reason = None
             while reason is None and progress.batches_in_epoch < len(order):
                 chosen = order[
