@@ -56,7 +56,7 @@ class PredictorDescription:
     tagger: TaggerConfig = option(help="Sizes of the tagger.")
     num_classes: int = option(help="Largest fertility that the tagger predicts.", ge=1, le=1_000_000)
     text_checksum: str | None = option(default=None, help="Checksum of the training and validation text.")
-    seed: int | None = option(default=None, help="Random seed of the run.")
+    seed: int | None = option(default=None, help="Random seed of the run.", le=2**63 - 1)
 
     def save(self, directory: Path) -> None:
         """Write the description into the directory of a predictor."""

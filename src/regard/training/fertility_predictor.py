@@ -173,7 +173,6 @@ def train_predictor(
         DataError: if the training or the validation sentences contain no word.
         UsageError: if the directory contains other files.
         CheckpointError: if a file cannot be written.
-        TrainingDivergedError: if the loss was repeatedly not finite.
     """
     output_dir = Path(output_dir)
     counts = Counter(word for words in training_data.sentences for word in words)

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,28 +78,20 @@ def run_training(
         directory_lock(output_dir) if processes.is_main else nullcontext(),
     ):
         prepared, stated = _prepare_run(config, output_dir, processes, losses, progress_context)
+        checksums = file_checksums(output_dir, stated)
         system = MODELS.part_of(config.model)
         if not system.is_neural:
-            checksums = file_checksums(output_dir, stated)
-            train_run = partial(
-                system.train_run,
-                config.model,
-                prepared,
-                output_dir,
-                checksums,
-                config.seed,
-                config.num_threads,
-            )
+            arguments = config.model, prepared, output_dir, checksums, config.seed, config.num_threads
             # The main process trains the model; the others then only read its result.
-            result = train_run() if processes.is_main else None
+            result = system.train_run(*arguments) if processes.is_main else None
             processes.barrier()
-            return train_run() if result is None else result
+            return system.train_run(*arguments) if result is None else result
         run = RunContext(
             output_dir,
             config.seed,
             processes,
             identity={"training data": prepared.fingerprint, "config": fixed_options_checksum(stated)},
-            file_checksums=file_checksums(output_dir, stated),
+            file_checksums=checksums,
             translation_metric=TranslationMetric(
                 config.generation, config.training, prepared, device, config.data.valid.source_prefix
             ),
