@@ -9,9 +9,16 @@ from toy_table import toy_decoder
 
 from regard.extensions.smt.decoder import SearchLimits
 from regard.extensions.smt.features import INITIAL_WEIGHTS
-from regard.extensions.smt.mert import NBestLists, bleu_statistics, compute_bleu, line_search, maximize_bleu
 from regard.extensions.smt.model import TuningConfig
-from regard.extensions.smt.tuning import TuningText, tune_weights
+from regard.extensions.smt.tuning import (
+    NBestLists,
+    TuningText,
+    bleu_statistics,
+    compute_bleu,
+    line_search,
+    maximize_bleu,
+    tune_weights,
+)
 from regard.metrics.translation import count_statistics
 
 CONFIG = TuningConfig(num_rounds=3, nbest_size=20, num_restarts=1)

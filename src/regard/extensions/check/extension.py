@@ -23,7 +23,7 @@ EXTENSION = Extension(
     commands={
         "Evaluate and inspect": [
             "regard.extensions.check.command:check_command",
-            "regard.extensions.check.corrupt_command:corrupt_command",
+            "regard.extensions.check.command:corrupt_command",
         ]
     },
 )
