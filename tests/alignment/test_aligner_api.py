@@ -31,8 +31,6 @@ def test_links_equal_those_of_the_command(text, tmp_path) -> None:
     assert done.exit_code == 0, done.output
     found = regard.align(*(read(Path(name)) for name in files), "ibm2")
     assert list(found.lines()) == read(tmp_path / "links")
-    found.save_pharaoh(tmp_path / "saved")
-    assert (tmp_path / "saved").read_bytes() == (tmp_path / "links").read_bytes()
 
 
 def test_saved_aligner_aligns_new_text_and_ignores_case_if_trained_so(text, tmp_path) -> None:

@@ -348,7 +348,10 @@ def test_invalid_links_are_reported_with_the_line(files):
             "--hypothesis-links) has no effect without the metric drop",
         ),
         (["hyp", "ref", "--target", "x"], "no effect without gold links"),
-        (["--log-probs", "x", "--sentence-scores", "y"], "--sentence-scores needs"),
+        (
+            ["--gold-links", "x", "--predicted-links", "x", "--sentence-scores", "y"],
+            "--sentence-scores needs",
+        ),
         (["hyp", "ref", "--tokenize", "moses"], "13a, none"),
     ],
 )
@@ -360,19 +363,6 @@ def test_unwritable_json_files_are_reported(files, tmp_path):
     target = tmp_path / "no" / "such" / "out.json"
     result = run(files("hyp", ["a"]), files("ref", ["a"]), "--metrics", "bleu", "--json", target)
     assert isinstance(result.exception, DataError) and str(target) in str(result.exception)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("a|-1 b|x", r"log:1: 'b\|x' does not have the form TOKEN\|LOG-PROBABILITY"),
-        ("a|nan", "log:1: 'a|nan' does not"),
-        ("a|-1000", "perplexity cannot be computed: the mean log-probability is -1000"),
-        ("", "contains no tokens"),
-    ],
-)
-def test_invalid_log_probabilities_are_rejected(files, line, message):
-    assert re.search(message, error_message(DataError, "--log-probs", files("log", [line])))
 
 
 def test_unicode_spaces_do_not_separate_words(files):
@@ -389,8 +379,6 @@ def test_unicode_spaces_do_not_separate_words(files):
     assert "which has 1 words" in error_message(
         DataError, "--gold-links", gold, "--predicted-links", links, "--source", source, "--target", target
     )
-    scores = files("scores", ["1\u3000章|-1.0 </s>|-1.0"])
-    assert "2.718" in run("--log-probs", scores).stdout
 
 
 def test_help_explains_two_sided_p_values():

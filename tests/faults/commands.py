@@ -92,7 +92,7 @@ BASE = (
     "lm corpus/train.en --order 2 -o old.arpa",
     "lm corpus/train.en --order 2 -o old.arpa.gz",
     "translate model --input corpus/test.de --output out.txt --num-threads 1",
-    "report model --test corpus/test.de corpus/test.en --max-lines 2 -o page.html",
+    "report model --test corpus/test.de corpus/test.en -o page.html",
 )
 """The commands that create the base, in order."""
 
@@ -171,7 +171,7 @@ COMMANDS = (
     ),
     Command(
         "report",
-        f"report model --test {_TEST} --max-lines 3 -o page.html",
+        f"report model --test {_TEST} -o page.html",
         ("page.html",),
         needs=("corpus", "model", "page.html"),
     ),

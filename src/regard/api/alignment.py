@@ -26,7 +26,6 @@ from regard.api.arguments import TextSource, read_parallel
 from regard.config import from_dict
 from regard.config.results import Result
 from regard.errors import UsageError
-from regard.text.files import write_atomic
 from regard.text.whitespace import split_whitespace
 
 __all__ = ["Aligner", "AlignmentStatistics", "Alignments", "align", "aligner_config", "fold_words"]
@@ -77,14 +76,6 @@ class Alignments(Result, Sequence[np.ndarray]):
             np.bincount(links[:, 0], minlength=len(words))
             for links, words in zip(self.links, self.sources, strict=True)
         ]
-
-    def save_pharaoh(self, path: Path | str) -> None:
-        """Write the links to a file in Pharaoh format, one line per pair.
-
-        Raises:
-            DataError: if the file cannot be written.
-        """
-        write_atomic(Path(path), "".join(f"{line}\n" for line in self.lines()).encode())
 
     def to_data(self) -> dict[str, Any]:
         """Return the words and the links of each pair."""

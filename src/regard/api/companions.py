@@ -112,3 +112,15 @@ class Companions:
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Return the first pairs of the training text that the directory contains."""
         return islice(read_training_pairs(self.directory), self.max_pairs)
+
+    def few_pairs_notes(self) -> list[str]:
+        """Return a caveat for the reader of a page if the parts are trained on little text."""
+        num_pairs = self.num_pairs()
+        if not 0 < num_pairs < FEW_PAIRS:
+            return []
+        return [
+            f"The word aligner and the coverage model were trained on only {num_pairs:,} sentence pairs, so "
+            f"some marks are wrong. They become reliable with about {FEW_PAIRS:,} pairs: train both on more "
+            "text (regard align --save-aligner, regard check --save-checker), and give them with --aligner "
+            "and --checker."
+        ]

@@ -6,7 +6,6 @@ result.to_pandas()
 """
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,10 @@ from regard.api.evaluation_result import (
     Evaluation,
     EvaluationOptions,
     MetricScore,
-    ScoreTotals,
     SystemComparison,
 )
 from regard.api.links import LinkSource, evaluate_links, read_drop_links
-from regard.errors import DataError, UsageError
+from regard.errors import UsageError
 from regard.metrics.base import (
     METRICS,
     MetricInput,
@@ -37,8 +35,6 @@ from regard.metrics.base import (
     paired_bootstrap,
 )
 from regard.metrics.translation import looks_tokenized
-from regard.text.corpus import read_lines
-from regard.text.whitespace import split_whitespace
 
 __all__ = [
     "Evaluation",
@@ -47,7 +43,6 @@ __all__ = [
     "SystemComparison",
     "evaluate",
     "metric_names",
-    "read_token_scores",
 ]
 
 
@@ -64,7 +59,6 @@ def evaluate(
     gold_links: LinkSource | None = None,
     predicted_links: LinkSource | None = None,
     targets: TextSource | None = None,
-    log_probs: Path | str | None = None,
     options: EvaluationOptions | None = None,
 ) -> Evaluation:
     """Score translations or word links with 95 % confidence intervals (Koehn 2004).
@@ -85,14 +79,11 @@ def evaluate(
             `predicted_links`.
         predicted_links: Word links that are compared with the gold links.
         targets: Target text of the gold links, whose words the links must not exceed.
-        log_probs: File with token log-probabilities (`regard score --token-scores`), for the perplexity.
         options: Tokenizer, case, parameters of REP, and the bootstrap.
 
     Raises:
-        DataError: if the numbers of sentences differ, there is no sentence, or a link points beyond its
-            sentence.
-        UsageError: if there is nothing to evaluate, a metric or the tokenizer is unknown, or needs an
-            argument or a package that is missing, or an argument has no effect.
+        DataError: if the numbers of sentences differ, or a link points beyond its sentence.
+        UsageError: if a metric or the tokenizer is unknown, or an argument is missing or has no effect.
     """
     options, names = options or EvaluationOptions(), metric_names(metrics)
     links = {
@@ -100,36 +91,22 @@ def evaluate(
         "hypothesis_links": hypothesis_links,
         "baseline_links": baseline_links,
     }
-    _check_needed(names, hypotheses is not None, baseline is not None, links, options)
+    _check_needed(names, hypotheses is not None, baseline is not None, links)
     if (gold_links is None) != (predicted_links is None):
         raise UsageError("gold_links and predicted_links (--gold-links, --predicted-links) need each other")
-    if hypotheses is not None and references is None:
-        raise UsageError("there is no reference: give the translations and their references")
-    if hypotheses is None and gold_links is None and log_probs is None:
-        raise UsageError("there is nothing to evaluate: give translations, word links or log-probabilities")
-    if (gold_links is None and targets is not None) or (
-        sources is not None and gold_links is None and hypotheses is None
-    ):
+    if gold_links is None and (targets is not None or (sources is not None and hypotheses is None)):
         raise UsageError("sources and targets have no effect without gold links (--gold-links)")
+    if hypotheses is None and gold_links is None:
+        raise UsageError("there is nothing to evaluate: give translations and references, or word links")
     result = Evaluation(options=options)
     if hypotheses is not None:
-        given_links = {name: each for name, each in links.items() if each is not None}
-        result = _evaluate_texts(
-            named_text(hypotheses, "hypotheses"), references, sources, names, baseline, given_links, options
-        )
-    if gold_links is not None and predicted_links is not None:
-        agreement = evaluate_links(
-            predicted_links,
-            gold_links,
-            sources=sources,
-            targets=targets,
-            num_bootstrap_samples=options.num_bootstrap_samples,
-            seed=options.seed,
-        )
-        result = dataclasses.replace(result, word_links=agreement)
-    if log_probs is not None:
-        result = dataclasses.replace(result, token_scores=read_token_scores(Path(log_probs)))
-    return result
+        result = _evaluate_texts(hypotheses, references, sources, names, baseline, links, options)
+    if gold_links is None or predicted_links is None:
+        return result
+    agreement = evaluate_links(
+        predicted_links, gold_links, sources=sources, targets=targets, **options.bootstrap
+    )
+    return dataclasses.replace(result, word_links=agreement)
 
 
 def _check_needed(
@@ -137,7 +114,6 @@ def _check_needed(
     has_text: bool,
     is_compared: bool,
     links: Mapping[str, LinkSource | None],
-    options: EvaluationOptions,
 ) -> None:
     """Check that every argument has an effect, so that a mistake in typing does not go unnoticed.
 
@@ -155,16 +131,19 @@ def _check_needed(
 
 
 def _evaluate_texts(
-    first: NamedText,
+    hypotheses: TextSource,
     references: Any,
     sources: TextSource | None,
     names: Sequence[str],
     baseline: TextSource | None,
-    links: Mapping[str, LinkSource],
+    links: Mapping[str, LinkSource | None],
     options: EvaluationOptions,
 ) -> Evaluation:
     """Return the scores of translations by each metric; see `evaluate`."""
-    truths = reference_sets(references)
+    if references is None:
+        raise UsageError("there is no reference: give the translations and their references")
+    first, truths = named_text(hypotheses, "hypotheses"), reference_sets(references)
+    drop_links = {name: each for name, each in links.items() if each is not None}
     other = None if baseline is None else named_text(baseline, "baseline")
     source = None if sources is None else named_text(sources, "sources")
     for text in (*truths, other, source):
@@ -173,14 +152,14 @@ def _evaluate_texts(
     systems = [first] if other is None else [first, other]
     # Links count the words of tokenized text, so they can be checked only if the text is tokenized.
     known = [text.lines if options.tokenize == "none" else None for text in (truths[0], *systems)]
-    source_lines = None if source is None else source.lines
+    source_lines, lines = None if source is None else source.lines, (first.name, len(first.lines))
     data = MetricInput(
         # Both systems are counted in one call, because METEOR takes long to start.
         [line for text in systems for line in text.lines],
         [truth.lines * len(systems) for truth in truths],
         options.tokenize,
         options.lowercase,
-        read_drop_links(links, source_lines, known, (first.name, len(first.lines))) if links else None,
+        read_drop_links(drop_links, source_lines, known, lines) if drop_links else None,
     )
     named = {"hypotheses": [first], "references": truths, "baseline": [other], "sources": [source]}
     files = {name: [text.file for text in texts if text and text.file] for name, texts in named.items()}
@@ -207,7 +186,7 @@ def _score(name: str, data: MetricInput, num_systems: int, options: EvaluationOp
             "expected one row per sentence"
         )
     rows, *others = np.split(counts.rows, num_systems)
-    comparison, samples = None, (options.num_bootstrap_samples, options.seed)
+    comparison, samples = None, tuple(options.bootstrap.values())
     if others:
         paired = paired_bootstrap(others[0], rows, counts.aggregate, *samples)
         estimate = paired.other
@@ -248,39 +227,3 @@ def _tokenized_notes(systems: Sequence[NamedText], tokenize: str) -> tuple[str, 
         for system in systems
         if tokenize != "none" and looks_tokenized(system.lines)
     )
-
-
-def read_token_scores(path: Path | str) -> ScoreTotals:
-    """Return the sums of the log-probabilities in a file of `regard score --token-scores`.
-
-    An empty line stands for a pair that was not scored.
-
-    Raises:
-        DataError: if the file cannot be read, a field does not have the form TOKEN|LOG-PROBABILITY, there is
-            no token, or the perplexity exceeds the range of a float.
-    """
-    totals = ScoreTotals()
-    for number, line in enumerate(read_lines(path), 1):
-        logs = []
-        for item in split_whitespace(line):
-            # A token may contain "|", so split at the last one.
-            name, separator, value = item.rpartition("|")
-            try:
-                logs.append(float(value))
-                # A log-probability is at most 0. The negated comparison also rejects NaN.
-                if not separator or not name or not logs[-1] <= 0:
-                    raise ValueError
-            except ValueError:
-                raise DataError(
-                    f"{path}:{number}: {item!r} does not have the form TOKEN|LOG-PROBABILITY written by "
-                    "`regard score --token-scores`"
-                ) from None
-        totals = totals.add(logs or None)
-    if not totals.num_tokens:
-        raise DataError(f"{path}: the file contains no tokens")
-    if not math.isfinite(totals.perplexity):
-        raise DataError(
-            f"{path}: the perplexity cannot be computed: the mean log-probability is "
-            f"{totals.log_probability / totals.num_tokens:g}"
-        )
-    return totals

@@ -35,6 +35,11 @@ class EvaluationOptions:
     num_bootstrap_samples: int = 1000
     seed: int = 0
 
+    @property
+    def bootstrap(self) -> dict[str, int]:
+        """Return the arguments of the bootstrap."""
+        return {"num_bootstrap_samples": self.num_bootstrap_samples, "seed": self.seed}
+
     def __post_init__(self) -> None:
         """Check the values.
 
@@ -163,7 +168,6 @@ class Evaluation(Result, Mapping[str, MetricScore]):
         files: Names of the files of the texts and links, by argument of `evaluate`. A text from Python has
             none.
         word_links: Agreement of word links with gold links, if it was computed as well.
-        token_scores: Sums of the log-probabilities of a text, if they were computed as well.
         notes: Notes for the reader, one sentence each.
     """
 
@@ -175,7 +179,6 @@ class Evaluation(Result, Mapping[str, MetricScore]):
     options: EvaluationOptions = field(default_factory=EvaluationOptions)
     files: Mapping[str, list[str]] = field(default_factory=dict)
     word_links: LinkEvaluation | None = None
-    token_scores: ScoreTotals | None = None
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> MetricScore:
@@ -214,7 +217,6 @@ class Evaluation(Result, Mapping[str, MetricScore]):
                 name: json_value(score.sentence_scores.tolist()) for name, score in self.scores.items()
             },
             "word_links": None if self.word_links is None else self.word_links.to_data(),
-            "token_scores": None if self.token_scores is None else self.token_scores.to_data(),
             "notes": list(self.notes),
         }
 

@@ -19,7 +19,7 @@ from regard.alignment.base import DEFAULT_ALIGNER
 from regard.alignment.fertility import align_fertilities
 from regard.api.alignment import aligner_config, fold_words
 from regard.api.arguments import TextSource, check_num_lines, read_parallel, read_texts, source_name
-from regard.api.links import LinkSource, check_row, read_links
+from regard.api.links import LinkSource, check_rows, read_links
 from regard.config.results import Result
 from regard.errors import UsageError
 from regard.text.links import parse_links
@@ -283,13 +283,12 @@ def _count_links(sources: TextSource, links: LinkSource) -> SourceFertilities:
     words = [split_whitespace(line) for line in read_texts(sources, "sources")]
     link_sets, name = read_links(links, "links", parse_links)
     check_num_lines(name, len(link_sets), source_name(sources, "sources"), len(words))
-    lengths = {"source": list(map(len, words)), "target": None}
-    values = []
-    for row, link_set in enumerate(link_sets):
-        check_row(link_set, lengths, row, name)
-        positions = np.array([source for source, _ in link_set], dtype=np.int64)
-        # Without `minlength`, words without links at the end of a sentence would be missing.
-        values.append(np.bincount(positions, minlength=len(words[row])))
+    check_rows(link_sets, {"source": list(map(len, words)), "target": None}, name)
+    # Without `minlength`, words without links at the end of a sentence would be missing.
+    values = [
+        np.bincount(np.array([source for source, _ in link_set], dtype=np.int64), minlength=len(sentence))
+        for link_set, sentence in zip(link_sets, words, strict=True)
+    ]
     return _result(words, values)
 
 

@@ -14,7 +14,7 @@ from regard.text.corpus import read_lines
 from regard.text.links import GoldLinks, Links, check_links, parse_gold_links, parse_links
 from regard.text.whitespace import split_whitespace
 
-__all__ = ["LinkEvaluation", "LinkSource", "check_row", "evaluate_links", "read_drop_links", "read_links"]
+__all__ = ["LinkEvaluation", "LinkSource", "check_rows", "evaluate_links", "read_drop_links", "read_links"]
 
 LinkSource = Path | str | Iterable[Any]
 """Word links: a file in the Pharaoh format, `Alignments`, or the links of each sentence pair.
@@ -82,20 +82,18 @@ def evaluate_links(
         DataError: if a file cannot be read, the numbers of pairs differ, or a link points beyond its
             sentence.
     """
+    texts = {"source": sources, "target": targets}
+    lengths = {side: _count_words(text, f"{side}s") for side, text in texts.items()}
     truth, gold_name = read_links(gold, "gold", parse_gold_links)
     predicted, name = read_links(links, "links", parse_links)
-    texts = {"source": sources, "target": targets}
-    read = {side: None if text is None else read_texts(text, f"{side}s") for side, text in texts.items()}
-    lengths = {side: _count_words(lines) for side, lines in read.items()}
     # Different lengths are reported first: the links of unrelated texts would give misleading errors.
     check_num_lines(name, len(predicted), gold_name, len(truth))
-    for side, side_lengths in lengths.items():
-        if side_lengths is not None:
-            check_num_lines(source_name(texts[side], f"{side}s"), len(side_lengths), gold_name, len(truth))
-    for row, (true, link_set) in enumerate(zip(truth, predicted, strict=True)):
-        # Sure links are possible links as well, so this check covers both.
-        check_row(true.possible, lengths, row, gold_name)
-        check_row(link_set, lengths, row, name)
+    for side, text in texts.items():
+        if text is not None:
+            check_num_lines(source_name(text, f"{side}s"), len(lengths[side] or ()), gold_name, len(truth))
+    # Sure links are possible links as well.
+    check_rows([true.possible for true in truth], lengths, gold_name)
+    check_rows(predicted, lengths, name)
     score = alignment_score(predicted, truth)
     error = bootstrap(count_links(predicted, truth), aer_from_counts, num_bootstrap_samples, seed)
     return LinkEvaluation(
@@ -127,9 +125,8 @@ def read_drop_links(
     for (name, link_source), text in zip(links.items(), texts, strict=True):
         link_sets, name = read_links(link_source, name, parse_links)
         check_num_lines(name, len(link_sets), *lines)
-        lengths = {"source": _count_words(sources), "target": _count_words(text)}
-        for row, link_set in enumerate(link_sets):
-            check_row(link_set, lengths, row, name)
+        lengths = {"source": _count_words(sources, "sources"), "target": _count_words(text, "targets")}
+        check_rows(link_sets, lengths, name)
         parts.append(link_sets)
     reference, *systems = parts
     # DROP of each system is computed against the same links of the reference.
@@ -161,24 +158,22 @@ def read_links(given: Any, name: str, parse: Callable[[str, str], _Parsed]) -> t
     return links, name
 
 
-def _count_words(lines: Sequence[str] | None) -> list[int] | None:
+def _count_words(text: TextSource | None, name: str) -> list[int] | None:
     """Return the number of words of each line, or None without a text."""
-    return None if lines is None else [len(split_whitespace(line)) for line in lines]
+    return None if text is None else [len(split_whitespace(line)) for line in read_texts(text, name)]
 
 
-def check_row(links: Links, lengths: Mapping[str, list[int] | None], row: int, name: str) -> None:
-    """Check that the links of a sentence pair are within its sentences.
+def check_rows(rows: Sequence[Links], lengths: Mapping[str, list[int] | None], name: str) -> None:
+    """Check that the links of each sentence pair are within its sentences.
 
     Args:
-        links: The links.
+        rows: The links of each pair.
         lengths: Numbers of words of all source and all target sentences. None skips a side.
-        row: Index of the pair.
         name: Name of the links, for messages.
 
     Raises:
         DataError: if a link points beyond its sentence.
     """
-    words = {
-        side: None if side_lengths is None else side_lengths[row] for side, side_lengths in lengths.items()
-    }
-    check_links(links, words, f"{name}:{row + 1}")
+    for row, links in enumerate(rows):
+        words = {side: None if counts is None else counts[row] for side, counts in lengths.items()}
+        check_links(links, words, f"{name}:{row + 1}")

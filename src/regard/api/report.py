@@ -14,13 +14,12 @@ from regard.analysis.linking import Linker, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions
-from regard.api.report_notes import few_pairs_notes, page_notes
 from regard.api.systems import load_systems, lock_models, name_models
 from regard.api.translator import Translator
 from regard.config.extensions import hook, require_hook
 from regard.data.training_text import read_training_text
 from regard.errors import UsageError
-from regard.metrics.translation import check_tokenizer
+from regard.metrics.translation import check_tokenizer, looks_tokenized
 from regard.models.formats import foreign_format
 from regard.reporting.page import Report, SystemsCheck, render
 from regard.reporting.scores import compute_scores
@@ -43,7 +42,6 @@ class ReportOptions:
     Attributes:
         names: Display names of the systems. Default: the names of the directories and files.
         title: Title of the page. Default: the names of the systems and of the text.
-        max_lines: Maximum number of lines, from the start of the text. Default: all lines.
         gold_links: Gold word links of source and reference (.talp: i-j sure, ipj possible), for the alignment
             error rate.
         attention_maps: The maps on the page: `links` for the map that is used for word links; `all` for the
@@ -58,7 +56,6 @@ class ReportOptions:
 
     names: Sequence[str] | None = None
     title: str | None = None
-    max_lines: int | None = None
     gold_links: Path | str | Iterable[GoldLinks | str] | None = None
     attention_maps: Literal["links", "all"] = "links"
     tokenize: str = "13a"
@@ -75,8 +72,6 @@ class ReportOptions:
         check_tokenizer(self.tokenize)
         if self.attention_maps not in ("links", "all"):
             raise UsageError(f"attention_maps={self.attention_maps!r}: expected links or all")
-        if self.max_lines is not None and self.max_lines < 1:
-            raise UsageError(f"max_lines={self.max_lines}: expected at least 1")
 
 
 def report(
@@ -117,40 +112,76 @@ def report(
             "the report needs a text: give test=(source, reference), or test='config' for the files in the "
             "configuration of the first model"
         )
-    whole = _config_text(next(iter(named.values()))) if test == "config" else parallel_text(*test)
-    _check_output(path, named, whole)
-    # The number of gold links is compared with the whole text, before both are cut.
-    gold = None if options.gold_links is None else read_gold(options.gold_links, whole)[: options.max_lines]
-    pairs = whole.pairs[: options.max_lines]
+    text = _config_text(next(iter(named.values()))) if test == "config" else parallel_text(*test)
+    _check_output(path, named, text)
+    gold = None if options.gold_links is None else read_gold(options.gold_links, text)
     # The file is opened first: an error after hours of translation would be a waste.
     with open_atomic(path) as file, lock_models(named.values()):
-        num_threads = settings.get("num_threads")
-        companions = Companions.of(named.values(), num_threads or 0) if options.train_missing else None
-        errors_check = options.check or _default_check()
-        uses_companions = aligner is None or (errors_check is not None and errors_check.uses_companions)
-        few_pairs = few_pairs_notes(companions if uses_companions else None)
-        # Wrong and missing inputs of the check are reported before the translation.
-        find_errors = None if errors_check is None else errors_check.load(companions, num_threads or 0)
-        if aligner is None and companions is not None:
-            aligner = companions.aligner()
-        systems = {
-            system.name: collect_system(
-                system, pairs, progress, options.attention_maps == "all", options.lowercase
-            )
-            for system in load_systems(named, settings, len(whole), whole.source_name)
-        }
-        # Files of translations come last from `load_systems`; the page keeps the order of the user.
-        results = [_with_training_size(systems[name]) for name in named]
-        if gold is not None:
-            _check_gold(results, gold, options.gold_links)
-        if aligner is not None:
-            results = _add_links(results, aligner, options.lowercase, num_threads)
-        page = _page(results, whole, pairs, gold, options)
-        page = replace(page, notes=[*page.notes, *few_pairs])
-        if find_errors is not None:
-            page = replace(page, check=find_errors(results, [source for source, _ in pairs]))
-        file.write(render(page).encode())
+        file.write(render(_collect(named, text, gold, aligner, options, progress, settings)).encode())
     return path
+
+
+def _collect(
+    named: Mapping[str, Translator | list[Path]],
+    text: ParallelText,
+    gold: Sequence[GoldLinks] | None,
+    aligner: Aligner | WordAligner | Path | str | None,
+    options: ReportOptions,
+    progress: Progress,
+    settings: Mapping[str, Any],
+) -> Report:
+    """Translate the text with all systems and return the content of the page; see `report`."""
+    num_threads = settings.get("num_threads")
+    companions = Companions.of(named.values(), num_threads or 0) if options.train_missing else None
+    errors_check = options.check or _default_check()
+    uses_companions = aligner is None or (errors_check is not None and errors_check.uses_companions)
+    few_pairs = companions.few_pairs_notes() if companions is not None and uses_companions else []
+    # Wrong and missing inputs of the check are reported before the translation.
+    find_errors = None if errors_check is None else errors_check.load(companions, num_threads or 0)
+    if aligner is None and companions is not None:
+        aligner = companions.aligner()
+    all_maps = options.attention_maps == "all"
+    systems = {
+        system.name: collect_system(system, text.pairs, progress, all_maps, options.lowercase)
+        for system in load_systems(named, settings, len(text), text.source_name)
+    }
+    # Files of translations come last from `load_systems`; the page keeps the order of the user.
+    results = [_with_training_size(systems[name]) for name in named]
+    if gold is not None:
+        _check_gold(results, gold, options.gold_links)
+    if aligner is not None:
+        results = _add_links(results, aligner, options.lowercase, num_threads)
+    names = ", ".join(system.name for system in results)
+    sources = [source for source, _ in text.pairs]
+    return Report(
+        options.title or f"{names}: {Path(text.source_name).name}",
+        text.source_name,
+        text.reference_name,
+        text.pairs,
+        results,
+        compute_scores(results, text.pairs, options.tokenize, options.lowercase, gold),
+        gold,
+        [*_page_notes(results, text, options.tokenize), *few_pairs],
+        date=date.today().isoformat(),
+        check=None if find_errors is None else find_errors(results, sources),
+    )
+
+
+def _page_notes(systems: Sequence[SystemResults], text: ParallelText, tokenize: str) -> list[str]:
+    """Return notes for the reader of the page, such as the number of skipped lines."""
+    notes: list[str] = []
+    if tokenize != "none" and looks_tokenized(text.references):
+        notes.append(
+            f"Many references end in ' .', so the text may be tokenized. The tokenizer {tokenize} of "
+            "BLEU expects detokenized text. Use --tokenize none for tokenized text."
+        )
+    for system in systems:
+        num_too_long = sum(result.error is not None for result in system.sentences)
+        if num_too_long:
+            notes.append(
+                f"{system.name}: {num_too_long} lines are too long for the model and were not translated."
+            )
+    return notes
 
 
 def report_check(
@@ -200,28 +231,6 @@ def _with_training_size(system: SystemResults) -> SystemResults:
     if text is None:
         return system
     return replace(system, card=replace(system.card, num_pairs=text.num_pairs, num_tokens=text.num_tokens))
-
-
-def _page(
-    systems: Sequence[SystemResults],
-    text: ParallelText,
-    pairs: Sequence[tuple[str, str]],
-    gold: Sequence[GoldLinks] | None,
-    options: ReportOptions,
-) -> Report:
-    """Return the content of the page: the scores of the systems on the pairs, the first ones of the text."""
-    names = ", ".join(system.name for system in systems)
-    return Report(
-        options.title or f"{names}: {Path(text.source_name).name}",
-        text.source_name,
-        text.reference_name,
-        pairs,
-        systems,
-        compute_scores(systems, pairs, options.tokenize, options.lowercase, gold),
-        gold,
-        page_notes(systems, text, options.tokenize),
-        date=date.today().isoformat(),
-    )
 
 
 def _config_text(model: Any) -> ParallelText:

@@ -98,16 +98,22 @@ def train(
         return run_training(settings, directory, display, callbacks)
     if overrides or init_from is not None:
         raise UsageError("overrides, init_from: only for a TOML file; set the values in the dictionary")
-    data = dict(to_dict(config) if isinstance(config, RunConfig) else config)
     directory = _directory(config, output_dir)
+    return run_training(_dict_settings(config, directory, pairs), directory, display, callbacks)
+
+
+def _dict_settings(
+    config: RunConfig | Mapping[str, Any], directory: Path, pairs: Mapping[str, Pairs] | None
+) -> RunConfig:
+    """Return the configuration of a run without a file, after its plugins are imported."""
+    data = dict(to_dict(config) if isinstance(config, RunConfig) else config)
     # The prepared text of a run without a file lies next to its model.
     data["data"] = {"cache_dir": f"{directory}-prepared", **data.get("data", {})}
     # The directory of the text depends on that of the prepared data, which is set above.
     if pairs is not None:
         data["data"] |= _write_pairs(pairs, Path(f"{data['data']['cache_dir']}-text"))
     load_plugins(listed_plugins(data))
-    settings = from_dict(RunConfig, data)
-    return run_training(settings, directory, display, callbacks)
+    return from_dict(RunConfig, data)
 
 
 def prepare(config: RunConfig | Path | str, *, overrides: Sequence[str] = ()) -> PreparedData:

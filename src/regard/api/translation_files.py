@@ -7,6 +7,7 @@ all. `score_files` therefore reads the tokens from a file of `regard translate`.
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,17 +32,69 @@ from regard.text.corpus import CorpusConfig, decode_lines, read_lines, read_pair
 from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 
-__all__ = ["attention_svg", "attention_text", "score_files", "translate_files"]
+__all__ = ["LineFilesOptions", "attention_svg", "attention_text", "score_files", "translate_files"]
+
+
+@dataclass(frozen=True)
+class LineFilesOptions:
+    """The text to translate, and the files with demands on the translation of each line.
+
+    Attributes:
+        input: Source text, plain or compressed. Default: standard input.
+        prefixes: File with the required beginnings of the translations, one line per source line.
+        required_terms: File with required words and phrases, one line per source line, separated by tabs. An
+            empty line requires none.
+        fertilities: File with bounds of the total attention of source tokens, one line per source line. A
+            line has one field per token or word: MAX, MIN:MAX, MIN: or -. The model's own fertility replaces
+            a missing maximum. An empty line means the model's own fertilities.
+        word_fertility: Bounds of the total attention of a source word in all lines: WORD=MAX or WORD=MIN:MAX.
+    """
+
+    input: Path | str | None = None
+    prefixes: Path | str | None = None
+    required_terms: Path | str | None = None
+    fertilities: Path | str | None = None
+    word_fertility: Sequence[str] = ()
+
+    def read(self) -> Iterator[Line]:
+        """Yield the numbered lines, with their prefixes, fertilities and required terms."""
+        text = self.input
+        lines = decode_lines(sys.stdin.buffer, "standard input") if text is None else read_lines(Path(text))
+        paths = self.prefixes, self.fertilities, self.required_terms
+        prefix, bounds, terms = (None if path is None else read_lines(Path(path)) for path in paths)
+        names = str(self.prefixes), str(self.fertilities), str(self.required_terms)
+        yield from enumerate_lines(lines, prefix, bounds, terms, names)
+
+    @property
+    def bounds_by_word(self) -> dict[str, tuple[float, float]]:
+        """The minimum and maximum attention of words.
+
+        Raises:
+            UsageError: if an item of `word_fertility` has another form.
+        """
+        fertilities: dict[str, tuple[float, float]] = {}
+        for option in self.word_fertility:
+            # Split at the last "=", because the word itself may contain one.
+            word, equals, bounds = option.rpartition("=")
+            if not equals or not word:
+                raise UsageError(f"--word-fertility {option!r}: expected WORD=MAX or WORD=MIN:MAX")
+            fertilities[word] = parse_bounds(bounds, f"--word-fertility {option!r}")
+        return fertilities
+
+    def needs(self) -> dict[str, Capability]:
+        """Return the capabilities that the files need, by the flag of the file."""
+        files: list[tuple[str, Capability, object]] = [
+            ("--prefixes", "prefix", self.prefixes),
+            ("--fertilities", "fertility", self.fertilities),
+            ("--required-terms", "terms", self.required_terms),
+        ]
+        return {flag: capability for flag, capability, file in files if file is not None}
 
 
 def translate_files(
     models: Sequence[Path | str],
     *,
-    input: Path | str | None = None,
-    prefixes: Path | str | None = None,
-    required_terms: Path | str | None = None,
-    fertilities: Path | str | None = None,
-    word_fertility: Sequence[str] = (),
+    files: LineFilesOptions | None = None,
     num_return: int = 1,
     sampling: Sampling | None = None,
     mbr: MBR | None = None,
@@ -55,14 +108,7 @@ def translate_files(
 
     Args:
         models: Model directory. Several directories form an ensemble.
-        input: Source text, plain or compressed. Default: standard input.
-        prefixes: File with the required beginnings of the translations, one line per source line.
-        required_terms: File with required words and phrases, one line per source line, separated by tabs. An
-            empty line requires none.
-        fertilities: File with bounds of the total attention of source tokens, one line per source line. A
-            line has one field per token or word: MAX, MIN:MAX, MIN: or -. The model's own fertility replaces
-            a missing maximum. An empty line means the model's own fertilities.
-        word_fertility: Bounds of the total attention of a source word in all lines: WORD=MAX or WORD=MIN:MAX.
+        files: The text, and the demands on its translations.
         num_return: Number of translations returned per sentence. With more than 1, the format is LINE |||
             TEXT ||| SCORE, with lines counted from 0. In a text with ||| or a character reference, & and |
             are written as &amp; and &#124;.
@@ -77,65 +123,30 @@ def translate_files(
         checker: Directory of a model of good translations (`regard check --save-checker`), with which
             translations are checked for omissions, additions and repetitions.
         needs: Capabilities that the caller needs, by the name of its option.
-        on_message: Function that is called with each message: repairs, and at the end the words of
-            `word_fertility` that do not occur in the text, and the share of unknown tokens.
+        on_message: Function that is called with each message.
         settings: Arguments of `regard.load`, such as `device` and `beam_size`.
 
     Raises:
         UsageError: if the model does not support an argument, or arguments contradict each other.
-        ConfigError: if a setting is invalid; names it.
         DataError: if a file cannot be read, or the numbers of lines differ.
     """
-    if sampling is not None and required_terms is not None:
+    files = files or LineFilesOptions()
+    if sampling is not None and files.required_terms is not None:
         raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
-    words = _word_fertilities(word_fertility)
+    words = files.bounds_by_word
     judge = None if checker is None else load_checker(checker)
     model, search = load_with_search(models, {"num_threads": None, **settings})
-    files: list[tuple[str, Capability, object]] = [
-        ("--prefixes", "prefix", prefixes),
-        ("--fertilities", "fertility", fertilities),
-        ("--required-terms", "terms", required_terms),
-        *((flag, capability, True) for flag, capability in needs.items()),
-    ]
-    for flag, capability, value in files:
-        if value is not None:
-            model.backend.require(capability, flag)
-    lines = _read(input, prefixes, fertilities, required_terms)
+    for flag, capability in (*files.needs().items(), *needs.items()):
+        model.backend.require(capability, flag)
     options: dict[str, Any] = {"sampling": sampling, "mbr": mbr, "repair": repair, "checker": judge}
-    results = model.translate_lines(lines, words, **search, num_return=num_return, **options)
+    results = model.translate_lines(files.read(), words, **search, num_return=num_return, **options)
     return _with_messages(results, repair, list(words), on_message)
-
-
-def _read(
-    text: Path | str | None,
-    prefixes: Path | str | None,
-    fertilities: Path | str | None,
-    terms: Path | str | None,
-) -> Iterator[Line]:
-    """Yield the numbered lines, with their prefixes, fertilities and required terms."""
-    lines = decode_lines(sys.stdin.buffer, "standard input") if text is None else read_lines(Path(text))
-    paths = prefixes, fertilities, terms
-    prefix, bounds, required = (None if path is None else read_lines(Path(path)) for path in paths)
-    names = str(prefixes), str(fertilities), str(terms)
-    yield from enumerate_lines(lines, prefix, bounds, required, names)
-
-
-def _word_fertilities(options: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the minimum and maximum attention of words, parsed from WORD=MAX or WORD=MIN:MAX."""
-    fertilities: dict[str, tuple[float, float]] = {}
-    for option in options:
-        # Split at the last "=", because the word itself may contain one.
-        word, equals, bounds = option.rpartition("=")
-        if not equals or not word:
-            raise UsageError(f"--word-fertility {option!r}: expected WORD=MAX or WORD=MIN:MAX")
-        fertilities[word] = parse_bounds(bounds, f"--word-fertility {option!r}")
-    return fertilities
 
 
 def _with_messages(
     results: Iterator[Translation], repair: Repair | None, words: list[str], on_message: Callable[[str], None]
 ) -> Iterator[Translation]:
-    """Yield the translations with the messages of `translate_files`."""
+    """Yield the translations, with messages on repairs, missing words and unknown tokens."""
     threshold = 0.0 if repair is None else repair.threshold
     summary, missing = RepairSummary(threshold), set(words)
     num_tokens = num_unknown = 0

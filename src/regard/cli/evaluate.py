@@ -82,8 +82,6 @@ def _rows(result: "Evaluation") -> list[dict[str, str]]:
             {"metric": label, "score": f"{100 * share:.2f}", "95 %": ""} for label, share in shares.items()
         ]
         rows[-1]["95 %"] = f"{100 * links.aer_low:.2f} to {100 * links.aer_high:.2f}"
-    if result.token_scores is not None:
-        rows.append({"metric": "perplexity", "score": f"{result.token_scores.perplexity:.4f}"})
     columns = list(dict.fromkeys(column for row in rows for column in row))
     return [{column: row.get(column, "") for column in columns} for row in rows]
 

@@ -25,7 +25,7 @@ _PANELS = {
     "Sampling and minimum Bayes risk decoding": "sampling mbr",
     "Check and repair of omissions": "repair checker",
     "Computation": COMPUTATION_FLAGS["Computation"] + " engine overrides",
-    "Output": "files",
+    "Output": "outputs",
 }
 
 
@@ -68,7 +68,7 @@ class TranslationFiles:
         "mbr": Switch("mbr", "mbr_", value="utility"),
         "repair": Switch("check", "check_"),
     },
-    parts={"files": "regard.cli.translate:TranslationFiles"},
+    parts={"outputs": "regard.cli.translate:TranslationFiles"},
     writes=dict.fromkeys(["output", "links_output", "attention_output", "tokens_output", "svg"], Writes.FILE),
     repeated=["word_fertility"],
 )
@@ -85,7 +85,7 @@ def translate(call: ApiCall) -> None:
 
     Repair of omissions: regard translate runs/first --check --checker checkers/de-en < input.txt
     """
-    files = call.take("files")
+    files = call.take("outputs")
     outputs = {
         "--links-output": files.links_output,
         "--attention-output": files.attention_output,
@@ -94,7 +94,7 @@ def translate(call: ApiCall) -> None:
     }
     call.values["needs"] = {flag: "attention" for flag, value in outputs.items() if value}
     # In interactive use, a block would wait for more lines before it shows the first translation.
-    interactive = "input" not in call.values and sys.stdin.isatty()
+    interactive = "input" not in call.options.get("files", {}) and sys.stdin.isatty()
     if interactive:
         call.values["buffer_lines"] = 1
     results = call(on_message=print_message)
