@@ -186,14 +186,6 @@ def test_result_is_a_table_and_json(model, damaged) -> None:
     assert percentages[0] == max(percentages)
 
 
-def test_model_of_a_directory_gives_equal_probabilities(model, damaged, tmp_path) -> None:
-    model.save(tmp_path / "checker")
-    texts = damaged.sources[:20], damaged.translations[:20]
-    ours = regard.check(*texts, checker=model, num_threads=1)
-    theirs = regard.check(*texts, checker=tmp_path / "checker", num_threads=1)
-    assert ours.to_dict() == theirs.to_dict()
-
-
 class OddDetector(Detector):
     """Finds additions in translations with an odd number of words."""
 

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-import regard
 from quick_coverage import phrasebook_model, train_quickly
-from regard.errors import ConfigError, DataError, UsageError
+from regard.errors import DataError, UsageError
 from regard.extensions.check.base import DETECTORS, DetectionInput, build_detector
 from regard.extensions.check.corruptions import (
     CORRUPTIONS,
@@ -39,33 +38,9 @@ def phrases(count: int, seed: int) -> tuple[list[WordPair], list[frozenset[tuple
     return [WordPair(tuple(one.source), tuple(one.target)) for one in made], [one.links for one in made]
 
 
-def area_under_curve(labels: np.ndarray, scores: np.ndarray) -> float:
-    """Return the probability that a positive example scores higher than a negative one, by enumeration."""
-    positive, negative = scores[labels], scores[~labels]
-    wins = (positive[:, None] > negative).mean() + 0.5 * (positive[:, None] == negative).mean()
-    return float(wins)
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> ErrorModel:
     return load_coverage_model(phrasebook_model(tmp_path_factory))
-
-
-@pytest.mark.parametrize(
-    ("kind", "error"),
-    [("deletion", "omission"), ("truncation", "omission"), ("unrelated", "omission"),
-     ("insertion", "addition"), ("unrelated", "addition"), ("repetition", "repetition")],
-)  # fmt: skip
-def test_errors_in_the_phrasebook_are_found(model, kind, error) -> None:
-    examples = corrupt_pairs(*phrases(400, 2), CorruptionConfig(kinds=(kind,), seed=3))
-    scores = model.scores(model.collect([one.pair for one in examples], 1))
-    hit = np.array([one.kind == kind for one in examples])
-    assert 0.3 < hit.mean() < 0.6
-    assert area_under_curve(hit, np.array([one.sentence[error] for one in scores])) > 0.95
-    # The sides of the words are those of the error.
-    side = "source" if error == "omission" else "target"
-    for found, one in zip(scores, examples, strict=True):
-        assert len(found.words[error]) == len(getattr(one.pair, side))
 
 
 def test_an_unrelated_translation_omits_and_adds_everything(model) -> None:
@@ -272,24 +247,6 @@ def test_unknown_words_change_neither_labels_nor_lengths() -> None:
     assert unknown["source"] and unknown["target"] and not unknown["source"] & unknown["target"]
     assert 0.05 < counts["unknown"] / counts["words"] < 0.15
     assert 0.3 < np.mean([old == new for old, new in zip(examples, changed, strict=True)]) < 0.7
-
-
-def test_synthetic_errors_depend_on_the_seed_only() -> None:
-    def corrupt(**settings):
-        return corrupt_pairs(*phrases(60, 8), CorruptionConfig(**settings))
-
-    assert corrupt(seed=1) == corrupt(seed=1) != corrupt(seed=2)
-    assert all(one.kind is None for one in corrupt(rate=0.0))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [({"kinds": ["typo"]}, "'typo'"), ({"kinds": []}, "kinds"), ({"rate": 1.5}, "rate"),
-     ({"max_span": 0}, "max_span")],
-)  # fmt: skip
-def test_wrong_arguments_of_synthetic_errors_are_refused(arguments, message) -> None:
-    with pytest.raises(ConfigError, match=message):
-        regard.corrupt(["Ein Hund"], ["A dog"], **arguments)
 
 
 def test_logistic_regression_solves_its_optimality_condition() -> None:

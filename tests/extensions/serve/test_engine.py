@@ -1,7 +1,6 @@
 """Served models: examples, plain translations, names, errors in words, precision and beam size."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -9,29 +8,14 @@ from extensions.serve.served import ask, save_model
 from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor
 from regard.data.training_text import save_training_text
-from regard.errors import DataError, UsageError
+from regard.errors import DataError
 from regard.extensions.serve.engine import (
     SearchSettings,
     SentenceJob,
     example_sentences,
     load_engines,
-    to_plain_text,
 )
-from regard.text.text_format import PLAIN_TEXT, TextFormat
 from regard.training.run_config import load_config
-
-
-@pytest.mark.parametrize(
-    ("line", "language", "expected"),
-    [
-        ("Hello World !", "en", "Hello World!"),
-        ("It 's Paul 's , he thinks .", "en", "It's Paul's, he thinks."),
-        ("Der Hund schläft , die Katze ( auch ) nicht .", "de", "Der Hund schläft, die Katze (auch) nicht."),
-    ],
-)
-def test_punctuation_is_attached_to_words(line, language, expected):
-    assert to_plain_text(line, TextFormat(tokenized=True, language=language)) == expected
-    assert to_plain_text(line, PLAIN_TEXT) == line
 
 
 def test_answers_have_plain_texts_of_all_translations(tmp_path):
@@ -101,11 +85,6 @@ def test_page_of_the_api_loads_only_from_the_server(engines):
     assert page.status_code == script.status_code == 200
     assert "default-src 'self'" in page.headers["content-security-policy"]
     assert "http" not in page.text and "//" not in page.text.replace("<!doctype", "")
-
-
-def test_unknown_precision_is_rejected_before_loading():
-    with pytest.raises(UsageError, match="'float8': expected float32 or bfloat16"):
-        load_engines([Path("nowhere")], "cpu", "float8")
 
 
 def test_beam_size_of_a_model_is_limited_by_the_server(tmp_path, caplog):
