@@ -131,9 +131,11 @@ def test_scalar_alpha_keeps_double_precision() -> None:
 def test_dim_is_positional_as_in_pytorch(function) -> None:
     scores = torch.randn(3, 4, 5)
     others = {entmax: (1.7,), fusedmax: (0.3,)}.get(function, ())
+    mask = torch.rand(4, 1) < 0.7
     for dim in (0, 1, 2, -3):
-        moved = function(scores.movedim(dim, -1), *others).movedim(-1, dim)
-        torch.testing.assert_close(function(scores, *others, dim), moved)
+        turned = mask.expand(3, 4, 5).movedim(dim, -1)
+        moved = function(scores.movedim(dim, -1), *others, mask=turned).movedim(-1, dim)
+        torch.testing.assert_close(function(scores, *others, dim, mask=mask), moved)
     assert torch.equal(functional.softmax(scores, 1), torch.softmax(scores, 1))
     for bounded in WITH_BOUNDS:
         assert tuple(inspect.signature(bounded).parameters)[:4] == ("scores", "upper", "lower", "dim")

@@ -88,13 +88,8 @@ def test_gradcheck_and_gradgradcheck(name, version) -> None:
 
 
 @free
-def test_any_dim_and_half_precision_are_supported(name) -> None:
+def test_half_precision_is_supported(name) -> None:
     scores = torch.randn(3, 4, 5)
-    mask = torch.rand(4, 1) < 0.7
-    for dim in (0, 1, -2, -3):
-        moved = scores.movedim(dim, -1), mask.expand(3, 4, 5).movedim(dim, -1)
-        transposed = FREE[name](moved[0], mask=moved[1]).movedim(-1, dim)
-        torch.testing.assert_close(FREE[name](scores, mask=mask, dim=dim), transposed)
     for dtype, atol in ((torch.bfloat16, 4e-3), (torch.float16, 5e-4)):
         half = scores.to(dtype).requires_grad_()
         weights = FREE[name](half)

@@ -15,43 +15,24 @@ before a gated linear unit, and smaller after dropout (Section 3.5).
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from regard.attention.base import Attention
-from regard.kernels.backend import apply, first_order
 from regard.layers.batched_state import BatchedState
 from regard.layers.convolution import PreparedLinear, WeightNormLinear, concatenate_windows
 from regard.layers.dropout import dropout
 from regard.models.stack_layer import LayerQuery, StackLayer
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["SQRT_HALF", "ConvCache", "ConvDecoderLayer", "ConvEncoderLayer", "scale_gradient"]
+__all__ = ["SQRT_HALF", "ConvCache", "ConvDecoderLayer", "ConvEncoderLayer"]
 
 SQRT_HALF = math.sqrt(0.5)
 """Preserves the variance of a sum of two terms."""
 GLU_GAIN = 4.0
 """Variance of the weights before a gated linear unit, which reduces the variance to about a quarter."""
-
-
-class _ScaleGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
-        ctx.scale = scale
-        return x.view_as(x)
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return grads[0] * ctx.scale, None
-
-
-def scale_gradient(x: Float[Tensor, "*B"], scale: float) -> Float[Tensor, "*B"]:
-    """Return `x`; its gradient is multiplied by `scale` in the backward pass."""
-    return apply(_ScaleGradient, x, scale)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from regard.layers.linear import compute_dtype
 from regard.layers.position_encoding import PositionEncoding
 from regard.models.base import Memories
 from regard.models.conv.config import ConvConfig
-from regard.models.conv.layers import SQRT_HALF, ConvDecoderLayer, ConvEncoderLayer, scale_gradient
+from regard.models.conv.layers import SQRT_HALF, ConvDecoderLayer, ConvEncoderLayer
 from regard.models.registry import register_model
 from regard.models.stack import OpenStack, StackModel
 from regard.models.stack_layer import check_stack, normal_embedding
@@ -119,8 +119,10 @@ class ConvModel(StackModel):
             x = layer(x, mask)
         keys = self.encoder_output_proj(x)
         # Each layer that attends adds to this gradient; see `scale_encoder_gradient` (Section 3.3).
-        if self.config.scale_encoder_gradient:
-            keys = scale_gradient(keys, 1 / (2 * self.config.decoder.num_layers))
+        if self.config.scale_encoder_gradient and keys.requires_grad:
+            scale = 1 / (2 * self.config.decoder.num_layers)
+            keys = keys.view_as(keys)
+            keys.register_hook(lambda gradient: gradient * scale)
         values = (keys + embedded) * SQRT_HALF
         plain = Memory(values, mask, upper, lower, key_states=keys, target_mask=target_mask)
         # The scale of Section 3.4: sqrt(source length).
