@@ -11,7 +11,6 @@ z_tj is divided by sqrt(D). If s_t^T v is negative, the score of a token decreas
 received. The gradient flows through beta.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
@@ -19,10 +18,15 @@ from torch import nn
 
 from regard.attention.base import AttentionStep, Memory, Reference, State, squeeze_step
 from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normalizer, register_attention
-from regard.attention.scored import CoverageState, ScorerAttention, expected_context, initial_coverage
+from regard.attention.scored import (
+    CoverageState,
+    ScorerAttention,
+    ScorerKeys,
+    expected_context,
+    initial_coverage,
+)
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScaledBilinearScorer
 from regard.config import configclass, option
-from regard.layers.batched_state import BatchedState
 from regard.layers.step_linear import StepLinear
 from regard.types import Float, Tensor
 
@@ -38,14 +42,6 @@ class CoverageAttentionConfig:
     score_function: Literal["dot", "bilinear", "scaled_dot", "scaled_bilinear"] | None = option(
         default=None, help=SCORE_FUNCTION_HELP
     )
-
-
-@dataclass(frozen=True)
-class CoverageKeys(BatchedState):
-    """W h_j for each source token, and v, both prepared for the time steps."""
-
-    keys: BatchedState
-    coverage_weight: StepLinear
 
 
 @register_attention("coverage", CoverageAttentionConfig)
@@ -66,7 +62,7 @@ class CoverageAttention(ScorerAttention):
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        keys = CoverageKeys(
+        keys = ScorerKeys(
             self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(self.coverage_weight)
         )
         return memory.with_projections(keys, StepLinear.prepare(memory.states))
@@ -78,9 +74,10 @@ class CoverageAttention(ScorerAttention):
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
         keys = memory.keys
-        assert isinstance(state, CoverageState) and isinstance(keys, CoverageKeys)
+        assert isinstance(state, CoverageState) and isinstance(keys, ScorerKeys)
         scores = self.compute_scores(query.unsqueeze(1), keys.keys)[:, 0]
-        sensitivity = self.scale * keys.coverage_weight(query).to(scores.dtype)  # (B, heads)
+        assert keys.weight is not None
+        sensitivity = self.scale * keys.weight(query).to(scores.dtype)  # (B, heads)
         if self.coverage_weight.shape[1] > 1:
             # Rows are heads here: row i of a sentence belongs to head i and uses column i of v.
             heads = sensitivity.shape[1]

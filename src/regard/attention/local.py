@@ -21,11 +21,10 @@ from torch import nn
 
 from regard.attention.base import AttentionStep, Likelihood, Memory, Reference, State, squeeze_step
 from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normalizer, register_attention
-from regard.attention.scored import ScorerAttention, expected_context
+from regard.attention.scored import ScorerAttention, ScorerKeys, expected_context
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScoreFunction
 from regard.config import configclass, option
 from regard.functional.dispatch import accumulation_dtype
-from regard.layers.batched_state import BatchedState
 from regard.layers.step_linear import StepLinear
 from regard.types import Float, Int, Tensor
 
@@ -63,14 +62,6 @@ class LocalState(State):
     step: Int[Tensor, "B"]
 
 
-@dataclass(frozen=True)
-class LocalKeys(BatchedState):
-    """The scorer's keys and, for predictive windows, W prepared for the time steps."""
-
-    keys: BatchedState
-    position_weight: StepLinear | None
-
-
 @register_attention("local", LocalAttentionConfig)
 class LocalAttention(ScorerAttention):
     """Local attention, over a window of source positions."""
@@ -91,7 +82,7 @@ class LocalAttention(ScorerAttention):
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
         position_weight = None if self.position_weight is None else StepLinear.prepare(self.position_weight)
-        keys = LocalKeys(self.scorer.compute_keys(memory.key_inputs), position_weight)
+        keys = ScorerKeys(self.scorer.compute_keys(memory.key_inputs), position_weight)
         return memory.with_projections(keys, StepLinear.prepare(memory.states))
 
     def start(self, memory: Memory, target: Reference | None = None) -> LocalState:
@@ -113,7 +104,7 @@ class LocalAttention(ScorerAttention):
     ) -> AttentionStep:
         """Attend for all steps in parallel; only the index of the step carries over between steps."""
         keys = memory.keys
-        assert isinstance(state, LocalState) and isinstance(keys, LocalKeys)
+        assert isinstance(state, LocalState) and isinstance(keys, ScorerKeys)
         scores = self.compute_scores(queries, keys.keys)
         center = self._window_centers(queries, memory, keys, state.step).to(scores.dtype)  # (B, T)
         positions = torch.arange(scores.shape[-1], dtype=scores.dtype, device=scores.device)
@@ -127,12 +118,12 @@ class LocalAttention(ScorerAttention):
         return expected_context(weights, memory, lambda last, context: LocalState(last, context, after))
 
     def _window_centers(
-        self, queries: Float[Tensor, "B T Q"], memory: Memory, keys: LocalKeys, step: Int[Tensor, "B"]
+        self, queries: Float[Tensor, "B T Q"], memory: Memory, keys: ScorerKeys, step: Int[Tensor, "B"]
     ) -> Tensor:
         """Return the center p_t of each window: [B, T]."""
         lengths = memory.mask.sum(-1, keepdim=True)
-        if keys.position_weight is not None and self.position_vector is not None:
-            hidden = torch.tanh(keys.position_weight(queries))
+        if keys.weight is not None and self.position_vector is not None:
+            hidden = torch.tanh(keys.weight(queries))
             exact = hidden.to(accumulation_dtype(hidden.dtype))
             # Half precision cannot represent long positions exactly: p_t would move in jumps.
             with torch.autocast(exact.device.type, enabled=False):

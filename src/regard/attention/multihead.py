@@ -24,6 +24,7 @@ from regard.attention.base import (
     Memory,
     Reference,
     State,
+    squeeze_step,
 )
 from regard.attention.registry import AttentionConfig, attention_class, build_attention
 from regard.errors import InfeasibleBoundsError
@@ -125,6 +126,14 @@ class MultiHeadAttention(Attention):
         split = x.view(batch, steps, parts, self.num_heads, head_size).permute(2, 0, 3, 1, 4)
         return split.reshape(parts, batch * self.num_heads, steps, head_size)
 
+    def _join_steps(self, inner: AttentionStep) -> AttentionStep:
+        """Return the steps of all heads, [B, T, ...], from those of the mechanism, [B H, T, ...]."""
+        contexts = self._join_heads(inner.contexts.squeeze(2)).unsqueeze(2)  # (B, T, 1, D)
+        weights = _unfold_heads(inner.weights.squeeze(2), self.num_heads).transpose(1, 2)  # (B, T, H, S)
+        last = MultiHeadState(weights[:, -1], contexts[:, -1, 0], FoldedHeads(inner.state, self.num_heads))
+        penalty = _unfold_heads(inner.penalty, self.num_heads).sum(1)
+        return AttentionStep.with_one_context(contexts, weights, last, penalty)
+
     def _join_heads(self, x: Float[Tensor, "R T E"]) -> Float[Tensor, "B T D"]:
         """Concatenate the contexts of the heads and apply W^O."""
         return self.out_proj(_unfold_heads(x, self.num_heads).transpose(1, 2).flatten(2))
@@ -196,11 +205,8 @@ class MultiHeadAttention(Attention):
                 mechanism_step=inner,
                 out_proj=self.out_proj,
             )
-        context = self._join_heads(inner.contexts)  # (B, 1, D)
-        weights = _unfold_heads(inner.weights.squeeze(1), self.num_heads)
-        after = MultiHeadState(weights, context[:, 0], FoldedHeads(inner.state, self.num_heads))
-        penalty = _unfold_heads(inner.penalty, self.num_heads).sum(1)
-        return AttentionStep.with_one_context(context, weights, after, penalty)
+        fields = {name: getattr(inner, name).unsqueeze(1) for name in STEP_FIELDS}
+        return squeeze_step(self._join_steps(AttentionStep(**fields, state=inner.state)))
 
     def read_all(
         self,
@@ -225,16 +231,12 @@ class MultiHeadAttention(Attention):
                 state.heads.folded,
                 None if likelihood is None else of_contexts,
             )
-        after = FoldedHeads(inner.state, self.num_heads)
         if self.observes_tokens:
+            after = FoldedHeads(inner.state, self.num_heads)
             last = MultiHeadState(inner.state.weights, self.out_proj(inner.state.context), after)
             fields = _step_fields(inner, self.out_proj(inner.contexts))
             return AttentionStep(**fields, state=last, positions=inner.positions, posteriors=inner.posteriors)
-        contexts = self._join_heads(inner.contexts.squeeze(2)).unsqueeze(2)  # (B, T, 1, D)
-        weights = _unfold_heads(inner.weights.squeeze(2), self.num_heads).transpose(1, 2)  # (B, T, H, S)
-        last = MultiHeadState(weights[:, -1], contexts[:, -1, 0], after)
-        penalty = _unfold_heads(inner.penalty, self.num_heads).sum(1)
-        step = AttentionStep.with_one_context(contexts, weights, last, penalty)
+        step = self._join_steps(inner)
         if inner.posteriors is None:
             return step
         posteriors = _unfold_heads(inner.posteriors.squeeze(2), self.num_heads).transpose(1, 2)

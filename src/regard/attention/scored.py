@@ -22,6 +22,7 @@ __all__ = [
     "CoverageState",
     "ScoredAttention",
     "ScorerAttention",
+    "ScorerKeys",
     "expected_context",
     "gather_states",
     "initial_coverage",
@@ -40,6 +41,14 @@ class CoverageState(State):
     """
 
     coverage: Float[Tensor, "B S"]
+
+
+@dataclass(frozen=True)
+class ScorerKeys(BatchedState):
+    """The keys of the scorer, and a weight of the mechanism that is prepared for the time steps."""
+
+    keys: BatchedState
+    weight: StepLinear | None
 
 
 def initial_coverage(state: State) -> CoverageState:
