@@ -174,12 +174,7 @@ class RecurrentWeights(nn.Module):
     def __init__(self, kind: CellKind, input_size: int, hidden_size: int, num_directions: int = 1) -> None:
         """Initialize the parameters uniformly in +-1/sqrt(width), like PyTorch's recurrent layers."""
         super().__init__()
-        self.cell, self.input_size, self.hidden_size, self.num_directions = (
-            CELLS[kind],
-            input_size,
-            hidden_size,
-            num_directions,
-        )
+        self.cell, self.hidden_size, self.num_directions = CELLS[kind], hidden_size, num_directions
         gates = self.cell.num_gates * hidden_size
         self.input_weight = nn.Parameter(torch.empty(input_size, num_directions * gates))
         self.hidden_weight = nn.Parameter(torch.empty(num_directions, hidden_size, gates))

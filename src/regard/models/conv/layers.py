@@ -24,6 +24,7 @@ from regard.attention.base import Attention
 from regard.layers.batched_state import BatchedState
 from regard.layers.convolution import PreparedLinear, WeightNormLinear, concatenate_windows
 from regard.layers.dropout import dropout
+from regard.models.conv.config import ConvConfig, ConvSideConfig
 from regard.models.stack_layer import LayerQuery, StackLayer
 from regard.types import Bool, Float, Tensor
 
@@ -46,25 +47,24 @@ class ConvCache(BatchedState):
     inputs: Float[Tensor, "B _ D"]
 
 
-def _convolution(width: int, kernel: int, dropout: float) -> WeightNormLinear:
+def _convolution(side: ConvSideConfig, dropout: float) -> WeightNormLinear:
     # Twice the width, because the gated linear unit halves it.
-    return WeightNormLinear(kernel * width, 2 * width, GLU_GAIN * (1 - dropout))
+    width = side.hidden_size
+    return WeightNormLinear(side.kernel_size * width, 2 * width, GLU_GAIN * (1 - dropout))
 
 
 class ConvEncoderLayer(nn.Module):
     """A gated convolution over a window centered on each token.
 
     Args:
-        width: D.
-        kernel: Kernel size, odd.
-        dropout: Dropout probability on the input of the convolution.
+        config: The configuration of the model.
     """
 
-    def __init__(self, width: int, kernel: int, dropout: float) -> None:
+    def __init__(self, config: ConvConfig) -> None:
         """Build the convolution."""
         super().__init__()
-        self.kernel, self.dropout = kernel, dropout
-        self.convolution = _convolution(width, kernel, dropout)
+        self.kernel, self.dropout = config.encoder.kernel_size, config.dropout
+        self.convolution = _convolution(config.encoder, config.dropout)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """Return the states of the layer.
@@ -84,20 +84,16 @@ class ConvDecoderLayer(StackLayer):
     """A gated convolution over the target prefix, and attention to the source.
 
     Args:
-        width: D.
-        kernel: Kernel size.
-        embedding: E, the size of the embeddings, the queries and the contexts.
-        dropout: Dropout probability on the input of the convolution.
+        config: The configuration of the model.
         cross_attention: The attention mechanism.
     """
 
-    def __init__(
-        self, width: int, kernel: int, embedding: int, dropout: float, cross_attention: Attention
-    ) -> None:
+    def __init__(self, config: ConvConfig, cross_attention: Attention) -> None:
         """Build the convolution and the projections."""
         super().__init__()
-        self.kernel, self.dropout = kernel, dropout
-        self.convolution = _convolution(width, kernel, dropout)
+        width, embedding = config.decoder.hidden_size, config.embedding_size
+        self.kernel, self.dropout = config.decoder.kernel_size, config.dropout
+        self.convolution = _convolution(config.decoder, config.dropout)
         self.cross_attention = cross_attention
         self.query_proj = WeightNormLinear(width, embedding)
         self.context_proj = WeightNormLinear(embedding, width)

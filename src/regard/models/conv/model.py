@@ -70,21 +70,12 @@ class ConvModel(StackModel):
         self.source_positions, self.target_positions = self._positions(), self._positions()
         side = config.encoder
         self.encoder_input_proj = WeightNormLinear(embedding, side.hidden_size, keep_probability)
-        self.encoder = nn.ModuleList(
-            ConvEncoderLayer(side.hidden_size, side.kernel_size, config.dropout)
-            for _ in range(side.num_layers)
-        )
+        self.encoder = nn.ModuleList(ConvEncoderLayer(config) for _ in range(side.num_layers))
         self.encoder_output_proj = WeightNormLinear(side.hidden_size, embedding)
         side = config.decoder
         self.decoder_input_proj = WeightNormLinear(embedding, side.hidden_size, keep_probability)
         self.decoder = nn.ModuleList(
-            ConvDecoderLayer(
-                side.hidden_size,
-                side.kernel_size,
-                embedding,
-                config.dropout,
-                build_attention(attention, embedding, embedding, embedding),
-            )
+            ConvDecoderLayer(config, build_attention(attention, embedding, embedding, embedding))
             for attention in config.source_attentions
         )
         self.decoder_output_proj = WeightNormLinear(side.hidden_size, embedding)

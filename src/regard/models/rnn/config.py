@@ -13,11 +13,8 @@ __all__ = [
     "RnnConfig",
     "RnnDecoderConfig",
     "RnnEncoderConfig",
-    "StateInitKind",
     "check_rnn",
 ]
-
-StateInitKind = Literal["copy", "dense", "learned"]
 
 
 @configclass
@@ -59,7 +56,7 @@ class RnnDecoderConfig:
         help="Output layer input: tanh(W [context; state]) (tanh), or W [context; state] (linear). Linear "
         "trains much faster if the attention mechanism scores each token under several source positions.",
     )
-    state_init: StateInitKind = option(
+    state_init: Literal["copy", "dense", "learned"] = option(
         default="copy",
         help="Initial state. copy: the encoder's final states; needs equal num_layers and hidden_size. "
         "dense: a tanh layer of these states. learned: a learned vector.",

@@ -5,6 +5,7 @@ directions (Bahdanau et al., 2015). The decoder has several layers; the attentio
 first one (input feeding; Luong et al., 2015, Section 3.3).
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -13,9 +14,9 @@ from torch import nn
 from regard.attention.base import AttentionStep, State
 from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import dropout
-from regard.layers.recurrent import CellKind, CellState, RecurrentLayer, RecurrentWeights
+from regard.layers.recurrent import CELLS, CellState, RecurrentLayer, RecurrentWeights
 from regard.layers.step_linear import StepLinear
-from regard.models.rnn.config import RnnEncoderConfig, StateInitKind
+from regard.models.rnn.config import RnnConfig, RnnEncoderConfig
 from regard.models.rnn.readout import SourceReadout
 from regard.types import Float, Int, Tensor
 
@@ -66,26 +67,24 @@ class RecurrentEncoder(nn.Module):
 class StateInit(nn.Module):
     """Computes the decoder's initial state.
 
+    It consists of the final states of the encoder (copy), a tanh layer of them (dense), or learned vectors
+    (s_0 = w; Martins, 2020).
+
     Args:
-        kind: `copy` the encoder's final states; a `dense` tanh layer of them; or `learned` vectors (s_0 = w;
-            Martins, 2020).
-        encoder: The encoder's number of layers and hidden size.
-        decoder: The decoder's number of layers and hidden size.
-        states: Number of state tensors per decoder layer (2 for an LSTM).
+        config: The configuration of the model.
     """
 
-    def __init__(
-        self, kind: StateInitKind, encoder: tuple[int, int], decoder: tuple[int, int], states: int
-    ) -> None:
-        """Create the parameters that the kind needs."""
+    def __init__(self, config: RnnConfig) -> None:
+        """Create the parameters that the kind of state needs."""
         super().__init__()
-        self.kind = kind
-        self.layers, self.width = decoder
+        decoder = config.decoder
+        self.kind, width = decoder.state_init, decoder.hidden_size
+        shape = (decoder.num_layers, CELLS[decoder.rnn_type].num_states)
         self.dense = nn.ModuleList(
-            nn.Linear(encoder[1], self.width) for _ in range(self.layers * states if kind == "dense" else 0)
+            nn.Linear(config.encoder.hidden_size, width)
+            for _ in range(math.prod(shape) if self.kind == "dense" else 0)
         )
-        shape = (self.layers, states, self.width) if kind == "learned" else (0,)
-        self.learned = nn.Parameter(torch.zeros(shape)) if kind == "learned" else None
+        self.learned = nn.Parameter(torch.zeros(*shape, width)) if self.kind == "learned" else None
 
     def forward(self, finals: list[CellState], zeros: list[CellState]) -> list[CellState]:
         """Return the initial state of each decoder layer.
@@ -136,22 +135,22 @@ class RecurrentDecoder(nn.Module):
     """The decoder's recurrent layers.
 
     Args:
-        cell: The recurrent cell.
-        layers: Number of layers.
-        embedding: Size of the target embeddings.
+        config: The configuration of the model.
         feed: Size of the input-feeding vector; 0 disables input feeding.
-        width: Hidden size.
-        dropout: Dropout probability on the input of each layer except the first.
     """
 
-    def __init__(
-        self, cell: CellKind, layers: int, embedding: int, feed: int, width: int, dropout: float
-    ) -> None:
+    def __init__(self, config: RnnConfig, feed: int) -> None:
         """Build the layers."""
         super().__init__()
-        self.embedding, self.feed, self.width, self.dropout = embedding, feed, width, dropout
+        self.embedding, self.feed, self.dropout = config.embedding_size, feed, config.dropout
+        decoder = config.decoder
         self.layers = nn.ModuleList(
-            RecurrentWeights(cell, width if i else embedding + feed, width) for i in range(layers)
+            RecurrentWeights(
+                decoder.rnn_type,
+                decoder.hidden_size if i else self.embedding + feed,
+                decoder.hidden_size,
+            )
+            for i in range(decoder.num_layers)
         )
 
     def _layer(self, i: int) -> RecurrentWeights:

@@ -16,7 +16,6 @@ from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import dropout
 from regard.layers.linear import compute_dtype
-from regard.layers.recurrent import CELLS
 from regard.models.base import (
     ForwardOutput,
     Memories,
@@ -80,12 +79,7 @@ class RnnModel(TranslationModel):
             else nn.Embedding(target_size, config.embedding_size, padding_idx=PAD)
         )
         self.encoder = RecurrentEncoder(config.encoder, config.embedding_size, config.dropout)
-        self.state_init = StateInit(
-            decoder.state_init,
-            (config.encoder.num_layers, memory_size),
-            (decoder.num_layers, width),
-            CELLS[decoder.rnn_type].num_states,
-        )
+        self.state_init = StateInit(config)
         self.attention = build_attention(config.attention, width, memory_size, config.embedding_size)
         self.objective, self.reward = self.attention.objective, self.attention.reward
         # A linear output layer permits the factorization of `regard.models.rnn.readout`.
@@ -96,9 +90,7 @@ class RnnModel(TranslationModel):
             if decoder.query == "previous"
             else {"attentional": width, "context": memory_size, "none": 0}[decoder.input_feeding]
         )
-        self.decoder = RecurrentDecoder(
-            decoder.rnn_type, decoder.num_layers, config.embedding_size, feed_size, width, config.dropout
-        )
+        self.decoder = RecurrentDecoder(config, feed_size)
         self.combine = None
         if decoder.query == "current":
             self.combine = nn.Parameter(nn.init.xavier_uniform_(torch.empty(memory_size + width, width)))
