@@ -19,9 +19,9 @@ from regard.config import dump_toml, from_dict, to_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.generation.mbr import expected_utilities
 from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.translation import count_statistics
+from regard.metrics.utility import utilities
 from regard.models import build_model
 from regard.plot.heatmap import attention_heatmap
 from regard.runs.checksums import write_weights
@@ -229,7 +229,7 @@ def test_invalid_fertilities_are_rejected(bounded, wanted):
 
 
 def test_fertilities_require_bounded_attention(model):
-    with pytest.raises(UsageError, match="fertility"):
+    with pytest.raises(UsageError, match="fertilities: not supported"):
         model.translate(TEXT, fertilities={"a": 1})
 
 
@@ -252,7 +252,7 @@ def test_samples_are_reproducible_and_mbr_selects_by_utility(model):
     # MBR returns the hypothesis of the beam with the highest mean utility.
     beam = model.translate(TEXT, beam_size=6, num_return=6).nbest
     best = model.translate(TEXT, beam_size=6, mbr=regard.MBR(utility="bleu", weighting="uniform"))
-    rows = expected_utilities([one.text for one in beam], np.full(6, 1 / 6), "bleu")
+    rows = utilities("bleu", [one.text for one in beam]) @ np.full(6, 1 / 6)
     assert best.score == pytest.approx(rows.max()) and best.text == beam[int(rows.argmax())].text
     assert model.translate(TEXT, sampling=regard.Sampling(), mbr=regard.MBR(utility="chrf")).score > 0
 

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
 
 from regard.analysis.faithfulness import analyze_faithfulness
 from regard.analysis.inputs import ParallelText, System
 from regard.config import from_dict
 from regard.data.text import TextProcessor, TextSide
-from regard.errors import ConfigError, DataError, UsageError
+from regard.errors import ConfigError, UsageError
 from regard.generation.attribution import attribute, to_map
 from regard.generation.config import AlignmentConfig, GenerationConfig, search_settings
 from regard.generation.ensemble import Ensemble
@@ -55,11 +54,10 @@ def test_translations_scores_and_forced_decoding_show_the_same_map(build, method
             ((layer,), pair) = found.attention, (result.source, found.text)
             np.testing.assert_allclose(layer[:, 0], expected, atol=1e-3)
             np.testing.assert_allclose(found.attention_map, expected[:-1], atol=1e-3)
-            (score,), (forced,) = one.score([pair]), one.force_decode([pair])
-            assert score.error is None and forced.error is None and score.links == found.links
-            for layers in (score.attention, forced.attention, forced.posterior_attention):
+            (score,) = one.score([pair])
+            assert score.error is None and score.links == found.links
+            for layers in (score.attention, score.posterior_attention):
                 np.testing.assert_allclose(layers[0][:, 0], expected, atol=1e-3)
-            assert forced.links == found.links
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -79,8 +77,8 @@ def test_map_changes_neither_translations_nor_scores(build, method):
 @pytest.mark.parametrize("method", METHODS)
 def test_maps_do_not_depend_on_the_batch(build, method):
     one = translator(build(seed=3), method)
-    alone = [found for pair in PAIRS for found in one.force_decode([pair])]
-    for expected, found in zip(alone, one.force_decode(PAIRS), strict=True):
+    alone = [found for pair in PAIRS for found in one.score([pair])]
+    for expected, found in zip(alone, one.score(PAIRS), strict=True):
         assert expected is not None and found is not None
         np.testing.assert_allclose(found.contributions, expected.contributions, atol=1e-5)
         np.testing.assert_allclose(found.attention[0], expected.attention[0], atol=2e-3)
@@ -88,9 +86,7 @@ def test_maps_do_not_depend_on_the_batch(build, method):
 
 def test_gradient_of_an_ensemble_of_equal_models_is_that_of_one(build):
     model = build(seed=3)
-    alone, both = (
-        next(translator(x, "gradient").force_decode(PAIRS)) for x in (model, Ensemble([model] * 2))
-    )
+    alone, both = (next(translator(x, "gradient").score(PAIRS)) for x in (model, Ensemble([model] * 2)))
     assert alone is not None and both is not None
     np.testing.assert_allclose(both.contributions, alone.contributions, atol=1e-5)
 
@@ -113,10 +109,7 @@ def test_model_without_gradient_is_refused_before_translation(build, monkeypatch
     for method in METHODS[:2]:
         with pytest.raises(UsageError, match=f"map {method} .--map.: not supported"):
             one.with_search({"map": method})
-        batch = TEXT.batch([[5]], [[EOS]], [0])
-        with pytest.raises(UsageError, match="use leave_one_out"):
-            attribute(model, batch, AlignmentConfig(map=method))
-    assert next(one.with_search({"map": "leave_one_out"}).force_decode(PAIRS)).error is None
+    assert next(one.with_search({"map": "leave_one_out"}).score(PAIRS)).error is None
 
 
 def faithfulness(model, pairs=PAIRS, **options):
@@ -145,7 +138,7 @@ def test_faithfulness_equals_removing_the_top_token_by_hand(build):
         sums["largest"] += falls.max(1).sum()
         for method in found.maps:
             if method == "attention":
-                (forced,) = translator(model).force_decode([(source, target)])
+                (forced,) = translator(model).score([(source, target)])
                 weights = forced.posterior_attention[0][:-1, 0]
             else:
                 weights = expected_map(model, method, source, ids)[:-1]
@@ -164,25 +157,8 @@ def test_faithfulness_equals_removing_the_top_token_by_hand(build):
         assert one.most_attributed.value <= found.largest.value + 1e-9
 
 
-def test_map_with_equal_weights_is_as_good_as_chance(build):
-    model = build(seed=3)
-    found = faithfulness(model, methods=("leave_one_out",))
-    assert list(found.maps) == ["leave_one_out"]
-    assert found.maps["leave_one_out"].most_attributed.value >= found.random.value
-    with torch.no_grad():
-        for parameter in model.attention.parameters():
-            parameter.zero_()  # equal weights for all tokens: every token is a largest one
-    flat = faithfulness(model, methods=("attention",))
-    assert flat.maps["attention"].difference.value == pytest.approx(0.0, abs=1e-9)
-
-
 def test_faithfulness_needs_attention_and_a_choice(build):
     with pytest.raises(UsageError, match="no attention to the source: choose another --map"):
         faithfulness(build(attention={"kind": "none"}), methods=("attention",))
     with pytest.raises(UsageError, match=r"map .saliency.: expected one of attention, gradient"):
         faithfulness(build(), methods=("saliency",))
-
-
-def test_text_without_pairs_to_compare_is_an_error(build):
-    with pytest.raises(DataError, match="no line has two source tokens"):
-        faithfulness(build(), [("d", "D E")])

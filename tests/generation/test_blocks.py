@@ -44,13 +44,6 @@ def test_threads_are_divided_and_restored(threads) -> None:
     assert later == [threads]
 
 
-def test_errors_propagate_and_restore_the_state(threads) -> None:
-    model = nn.Linear(1, 1).train()
-    with pytest.raises(ZeroDivisionError):
-        map_batches(model, [1, 0, 1], lambda x: 1 / x)
-    assert model.training and torch.get_num_threads() == threads
-
-
 def test_model_is_in_eval_mode_during_search(threads) -> None:
     model = nn.Linear(1, 1).train()
 

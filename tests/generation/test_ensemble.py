@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from regard.config import from_dict
 from regard.data.batch import collate
@@ -57,23 +56,6 @@ def test_forced_decoding_agrees_with_beam_search(build, batch, sentences):
         np.testing.assert_allclose(again.attention[0], h.attention[0], atol=1e-5)
 
 
-def test_order_of_models_does_not_matter(build, batch, sentences):
-    models = [build(seed=1), build(seed=2)]
-    search = config(beam_size=3)
-    forward, backward = (
-        [h.score for (h,) in beam_search(Ensemble(order), batch(sentences), search)]
-        for order in (models, models[::-1])
-    )
-    assert forward == pytest.approx(backward, abs=1e-5)
-
-
 def test_empty_ensemble_is_rejected():
     with pytest.raises(UsageError, match="at least one"):
         Ensemble([])
-
-
-def test_moving_an_ensemble_moves_all_its_models(build):
-    ensemble = Ensemble([build(seed=1), build(seed=2)]).to(torch.float64)
-    assert all(
-        parameter.dtype == torch.float64 for model in ensemble.models for parameter in model.parameters()
-    )

@@ -9,11 +9,10 @@ import torch
 from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
-from regard.generation.config import AlignmentConfig, GenerationConfig, Sampling
-from regard.generation.forced import predict_tokens, score_lines, sentence_attention
+from regard.generation.config import GenerationConfig, Sampling
+from regard.generation.forced import predict_tokens, score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
-from regard.metrics.attention import summarize
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 
@@ -53,31 +52,6 @@ def test_top_scoring_token_equals_exhaustive_search(model, sentences):
                 assert scores[found[row, t]] == pytest.approx(float(scores.max()), abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    "attention", [PRIOR, POSTERIOR, {"kind": "soft"}], ids=["prior", "posterior", "soft"]
-)
-def test_analysis_does_not_depend_on_the_batch(build, attention):
-    model = build(seed=3, attention=attention)
-    alone = forced(model, batch_size=1)
-    for options in ({}, {"batch_size": 2}, {"buffer_lines": 3, "batch_size": 3}):
-        for one, other in zip(alone, forced(model, **options), strict=True):
-            assert (one.number, one.source, one.tokens) == (other.number, other.source, other.tokens)
-            assert one.error == other.error
-            if one.error:
-                continue
-            assert one.correct.tolist() == other.correct.tolist()
-            np.testing.assert_allclose(one.token_log_probs, other.token_log_probs, atol=1e-5)
-            for layers in ("attention", "posterior_attention"):
-                for a, b in zip(getattr(one, layers), getattr(other, layers), strict=True):
-                    np.testing.assert_allclose(a, b, atol=1e-5)
-    figures = [
-        summarize([sentence_attention(line, AlignmentConfig()) for line in lines if not line.error])
-        for lines in (alone, forced(model))
-    ]
-    assert figures[0].entropies == figures[1].entropies and figures[0].coverages == figures[1].coverages
-    assert figures[0].entropy == pytest.approx(figures[1].entropy, abs=1e-5)
-
-
 def test_posterior_is_proportional_to_prior_times_token_likelihood(build):
     """Posterior attention: Shankar & Sarawagi (2019), Eq. 13, from the joint distribution of Eq. 7."""
     model = build(seed=3, attention=POSTERIOR)
@@ -98,17 +72,6 @@ def test_skipped_lines_are_logged(build, caplog):
         found = forced(build(), max_source_length=4)
     assert [line.error is not None for line in found] == [False, True, False, True, False, False]
     assert [record.args[0] for record in caplog.records] == [2, 4]
-
-
-def test_attention_has_one_step_per_token_plus_the_end_symbol(build):
-    lines = forced(build())
-    for (source, target), line in zip(PAIRS, lines, strict=True):
-        if line.error:
-            continue
-        shape = (len(target.split()) + 1, 1, len(source.split()))
-        assert line.posterior_attention[-1].shape == line.attention[-1].shape == shape
-        assert line.correct.shape == line.token_log_probs.shape == shape[:1]
-        assert (line.source_words, line.target_words) == (tuple(source.split()), tuple(target.split()))
 
 
 @pytest.mark.parametrize("sampling", [None, Sampling()], ids=["beam", "sample"])

@@ -14,7 +14,6 @@ from regard.generation.config import AlignmentConfig, GenerationConfig
 from regard.generation.forced import score_lines, sentence_attention
 from regard.generation.lines import enumerate_lines
 from regard.generation.linking import (
-    WordIndices,
     attention_links,
     attention_map,
     select_heads,
@@ -28,7 +27,7 @@ from regard.text.vocabulary import EOS
 # Two layers, with two heads and one head; T = 3 time steps (the last is the end symbol), S = 2 source tokens.
 LOW = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0.5, 0.5], [0, 1]]], dtype=np.float32)
 TOP = np.array([[[0.9, 0.1]], [[0.8, 0.2]], [[0.3, 0.7]]], dtype=np.float32)
-WORDS = WordIndices([0, 1], [0, 1])
+WORDS = ([0, 1], [0, 1])
 
 
 def links(config: AlignmentConfig) -> str:
@@ -71,7 +70,7 @@ def test_layer_or_head_out_of_range_is_rejected(config, message) -> None:
 
 def test_words_that_attend_to_the_sink_have_no_link() -> None:
     rows = np.array([[[0.4, 0.0, 0.6]], [[0.2, 0.5, 0.3]], [[1.0, 0, 0]]], dtype=np.float32)
-    words = WordIndices([0, 1, -1], [0, 1])
+    words = ([0, 1, -1], [0, 1])
     assert attention_links([rows], [rows], AlignmentConfig(), words) == parse_links("1-1")
 
 
@@ -80,7 +79,7 @@ LIKELY = np.array([[[0.6, 0.7, 0.49, 0.9]], [[0.1, 0.2, 0.3, 0.2]], [[1, 1, 1, 1
 
 
 def test_link_goes_to_the_most_probable_selected_token() -> None:
-    words = WordIndices(range(4), [0, 1])
+    words = (range(4), [0, 1])
     assert attention_links([SELECTED], [LIKELY], AlignmentConfig(), words) == parse_links("3-0 2-1")
 
 
@@ -89,7 +88,7 @@ def test_unselected_tokens_are_never_linked() -> None:
     selected, probable = (
         np.array([[row], [row]], dtype=np.float32) for row in ([0, 0, 1], [0.45, 0.45, 0.6])
     )
-    words = WordIndices([0, 0, 1], [0])
+    words = ([0, 0, 1], [0])
     assert attention_links([selected], [probable], AlignmentConfig(), words) == parse_links("1-0")
 
 
@@ -146,14 +145,3 @@ def test_translation_longer_than_the_fertilities_is_rejected(build, kind, caplog
     batch = text.batch([[5], [5]], [[6, 6, 6, EOS], [6, 6, 6, 6, EOS]], [0, 1])
     with torch.inference_mode(), pytest.raises(InfeasibleBoundsError, match="sentence 2 "):
         model(batch)
-
-
-def test_sink_removes_the_fertility_limit(build) -> None:
-    config = ConstantFertilityConfig(value=1.0, sink=True)
-    text = replace(TEXT, budget=Budget.constant(config, len(TEXT.source.vocabulary)))
-    model = build(seed=3, attention={"kind": "constrained"})
-    (line,) = score_lines(model, text, [("d", "D E F G")], GenerationConfig())
-    assert line.error is None
-    assert line.attention[0][:, 0, 0].sum() <= 1 + 1e-5
-    attended = line.attention[0][:4, 0].argmax(axis=1)
-    assert line.links == {(0, t) for t, column in enumerate(attended) if column == 0}

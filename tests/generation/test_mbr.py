@@ -9,11 +9,11 @@ from sacrebleu.metrics.chrf import CHRF
 
 from regard.config import from_dict
 from regard.data.text import TextProcessor, TextSide
-from regard.errors import UsageError
 from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.lines import enumerate_lines
-from regard.generation.mbr import MBR, expected_utilities, rank_candidates
+from regard.generation.mbr import MBR, rank_candidates
 from regard.generation.neural_translator import NeuralTranslator
+from regard.metrics.utility import utilities
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -77,22 +77,6 @@ def test_duplicate_samples_count_twice_but_are_returned_once():
     assert dict(found)[0] == pytest.approx(expected)
 
 
-def test_ties_are_broken_by_candidate_order():
-    assert [index for index, _ in rank_candidates(["a", "b", "c"], [-1.0] * 3, config(), sampled=True)] == [
-        0,
-        1,
-        2,
-    ]
-    assert rank_candidates(["a b"], [-3.0], config(), sampled=False) == [(0, pytest.approx(100))]
-    assert rank_candidates([""], [-3.0], config(utility="bleu"), sampled=True) == [(0, 0.0)]
-
-
-def test_repetitive_candidate_has_the_lowest_expected_rep_utility():
-    texts = ["the cat sat", "the cat the cat the cat", "a cat sat"]
-    found = expected_utilities(texts, np.full(3, 1 / 3), "rep")
-    assert found.argmin() == 1 and found[0] == pytest.approx(100)
-
-
 @pytest.mark.parametrize("sampling", [None, Sampling()])
 def test_translator_returns_the_best_candidates(build, sampling):
     model, text = build(), pair()
@@ -130,7 +114,7 @@ def test_samples_weighted_by_probability_are_counted_once(build):
     assert len(distinct) < len(candidates.nbest)
     probabilities = np.exp([one.log_probability for one in distinct.values()])
     weights = probabilities / probabilities.sum()
-    expected = expected_utilities([one.text for one in distinct.values()], weights, "chrf")
+    expected = utilities("chrf", [one.text for one in distinct.values()]) @ weights
     setting = config(num_candidates=40, weighting="probability")
     chosen = NeuralTranslator(
         model,
@@ -141,11 +125,3 @@ def test_samples_weighted_by_probability_are_counted_once(build):
     )
     (found,) = chosen.translate(enumerate_lines(["a b"]))
     assert found.score == pytest.approx(expected.max())
-
-
-def test_default_candidates_are_32_samples_or_the_whole_beam():
-    assert config().candidate_search(search(), sampled=True).num_return == 32
-    assert config().candidate_search(search(), sampled=False).num_return == 4
-    assert config(num_candidates=3).candidate_search(search(num_return=2), sampled=False).num_return == 3
-    with pytest.raises(UsageError, match="9 candidates"):
-        config(num_candidates=9).candidate_search(search(), sampled=False)

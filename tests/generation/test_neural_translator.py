@@ -5,26 +5,24 @@ import logging
 
 import numpy as np
 import pytest
-import torch
 
 from regard.config import from_dict
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import (
-    AlignmentConfig,
     GenerationBatchConfig,
     GenerationConfig,
     Sampling,
 )
 from regard.generation.forced import score_lines
-from regard.generation.lines import Line, enumerate_lines
-from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
+from regard.generation.lines import enumerate_lines
+from regard.generation.linking import replace_unk_tokens
 from regard.generation.neural_translator import NeuralTranslator
 from regard.models.registry import build_model
 from regard.models.transformer.config import TransformerConfig
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
+from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
 def side(words: str) -> TextSide:
@@ -55,22 +53,6 @@ def test_results_do_not_depend_on_blocks_and_batches(build):
         results = list(NeuralTranslator(model, TEXT, options).translate(lines()))
         assert [r.text for r in results] == expected
         assert [r.source for r in results] == LINES
-
-
-@pytest.mark.parametrize("threads", [1, 3, 4])
-def test_parallel_batches_are_deterministic(build, threads):
-    options = search(min_length=1, batch_size=2)
-    translator, texts = NeuralTranslator(build(), TEXT, options), LINES * 4
-    before, found = torch.get_num_threads(), []
-    torch.set_num_threads(threads)
-    try:
-        for _ in range(2):
-            results = list(translator.translate(lines(texts)))
-            scores = [[one.score for one in result.nbest] for result in results]
-            found.append(([result.text for result in results], scores))
-    finally:
-        torch.set_num_threads(before)
-    assert found[0] == found[1]
 
 
 def test_at_most_two_blocks_of_lines_are_read(build):
@@ -126,24 +108,6 @@ def test_all_learned_positions_are_usable():
     assert [one.error is not None for one in scored] == [False, True, True]
 
 
-def test_term_longer_than_the_limit_is_skipped(build):
-    options = search(min_length=1, max_source_length=6)
-    line = Line(1, "a b", terms=("A B A B A B A B", "E"))
-    (result,) = NeuralTranslator(build(), TEXT, options).translate([line])
-    assert result.error is None and "E" in result.text.split()
-    assert result.missing_terms == ("'A B A B A B A B'",)
-
-
-def test_forbidden_term_does_not_change_the_translation(build):
-    options = search(min_length=1, no_repeat_ngram_size=1)
-    translator = NeuralTranslator(build(), TEXT, options)
-    with_term, without = translator.translate(
-        [Line(1, "a b", terms=("A A", "E")), Line(2, "a b", terms=("E",))]
-    )
-    assert with_term.missing_terms == ("'A A'",)
-    assert with_term.text == without.text and "E" in without.text.split() and not without.missing_terms
-
-
 def test_results_have_tokens_scores_attention_and_links(build):
     options = search(num_return=2)
     for sampling in (None, Sampling()):
@@ -157,36 +121,12 @@ def test_results_have_tokens_scores_attention_and_links(build):
                 assert translation.text == " ".join(translation.tokens)
 
 
-def test_links_sum_attention_over_subword_tokens():
-    weights = np.array([[0.3, 0.3, 0.4], [0.0, 0.1, 0.9], [1, 0, 0]], dtype=np.float32)[:, None]
-    # Source tokens 0 and 1 form the first word, token 2 the second.
-    # The first target word has 0.6 on the first source word.
-    words = WordIndices((0, 0, 1), (0, 1))
-    assert attention_links([weights], [weights], AlignmentConfig(), words) == {(0, 0), (1, 1)}
-    # Both target tokens form one word: 0.6 + 0.1 against 0.4 + 0.9.
-    words = WordIndices((0, 0, 1), (0, 0))
-    assert attention_links([weights], [weights], AlignmentConfig(), words) == {(1, 0)}
-
-
 def test_unknown_token_is_replaced_by_the_attended_source_word():
     links = frozenset({(2, 0), (0, 1), (2, 2)})
     replaced = replace_unk_tokens(
         [False, True, True, True], ["A", "<unk>", "<unk>", "<unk>"], links, ["x", "y", "z"], TEXT
     )
     assert replaced == ["A", "x", "z", "<unk>"]
-
-
-def test_replacement_changes_the_text_but_not_the_tokens(build):
-    model = build()
-    model.output_bias.data[UNK] = 50.0
-    options = search(alignment={"replace_unk": True}, max_length_ratio=0.0, max_length_offset=2)
-    (result,) = NeuralTranslator(model, TEXT, options).translate(lines(["x y z"]))
-    best = result
-    assert best.tokens == ("<unk>", "<unk>")
-    assert set(best.text.split()) <= {"x", "y", "z"}
-    assert best.text.split() == [
-        result.source_tokens[i] for i, _ in sorted(best.links, key=lambda link: link[1])
-    ]
 
 
 def test_prefix_text_is_unchanged(build):
@@ -203,14 +143,6 @@ def test_prefix_text_is_unchanged(build):
 def test_number_of_prefixes_must_match_the_lines(texts, prefixes, message):
     with pytest.raises(DataError, match=message):
         list(enumerate_lines(texts, prefixes))
-
-
-def test_samples_depend_on_the_line_number_not_on_the_block(build):
-    model, sampling = build(), Sampling()
-    whole = list(NeuralTranslator(model, TEXT, search(), sampling).translate(lines(["a b c"] * 6)))
-    parts = NeuralTranslator(model, TEXT, search(buffer_lines=2), sampling).translate(lines(["a b c"] * 6))
-    assert [r.text for r in whole] == [r.text for r in parts]
-    assert len({r.text for r in whole}) > 1
 
 
 def test_batches_contain_every_line_once_within_their_limits():

@@ -64,11 +64,6 @@ def test_interval_over_runs_includes_variance_of_seeds_and_sentences():
     assert (paired.difference.high - paired.difference.low) / 2 == pytest.approx(half_width, rel=0.1)
 
 
-def test_single_run_equals_a_corpus():
-    rows = with_lengths(np.random.default_rng(1).normal(size=30))
-    assert bootstrap(rows[None], mean, 100) == bootstrap(rows, mean, 100)
-
-
 def test_identical_outputs_have_difference_zero(references):
     rows = count_statistics("bleu", corrupted(references, 0.3, 1), [references])
     result = paired_bootstrap(rows.rows, rows.rows.copy(), rows.aggregate, resamples=100)

@@ -2,14 +2,11 @@
 
 import logging
 
-import numpy as np
 import pytest
 import sacrebleu
-from hypothesis import given
-from hypothesis import strategies as st
 
 from regard.errors import DataError, UsageError
-from regard.metrics.base import METRICS, MetricInput, bootstrap, paired_bootstrap
+from regard.metrics.base import METRICS, MetricInput
 from regard.metrics.translation import count_statistics, count_transduction, looks_tokenized, split_words
 
 HYPOTHESES = ["The cat sat on the mat.", "A dog barks loudly at night!", "", "It's 5.3 km away, he said."]
@@ -102,22 +99,6 @@ def test_sacrebleu_has_the_private_methods_that_give_counts_of_sentences():
     assert sacrebleu.BLEU()._preprocess_segment("A dog.").split() == ["A", "dog", "."]
 
 
-@pytest.mark.parametrize(
-    ("metric", "perfect", "empty"), [("bleu", 100, 0), ("chrf", 100, 0), ("ter", 0, 100)]
-)
-def test_perfect_and_empty_outputs_have_the_extreme_scores(metric, perfect, empty):
-    assert score(metric, REFERENCES, [REFERENCES]).corpus_score() == pytest.approx(perfect)
-    assert score(metric, ["", ""], [["a b", "c"]]).corpus_score() == empty
-
-
-@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
-def test_subset_of_counts_has_the_score_of_the_subset(metric):
-    whole = count_statistics(metric, HYPOTHESES, [REFERENCES])
-    part = count_statistics(metric, HYPOTHESES[:2], [REFERENCES[:2]])
-    np.testing.assert_array_equal(whole.rows[:2], part.rows)
-    assert whole.aggregate(whole.rows[:2].sum(0, keepdims=True))[0] == part.corpus_score()
-
-
 def test_length_mismatch_raises():
     with pytest.raises(DataError, match="reference 2 has 1 sentences but the hypotheses have 2"):
         score("bleu", ["a", "b"], [["a", "b"], ["a"]])
@@ -142,50 +123,6 @@ def test_tokenized_text_is_detected_and_scored_without_warning(caplog):
     assert not caplog.records
 
 
-words = st.text(st.sampled_from("abßä"), max_size=7)
-
-
-def edit_distance(first: str, second: str) -> float:
-    return transduction("edits", [first], [[second]])
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "distance"),
-    [
-        # Textbook examples of the edit distance of Levenshtein and of Wagner & Fischer.
-        ("kitten", "sitting", 3),
-        ("saturday", "sunday", 3),
-        ("intention", "execution", 5),
-        ("Kloß", "Klöße", 2),
-        ("", "abc", 3),
-        ("abc", "", 3),
-        ("", "", 0),
-    ],
-)
-def test_edit_distance_of_textbook_examples(first, second, distance):
-    assert edit_distance(first, second) == distance
-
-
-def naive(first: str, second: str) -> int:
-    """Compute the edit distance by its recursive definition."""
-    if not first or not second:
-        return len(first) + len(second)
-    if first[0] == second[0]:
-        return naive(first[1:], second[1:])
-    return 1 + min(naive(first[1:], second), naive(first, second[1:]), naive(first[1:], second[1:]))
-
-
-@given(first=words, second=words)
-def test_distance_matches_the_recursive_definition(first, second):
-    assert edit_distance(first, second) == naive(first, second) == edit_distance(second, first)
-
-
-@given(first=words, second=words, third=words)
-def test_distance_is_a_metric(first, second, third):
-    assert (edit_distance(first, second) == 0) == (first == second)
-    assert edit_distance(first, third) <= edit_distance(first, second) + edit_distance(second, third)
-
-
 @pytest.mark.parametrize(
     ("outputs", "references", "accuracy", "edits"),
     [
@@ -206,19 +143,6 @@ def test_accuracy_is_the_percentage_of_equal_outputs_and_edits_the_mean_distance
 def test_case_is_ignored_on_request():
     counts = count_transduction("accuracy", ["eis"], [["Eis"]], lowercase=True)
     assert counts.corpus_score() == 100 and counts.signature == "nrefs:1|case:lc"
-
-
-def test_bootstrap_accepts_the_counts():
-    references = [f"Form{i}" for i in range(200)]
-    good = [form if i % 10 else "x" for i, form in enumerate(references)]
-    bad = [form if i % 3 else "x" for i, form in enumerate(references)]
-    counts = [count_transduction("accuracy", outputs, [references]) for outputs in (bad, good)]
-    estimate = bootstrap(counts[1].rows, counts[1].aggregate, 500)
-    assert estimate.value == 90.0
-    # A proportion of 200: the interval is 1.96 times the binomial standard error of 2.1.
-    assert estimate.low == pytest.approx(85.8, abs=1.5) and estimate.high == pytest.approx(94.2, abs=1.5)
-    paired = paired_bootstrap(counts[0].rows, counts[1].rows, counts[0].aggregate, 500)
-    assert paired.difference.value > 0 and paired.difference.low > 0 and paired.p_value < 0.05
 
 
 def test_invalid_arguments_raise():

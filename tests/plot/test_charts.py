@@ -12,7 +12,7 @@ from matplotlib.patches import StepPatch
 from regard.errors import DataError
 from regard.metrics.attention import AttentionStatistics, Histogram
 from regard.plot.analyses import coverage_chart, entropy_chart
-from regard.plot.charts import chart, plot_curve, plot_histogram, set_value_axis
+from regard.plot.charts import chart, plot_curve, set_value_axis
 
 
 def statistics(entropies, coverages=(0.5, 1.0)):
@@ -61,16 +61,6 @@ def test_long_curves_have_no_markers():
     assert [line.get_marker() in ("", "None") for line in ax.lines] == [False, True]
 
 
-def test_empty_and_missing_bins_have_no_outline():
-    def plot(ax):
-        plot_histogram(ax, 0, (0.0, 0.5, 1.0, 1.5), np.array([0.5, 0.0, 0.25]))
-        plot_histogram(ax, 1, (0.0, 0.5, 1.0, 1.5), np.array([1.0]))
-
-    first, second = (outline.get_data() for outline in outlines(one_panel(plot)))
-    np.testing.assert_array_equal(first.values, [0.5, np.nan, 0.25])
-    assert second.values.tolist() == [1.0] and second.edges.tolist() == [0.0, 0.5]
-
-
 def test_systems_differ_in_more_than_color():
     ax = one_panel(lambda ax: [plot_curve(ax, i, np.arange(3.0), np.ones(3)) for i in range(10)])
     styles = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in ax.lines}
@@ -109,8 +99,3 @@ def test_models_with_different_bins_are_rejected():
     one, other = (statistics(Histogram((0.0, high), (5,), (5,))) for high in (0.2, 0.25))
     with pytest.raises(DataError, match="bins of different widths"):
         entropy_chart({"one": one, "other": other})
-
-
-def test_descriptions_contain_the_numbers():
-    figure = coverage_chart({"soft": statistics(Histogram((0.0, 0.2), (5,), (5,)))})
-    assert figure.description == "soft: 80.0% on average."

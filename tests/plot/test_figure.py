@@ -1,7 +1,6 @@
 """Files of figures: the same in every run, readable text, and one clear error without matplotlib."""
 
 import re
-import struct
 import sys
 import xml.etree.ElementTree as ET
 
@@ -57,22 +56,9 @@ def test_pdf_embeds_truetype_fonts():
     assert content.startswith(b"%PDF") and b"FontFile2" in content and b"/Type3" not in content
 
 
-def test_png_has_300_dots_per_inch():
-    data = chart().render("png")
-    assert struct.unpack_from(">II", data, 16) == (600, 300)
-    at = data.index(b"pHYs")
-    assert struct.unpack_from(">IIB", data, at + 4) == (11811, 11811, 1)  # per meter
-
-
 def test_characters_without_a_font_do_not_fail():
     for label in ("日本語", "\U0001f600", "\ue000"):
         assert chart(label).render("pdf") and label in chart(label).svg
-
-
-def test_saved_file_is_the_rendered_figure(tmp_path):
-    for file_format in FORMATS:
-        path = chart().save(tmp_path / f"one.{file_format}")
-        assert path.read_bytes() == chart().render(file_format)
 
 
 def test_wrong_formats_and_places_are_rejected(tmp_path):

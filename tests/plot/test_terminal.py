@@ -35,11 +35,6 @@ def test_piped_map_has_shaded_characters_and_vertical_labels():
     ]
 
 
-def test_console_without_unicode_gets_ascii():
-    lines = printed(terminal_map(np.array([[0.9, 1e-9, 0.3]]), ["a", "b", "c"], ["x"]), encoding="ascii")
-    assert lines[1] == "x ##..++"
-
-
 @settings(max_examples=30)
 @given(
     st.lists(

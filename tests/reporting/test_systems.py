@@ -1,6 +1,5 @@
 """Data collected for a report equals the results of the single analysis commands."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -18,7 +17,6 @@ from regard.metrics.alignment import merge_subwords
 from regard.metrics.translation import count_statistics
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
-from regard.models.transformer.config import TransformerConfig
 from regard.reporting.model_card import model_card
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import add_word_links, collect_system, system_maps
@@ -129,10 +127,6 @@ def test_posterior_and_prior_are_kept_on_request():
     assert system_maps(collect(translator), forced=False) == (MapKind(),)
 
 
-def test_soft_model_has_one_map_on_any_request(soft):
-    assert system_maps(collect(soft[0], every=True), forced=True) == (MapKind(),)
-
-
 def test_maps_of_a_bounded_model_have_a_sink_column():
     system = collect(make_translator(fertility=1.0))
     shown = system.sentences[0]
@@ -199,14 +193,6 @@ def test_curves_are_read_from_the_record_without_values_that_are_no_numbers(tmp_
     assert read_curves(tmp_path) is None
 
 
-def test_long_record_is_thinned_and_keeps_its_last_entry(tmp_path):
-    lines = [f'{{"kind": "train", "step": {i}, "perplexity": 2.0}}' for i in range(1, 2001)]
-    (tmp_path / "record.jsonl").write_text("\n".join(lines))
-    curves = read_curves(tmp_path)
-    assert curves is not None and len(curves.train) <= 400 and curves.train[-1][0] == 2000
-    assert np.unique(np.diff([x for x, _ in curves.train])).tolist() == [5]
-
-
 def test_model_card_has_the_properties_of_the_model():
     translator = make_translator(fertility=2.0)
     card = model_card(System("one", ("nowhere",), translator))
@@ -218,28 +204,6 @@ def test_model_card_has_the_properties_of_the_model():
     assert rows["tokenizer"] == " → ".join([f"words ({5 + len(SPECIAL_TOKENS)})"] * 2)
     # The size of the training text is unknown without a model directory.
     assert "training text" not in rows
-
-
-@pytest.mark.parametrize(
-    ("attention", "shown"),
-    [
-        ({"kind": "soft"}, "soft, softmax, scaled_bilinear"),
-        ({"kind": "soft", "score_function": "additive"}, "soft, softmax, additive"),
-    ],
-)
-def test_model_card_names_the_score_function(attention, shown):
-    card = model_card(System("one", ("nowhere",), make_translator(attention)))
-    assert card.attention == shown
-
-
-def test_model_card_of_a_transformer_names_its_own_default():
-    sides = {"encoder": {"num_layers": 1}, "decoder": {"num_layers": 1}}
-    config = from_dict(TransformerConfig, {"d_model": 8, "num_heads": 2, "tie_embeddings": "none", **sides})
-    other = make_translator()
-    size = len(other.text.source.vocabulary)
-    translator = NeuralTranslator(build_model(config, size, size).eval(), other.text, other.search)
-    card = model_card(System("one", ("nowhere",), translator))
-    assert card.attention == "soft, softmax, scaled_dot"
 
 
 def test_model_card_of_a_file_has_only_its_kind_and_path(tmp_path):

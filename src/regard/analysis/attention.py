@@ -57,11 +57,7 @@ class AttentionOptions:
     bin_width: float = 0.2
 
     def __post_init__(self) -> None:
-        """Check the width of the bins.
-
-        Raises:
-            UsageError: if it is not a positive number.
-        """
+        """Reject a width that is not a positive number."""
         if not 0.001 <= self.bin_width <= 1000:
             raise UsageError(f"--bin-width {self.bin_width}: expected a number from 0.001 to 1000")
 
@@ -186,9 +182,7 @@ class AttentionAnalysis(Result):
     def plot(self, kind: Literal["entropy", "coverage"] = "entropy") -> Figure:
         """Return a figure of the statistics (Shankar & Sarawagi (2019), Figures 3 and 4).
 
-        Args:
-            kind: `entropy` for the accuracy by entropy and the distribution of the entropy, `coverage` for
-                the distribution of the coverage.
+        `entropy` is accuracy by entropy and the distribution of entropy, `coverage` that of coverage.
 
         Raises:
             UsageError: if there is no such kind.
@@ -308,12 +302,7 @@ def _analyze_model(
 
 
 def perplexity_of(log_prob: float, steps: int) -> float | None:
-    """Return the perplexity of a text; None without time steps, or if it is too large for a float.
-
-    Args:
-        log_prob: Log-probability of the text in nats.
-        steps: Number of its time steps.
-    """
+    """Return the perplexity of a text; None without time steps, or if it is too large for a float."""
     return json_value(perplexity(-log_prob / steps)) if steps else None
 
 
@@ -323,7 +312,7 @@ def _force_decode(system: System, pairs: Sequence[tuple[str, str]]) -> Iterator[
     Raises:
         UsageError: if the model has no attention to the source.
     """
-    for line in system.translator.force_decode(pairs):
+    for line in system.translator.score(pairs, predictions=True):
         if not line.error and not line.attends:
             raise UsageError(f"{system.name} has no attention to the source, so there is nothing to analyze")
         yield line
@@ -331,11 +320,6 @@ def _force_decode(system: System, pairs: Sequence[tuple[str, str]]) -> Iterator[
 
 def forced_map(system: System, pair: tuple[str, str], prior: bool = False) -> AttentionMap | None:
     """Return the attention map of a reference, by words; None if a side is empty or too long.
-
-    Args:
-        system: The model.
-        pair: The source line and its reference.
-        prior: Whether to use the attention before the target token is observed.
 
     Raises:
         UsageError: if the model has no attention to the source, or no such layer or head.
@@ -350,11 +334,9 @@ def forced_map(system: System, pair: tuple[str, str], prior: bool = False) -> At
 
 
 def _select_line(models: Sequence[Sequence[SentenceAttention | None]]) -> list[int]:
-    """Return the number of the line on which the first and the last model differ most, in a list.
+    """Return the line on which the sums of entropies of the first and the last model differ most, in a list.
 
-    The difference is that of the sums of entropies over all time steps. Lines that are too long for a
-    readable figure are chosen only if there is no other line. The list is empty if no line was processed by
-    both models.
+    The list is empty if no line was processed by both models.
     """
     differences: dict[int, float] = {}
     for number, (first, other) in enumerate(zip(models[0], models[-1], strict=True), 1):

@@ -272,14 +272,7 @@ def corpus_scores(sentences: Sequence[SentenceErrors]) -> dict[str, float]:
 def sentence_from_result(
     translation: Translation, reference: str, translator: BaseTranslator, lowercase: bool
 ) -> SentenceErrors:
-    """Return a translated line as words, with the attention that each source word received.
-
-    Args:
-        translation: The translation of the line. An empty one has no attention.
-        reference: Text of the reference.
-        translator: The translator that produced it.
-        lowercase: Whether to ignore case when counting repetitions.
-    """
+    """Return a translated line as words, with the attention that each source word received."""
     target = translator.text.target
     tokens: Sequence[str] = translation.tokens
     # The replacement of unknown words changes only the text, so its tokens differ from those of the model.

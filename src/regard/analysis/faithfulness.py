@@ -19,7 +19,6 @@ import numpy as np
 from regard.analysis.inputs import ParallelText, Progress, System, no_progress
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
-from regard.generation.base import BaseTranslator
 from regard.generation.config import MapMethod
 from regard.generation.linking import attention_map
 from regard.generation.translation import Translation
@@ -146,90 +145,50 @@ def _analyze_model(
     system: System, text: ParallelText, methods: tuple[MapMethod, ...], progress: Progress
 ) -> ModelFaithfulness:
     """Return the faithfulness of the maps of one model."""
-    translator = system.translator
-    translator.require("score", "regard analyze faithfulness")
-    effects: list[_Effects] = []
+    system.translator.require("score", "regard analyze faithfulness")
+    kinds: tuple[MapMethod, ...] = ("leave_one_out", *methods)
+    translators = {kind: system.translator.with_search({"map": kind}) for kind in kinds}
     pairs: list[tuple[str, str]] = []
-    forced = _with_map(translator, "leave_one_out").force_decode(text.pairs)
-    name = f"{system.name}: leave_one_out"
-    for pair, line in zip(text.pairs, progress(forced, name, len(text)), strict=True):
-        line_effects = None if line.error else _Effects.of(line)
-        if line_effects is not None:
-            effects.append(line_effects)
-            pairs.append(pair)
-    if not pairs:
-        raise DataError(f"{text.source_name}: no line has two source tokens and a target token")
-    falls: dict[MapMethod, Float[np.ndarray, "N"]] = {}
-    for method in methods:
-        map_translator = _with_map(translator, method)
-        lines = progress(map_translator.force_decode(pairs), f"{system.name}: {method}", len(pairs))
-        weights = (_weights(line, map_translator, system.name) for line in lines)
-        falls[method] = np.array(
-            [
-                sentence_effects.fall_of_largest(line_weights).sum()
-                for sentence_effects, line_weights in zip(effects, weights, strict=True)
-            ]
-        )
-    random = np.array([sentence_effects.falls.mean(axis=1).sum() for sentence_effects in effects])
-    largest = np.array([sentence_effects.falls.max(axis=1).sum() for sentence_effects in effects])
-    counts = np.array([len(sentence_effects.falls) for sentence_effects in effects])
-    return ModelFaithfulness(
-        system.paths,
-        {
-            method: MapFaithfulness(_mean(method_falls, counts), _mean(method_falls - random, counts))
-            for method, method_falls in falls.items()
-        },
-        _mean(random, counts),
-        _mean(largest, counts),
-        len(effects),
-        int(counts.sum()),
-    )
-
-
-@dataclass(frozen=True)
-class _Effects:
-    """The fall of each target token's probability for each removed source token.
-
-    Attributes:
-        words: [S], True at the source tokens of the text, which can be removed.
-        falls: [T, W], the fall for each of the W removable tokens, without the end symbol's row.
-    """
-
-    words: Bool[np.ndarray, "S"]
-    falls: Float[np.ndarray, "T W"]
-
-    @classmethod
-    def of(cls, line: Translation) -> "_Effects | None":
-        """Return the effects of a line; None if there is nothing to choose from."""
-        assert line.contributions is not None
+    # Of each pair, the fall of each target token's probability for each removed word, without the end
+    # symbol's row, and which source tokens can be removed.
+    effects: list[tuple[Float[np.ndarray, "T W"], Bool[np.ndarray, "S"]]] = []
+    forced = translators["leave_one_out"].score(text.pairs)
+    lines = progress(forced, f"{system.name}: leave_one_out", len(text))
+    for pair, line in zip(text.pairs, lines, strict=True):
+        if line.contributions is None or line.error:
+            continue
         words = np.array(line.source_word_ids) >= 0
         falls = line.contributions[:-1, words]
-        return None if falls.shape[0] == 0 or falls.shape[1] < 2 else cls(words, falls)
+        if falls.shape[0] and falls.shape[1] > 1:
+            pairs.append(pair)
+            effects.append((falls, words))
+    if not pairs:
+        raise DataError(f"{text.source_name}: no line has two source tokens and a target token")
+    counts = np.array([len(falls) for falls, _ in effects])
 
-    def fall_of_largest(self, weights: Float[np.ndarray, "T S"]) -> Float[np.ndarray, "T"]:
-        """Return, for each target token, the fall for the source token with the largest weight."""
-        word_weights = weights[:, self.words]
-        largest = word_weights == word_weights.max(axis=1, keepdims=True)
-        return (self.falls * largest).sum(axis=1) / largest.sum(axis=1)
+    def mean(sums: Sequence[float] | np.ndarray) -> Estimate:
+        """Return the mean per target token in percentage points, from the sums of each sentence."""
+        rows = np.stack([np.asarray(sums), counts], axis=1)
+        return bootstrap(rows, lambda summed: 100 * summed[:, 0] / summed[:, 1])
+
+    random = np.array([falls.mean(axis=1).sum() for falls, _ in effects])
+    maps: dict[MapMethod, MapFaithfulness] = {}
+    for method in methods:
+        forced = translators[method].score(pairs)
+        lines = progress(forced, f"{system.name}: {method}", len(pairs))
+        sums = np.array([_fall_of_largest(*pair, system.name) for pair in zip(lines, effects, strict=True)])
+        maps[method] = MapFaithfulness(mean(sums), mean(sums - random))
+    largest = mean([falls.max(axis=1).sum() for falls, _ in effects])
+    return ModelFaithfulness(system.paths, maps, mean(random), largest, len(effects), int(counts.sum()))
 
 
-def _with_map(translator: BaseTranslator, method: MapMethod) -> BaseTranslator:
-    return translator.with_search({"map": method})
-
-
-def _weights(line: Translation, translator: BaseTranslator, name: str) -> Float[np.ndarray, "T S"]:
-    """Return the map of a line, which is not skipped.
-
-    Raises:
-        UsageError: if the map shows attention and the model has no attention to the source.
-    """
-    config = translator.search.alignment
-    if config.map == "attention" and not line.attends:
+def _fall_of_largest(
+    line: Translation, effects: tuple[Float[np.ndarray, "T W"], Bool[np.ndarray, "S"]], name: str
+) -> float:
+    """Return the sum, over the target tokens, of the fall for the source token with the largest weight."""
+    if line.alignment_config.map == "attention" and not line.attends:
         raise UsageError(f"{name} has no attention to the source: choose another --map")
-    return attention_map(line.posterior_attention, config, name)
-
-
-def _mean(sums: Float[np.ndarray, "N"], counts: Float[np.ndarray, "N"]) -> Estimate:
-    """Return the mean per target token in percentage points, from the sums of each sentence."""
-    rows = np.stack([sums, counts], axis=1)
-    return bootstrap(rows, lambda summed: 100 * summed[:, 0] / summed[:, 1])
+    falls, words = effects
+    weights = attention_map(line.posterior_attention, line.alignment_config, name)[:, words]
+    largest = weights == weights.max(axis=1, keepdims=True)
+    return float(((falls * largest).sum(axis=1) / largest.sum(axis=1)).sum())

@@ -110,32 +110,9 @@ class ParallelText:
         """Return the number of lines."""
         return len(self.sources)
 
-    def check_lines(self, count: int, name: str, what: str, reference: bool = False) -> None:
-        """Check that a file that belongs to the text has one line per line of the text.
-
-        Args:
-            count: Number of lines of the file.
-            name: Name of the file.
-            what: The kind of its lines, for the message.
-            reference: Whether it belongs to the references instead of the source lines.
-
-        Raises:
-            DataError: if the numbers differ.
-        """
-        if count != len(self):
-            other, side = (self.reference_name, "reference") if reference else (self.source_name, "source")
-            raise DataError(
-                f"{name} has {count} lines but {other} has {len(self)}: {what} need one line per {side} line"
-            )
-
 
 def check_names(names: Sequence[str] | None, defaults: Sequence[str], kind: str = "models") -> list[str]:
-    """Return the display names of systems.
-
-    Args:
-        names: Names that the user chose. None uses the defaults.
-        defaults: Default name of each system.
-        kind: The kind of the systems, for messages.
+    """Return the display names of systems, by default `defaults`.
 
     Raises:
         UsageError: if the number of names differs from the number of systems, or a name is empty or occurs

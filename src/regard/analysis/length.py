@@ -48,11 +48,7 @@ class LengthOptions:
     lowercase: bool = False
 
     def __post_init__(self) -> None:
-        """Check the tokenizer and the width of the buckets.
-
-        Raises:
-            UsageError: if there is no such tokenizer, or the width is below 1.
-        """
+        """Reject an unknown tokenizer and a width below 1."""
         check_tokenizer(self.tokenize)
         if self.bucket_width < 1:
             raise UsageError(f"--bucket-width {self.bucket_width}: expected at least 1")
@@ -183,28 +179,23 @@ def analyze_length(
     # Files of translations have the tokenizers of the first model, if there is one.
     tokenizers = loaded[0].translator.text
     links, notes = _links(linker, tokenizers, text, [outputs for outputs, _ in translated])
-    counts = [
-        _count(MetricInput(outputs, [text.references], options.tokenize, options.lowercase, system_links))
-        for (outputs, _), system_links in zip(translated, links, strict=True)
-    ]
-    results = {
-        system.name: SystemLengths(
-            system.paths,
-            {
-                # Each system but the first is compared with the first on the same resampled sentences.
-                metric: score_by_length(metric_counts, buckets, counts[0][metric] if index else None)
-                for metric, metric_counts in counts[index].items()
-            },
-            *translated[index],
-        )
-        for index, system in enumerate(loaded)
-    }
-    too_long = [
-        f"{name}: {len(system.too_long)} of {len(text)} lines are too long for the model and were not "
-        "translated"
-        for name, system in results.items()
-        if system.too_long
-    ]
+    counts: list[dict[str, SentenceCounts]] = []
+    for (outputs, _), system_links in zip(translated, links, strict=True):
+        data = MetricInput(outputs, [text.references], options.tokenize, options.lowercase, system_links)
+        names = ("bleu", "rep") if system_links is None else ("bleu", "rep", "drop")
+        counts.append({name: metric.count(data) for name in names if (metric := METRICS.get(name))})
+    results: dict[str, SystemLengths] = {}
+    for system, system_counts, (outputs, too_long) in zip(loaded, counts, translated, strict=True):
+        # Each system but the first is compared with the first on the same resampled sentences.
+        first = None if system_counts is counts[0] else counts[0]
+        scores = {
+            metric: score_by_length(metric_counts, buckets, None if first is None else first[metric])
+            for metric, metric_counts in system_counts.items()
+        }
+        results[system.name] = SystemLengths(system.paths, scores, outputs, too_long)
+        if too_long:
+            how_many = f"{len(too_long)} of {len(text)} lines are too long for the model"
+            notes = (*notes, f"{system.name}: {how_many} and were not translated")
     return LengthAnalysis(
         systems=results,
         buckets=tuple(buckets),
@@ -214,24 +205,14 @@ def analyze_length(
         aligner=None if linker is None else linker.path,
         tokenize=options.tokenize,
         lowercase=options.lowercase,
-        notes=(*notes, *too_long),
+        notes=notes,
     )
-
-
-def _count(data: MetricInput) -> dict[str, SentenceCounts]:
-    """Return the counts of BLEU, REP and, with links, DROP."""
-    names = ("bleu", "rep") if data.links is None else ("bleu", "rep", "drop")
-    return {name: metric.count(data) for name in names if (metric := METRICS.get(name))}
 
 
 def _translate(
     system: System, text: ParallelText, progress: Progress
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return the translations, and the numbers of the lines that were too long, from 1.
-
-    Raises:
-        DataError: if all lines are too long.
-    """
+    """Return the translations, and the numbers of the lines that were too long, from 1."""
     results = list(
         progress(system.translator.translate(enumerate_lines(text.sources)), system.name, len(text))
     )
@@ -245,10 +226,9 @@ def _translate(
 def _links(
     linker: Linker | None, tokenizers: TextProcessor, text: ParallelText, outputs: Sequence[Sequence[str]]
 ) -> tuple[list[tuple[list[Links], list[Links]] | None], tuple[str, ...]]:
-    """Return, for each system, the links of the sources with the references and with its translations.
+    """Return the links of the sources with the references and with each system's translations, and notes.
 
-    All texts are split into words by the same tokenizers, so that DROP of all systems is computed on the same
-    source words. The second value are notes for the reader.
+    All texts are split into words by the same tokenizers, so that DROP has the same source words for all.
     """
     if linker is None:
         return [None] * len(outputs), ()

@@ -9,6 +9,7 @@ from regard.alignment import Corpus, WordAligner
 from regard.alignment.corpus import UNKNOWN
 from regard.analysis.inputs import ParallelText
 from regard.data.text import TextSide
+from regard.errors import DataError
 from regard.generation.linking import tokens_to_words
 from regard.text.links import GoldLinks, Links, parse_gold_links, read_gold_links
 
@@ -78,11 +79,7 @@ class Linker:
 
 
 def read_gold(given: Path | str | Iterable[GoldLinks | str], text: ParallelText) -> list[GoldLinks]:
-    """Return the gold links of a text.
-
-    Args:
-        given: A file in the `.talp` format, or the links of each line, also as a line of that format.
-        text: The text.
+    """Return the gold links of a text, from a `.talp` file or the links of each line.
 
     Raises:
         DataError: if the links are malformed, or their number differs from the number of lines.
@@ -97,5 +94,9 @@ def read_gold(given: Path | str | Iterable[GoldLinks | str], text: ParallelText)
             else parse_gold_links(line_links, f"{name}:{number}")
             for number, line_links in enumerate(given, 1)
         ]
-    text.check_lines(len(gold), name, "gold links")
+    if len(gold) != len(text):
+        raise DataError(
+            f"{name} has {len(gold)} lines but {text.source_name} has {len(text)}: gold links need one line "
+            "per source line"
+        )
     return gold

@@ -75,7 +75,7 @@ def attribute(model: TranslationModel, batch: Batch, config: AlignmentConfig) ->
     Contributions are 0 at sinks and padding.
 
     Args:
-        model: The model.
+        model: The model, whose source embeddings must have a gradient except for `leave_one_out`.
         batch: Sources and targets, each target ending in the end symbol, on the model's device.
         config: The kind of the map, which is not `attention`.
 
@@ -83,11 +83,9 @@ def attribute(model: TranslationModel, batch: Batch, config: AlignmentConfig) ->
         Contributions to log p_t in nats, or, for `leave_one_out`, to p_t; in float64.
 
     Raises:
-        UsageError: if the model has no gradient with respect to its source embeddings, or, for
-            `leave_one_out`, the fertilities of the other tokens do not suffice for the target.
+        UsageError: if the fertilities of the other tokens do not suffice for the target of `leave_one_out`.
     """
-    if batch.target is None:
-        raise ValueError("attribution needs a batch with targets")
+    assert batch.target is not None
     training = model.training
     model.eval()
     try:
@@ -98,11 +96,6 @@ def attribute(model: TranslationModel, batch: Batch, config: AlignmentConfig) ->
             # The nodes and weights of the Gauss-Legendre quadrature on the interval from 0 to 1.
             places, weights = np.polynomial.legendre.leggauss(_NUM_NODES)
             nodes = list(zip(((places + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
-        if not model.scales_embeddings:
-            raise UsageError(
-                f"map {config.map}: {type(model).__name__} has no gradient with respect to its source "
-                "embeddings: use leave_one_out"
-            )
         with _frozen(model):
             return _integrate(model, batch, nodes)
     finally:
@@ -125,12 +118,10 @@ def _frozen(model: TranslationModel) -> Iterator[None]:
 def _integrate(
     model: TranslationModel, batch: Batch, nodes: list[tuple[float, float]]
 ) -> Float[Tensor, "B T S"]:
-    """Return the weighted sum, over scales of the embeddings, of the gradients with respect to the scales.
-
-    Each time step needs a gradient of its own. A forward and a backward pass of many rows, one for each
-    prefix of each target, take less time than a backward pass for each step.
-    """
+    """Return the weighted sum, over scales of the embeddings, of the gradients with respect to the scales."""
     assert batch.target is not None
+    # Each time step needs a gradient of its own. A forward and a backward pass of many rows, one for each
+    # prefix of each target, take less time than a backward pass for each step.
     places, factors = (torch.tensor(x, device=batch.source.tokens.device) for x in zip(*nodes, strict=True))
     shape = len(batch), batch.target.tokens.shape[1], batch.source.tokens.shape[1]
     totals = torch.zeros(shape, dtype=torch.float64, device=places.device)
@@ -173,10 +164,7 @@ def _scale_gradients(
 
 
 def _leave_one_out(model: TranslationModel, batch: Batch) -> Float[Tensor, "B T S"]:
-    """Return the fall of each probability when a source token is removed.
-
-    Without its only token, a source gives no prediction, so the whole probability is attributed to it.
-    """
+    """Return the fall of each probability when a source token is removed; all of it for the only token."""
     assert batch.target is not None
     whole = _probabilities(model, batch)
     words = batch.source.word_mask

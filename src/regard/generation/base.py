@@ -45,14 +45,6 @@ Capability = Literal[
     "terms",  # lines may have required terms
 ]
 
-_REMEDIES: Mapping[Capability, str] = {
-    "attribution": "use a neural model, or map attention",
-    "gradient": "use a neural model in float32 or bfloat16, or another map",
-    "fertility": "use a model with constrained attention that was trained with data.fertility",
-    "score": "use a model that computes the probability of a given translation",
-}
-_DEFAULT_REMEDY = "leave it out, or use another kind of model"
-
 
 @dataclass(frozen=True)
 class Description:
@@ -104,13 +96,10 @@ class BaseTranslator(ABC):
     def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Translate the lines of one block."""
 
-    def unsupported(self, what: str, remedy: str = _DEFAULT_REMEDY) -> UsageError:
-        """Return the error for a request that this translator does not support.
-
-        Args:
-            what: The request, by the name that the user gave it.
-            remedy: What to do instead.
-        """
+    def unsupported(
+        self, what: str, remedy: str = "leave it out, or use another kind of model"
+    ) -> UsageError:
+        """Return the error for a request, by the name that the user gave it, that is not supported."""
         supported = [capability.replace("_", "-") for capability in sorted(self.capabilities)]
         supported += sorted(self.search_options or ())
         return UsageError(
@@ -119,18 +108,13 @@ class BaseTranslator(ABC):
         )
 
     def require(self, capability: Capability, what: str) -> None:
-        """Check that the translator has a capability.
-
-        Args:
-            capability: The capability.
-            what: The request that needs it, by the name that the user gave it.
+        """Check that the translator has a capability, which the request `what` needs.
 
         Raises:
-            UsageError: if the capability is missing. The message names the request, the system and its
-                capabilities.
+            UsageError: if not. The message names the request, the system and its capabilities.
         """
         if capability not in self.capabilities:
-            raise self.unsupported(what, _REMEDIES.get(capability, _DEFAULT_REMEDY))
+            raise self.unsupported(what)
 
     def pretokenized(self) -> "BaseTranslator":
         """Return a copy for pretokenized text, whose words are used unchanged."""
@@ -155,8 +139,7 @@ class BaseTranslator(ABC):
             checker: The detector of coverage errors, for the utility `coverage` only.
 
         Raises:
-            UsageError: if the translator does not support one of them, or the utility `coverage` has no
-                detector.
+            UsageError: if the translator does not support one of them.
             ConfigError: if the settings are not consistent; names the setting.
         """
         extensions = {"sampling": sampling, "mbr": mbr, "fertilities": fertilities, "checker": checker}
@@ -165,8 +148,6 @@ class BaseTranslator(ABC):
             self.require("sample", "sampling (--sample)")
         if mbr is not None:
             self.require("mbr", "mbr (--mbr)")
-            if mbr.utility == "coverage" and checker is None:
-                raise UsageError("the utility coverage needs a checker (--checker)")
         if fertilities:
             self.require("fertility", "fertilities (--word-fertility)")
         settings = {name: value for name, value in options.items() if value is not None}
@@ -196,11 +177,7 @@ class BaseTranslator(ABC):
 
     @property
     def resolved_search(self) -> GenerationConfig:
-        """The search settings, with `suppress_unk` resolved for the tokenizer where it has an effect.
-
-        Raises:
-            UsageError: if the translator does not support a setting.
-        """
+        """The search settings, with `suppress_unk` resolved; raises `UsageError` for an unsupported one."""
         return self.search
 
     @property
@@ -209,10 +186,7 @@ class BaseTranslator(ABC):
         return self.search.length_limits(None, 0)
 
     def translate(self, lines: Iterable[Line]) -> Iterator[Translation]:
-        """Translate lines in blocks of `generation.buffer_lines` lines and yield the results in order.
-
-        A line that is too long is rejected with a warning.
-        """
+        """Translate lines in blocks of `generation.buffer_lines` lines and yield the results in order."""
         for block in read_blocks(lines, self.search.buffer_lines):
             for translation in self.translate_block(block):
                 log_warnings(translation)
@@ -243,28 +217,22 @@ class BaseTranslator(ABC):
         sinks = self.text.sink_tokens if tokens else ()
         return dataclasses.replace(untranslated, source_tokens=(*tokens, *sinks))
 
-    def score(self, pairs: Iterable[Pair]) -> Iterator[Translation]:
-        """Score given translations in order and in bounded memory; see `score_lines` (capability `score`)."""
-        raise self.unsupported("scoring of given translations", _REMEDIES["score"])
+    def score(self, pairs: Iterable[Pair], predictions: bool = False) -> Iterator[Translation]:
+        """Score given translations in order and in bounded memory (capability `score`).
+
+        Args:
+            pairs: Source lines and their translations.
+            predictions: Whether to compute `Translation.correct`, which needs a step for each token.
+        """
+        raise self.unsupported("scoring of given translations")
 
     def log_probabilities(self, pairs: Iterable[tuple[str, str]]) -> Iterator[float]:
-        """Compute the log-probabilities of given translations in order, in nats (capability `score`).
-
-        These are the log-probabilities of `score` without attention and penalties. A pair that cannot be
-        scored gives NaN.
-        """
+        """Compute the log-probabilities of translations, in nats; NaN for one that cannot be scored."""
         for translation in self.score(pairs):
             yield translation.log_probability
 
-    def force_decode(self, pairs: Iterable[Pair]) -> Iterator[Translation]:
-        """Return the results of `score` with `Translation.correct` (capability `score`)."""
-        raise self.unsupported("forced decoding of given translations", _REMEDIES["score"])
-
     def with_self_attention(self, translation: Translation) -> Translation:
-        """Return a translation and its alternatives with their self-attention.
-
-        A model without self-attention has none (capability `self_attention`).
-        """
+        """Return a translation and its alternatives with self-attention (capability `self_attention`)."""
         raise self.unsupported("self-attention")
 
 

@@ -69,7 +69,6 @@ def beam_search(
     required: RequiredOutput | None = None,
     upper: Float[Tensor, "B S"] | None = None,
     lower: Float[Tensor, "B S"] | None = None,
-    scorer: HypothesisScorer | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch.
 
@@ -80,7 +79,6 @@ def beam_search(
         required: Prefixes and terms of the translations. Default: none.
         upper: Maximum attention each source position may receive, for mechanisms with upper bounds.
         lower: Minimum attention each source position should receive.
-        scorer: Ranks finished hypotheses. Default: the scorer that `config` describes.
 
     Returns:
         For each sentence its hypotheses, best first: `config.num_return` of them, or fewer if search found
@@ -89,10 +87,9 @@ def beam_search(
     Raises:
         RegardError: if the model's log-probabilities are NaN.
     """
-    scorer = scorer or HypothesisScorer.from_config(config, len(model.constraints.prefix))
     with eval_mode(model):
         memories, state = model.begin(source, upper, lower)
-        return _BeamSearch(model, source, config, required or RequiredOutput(), scorer).run(memories, state)
+        return _BeamSearch(model, source, config, required or RequiredOutput()).run(memories, state)
 
 
 @dataclass(frozen=True)
@@ -161,12 +158,11 @@ class _BeamSearch:
         source: PaddedSequences,
         config: GenerationConfig,
         required: RequiredOutput,
-        scorer: HypothesisScorer,
     ) -> None:
         self.model = model
         self.source = source
         self.config = config
-        self.scorer = scorer
+        self.scorer = HypothesisScorer.from_config(config, len(model.constraints.prefix))
         self.source_mask = source.word_mask
         self.terms = required.terms
         extra_tokens = None if required.terms is None else required.terms.num_tokens
@@ -201,10 +197,10 @@ class _BeamSearch:
         self.trace.add_attention(weights)
         owners = live.repeat_interleave(width)
         penalty, attended = None, beam.attended
-        if self.scorer.attention_terms:
+        if self.scorer.coverage_weight:
             before = attended or tuple(map(torch.zeros_like, weights))
             attended = tuple(a + w for a, w in zip(before, weights, strict=True))
-            penalty = self.scorer.attention_score(attended, self.source_mask[owners])
+            penalty = self.scorer.coverage_penalty(attended, self.source_mask[owners])
         progress = beam.progress
         required_tokens = None if progress is None else progress.next_tokens(beam.tokens, owners)
         size = self.config.beam_size

@@ -64,13 +64,7 @@ def read_blocks(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
 
 
 def length_error(line: str, num_tokens: int | None, max_tokens: int) -> str | None:
-    """Return why a line is too long, or None if it is not.
-
-    Args:
-        line: The line.
-        num_tokens: Number of its tokens; None before tokenization.
-        max_tokens: Maximum number of tokens.
-    """
+    """Return why a line is too long, or None if it is not; `num_tokens` is None before tokenization."""
     if num_tokens is None:
         if len(line) > _MAX_CHARS_PER_TOKEN * max_tokens:
             return f"the line has {len(line)} characters, too many for the maximum of {max_tokens} tokens"
@@ -83,9 +77,7 @@ def length_error(line: str, num_tokens: int | None, max_tokens: int) -> str | No
 def length_sorted_batches(lengths: Sequence[int], config: GenerationBatchConfig) -> Iterator[list[int]]:
     """Yield batches of item indices, sorted by length, within the limits on sentences and padded tokens.
 
-    Args:
-        lengths: Length of each item. Items of length 0 are omitted.
-        config: Batch limits. A sentence that exceeds them forms its own batch.
+    Items of length 0 are omitted. A sentence that exceeds the limits forms its own batch.
     """
     order = sorted((i for i, length in enumerate(lengths) if length), key=lambda i: -lengths[i])
     batch: list[int] = []
@@ -115,7 +107,7 @@ def pair_blocks(
 ) -> Iterator[list[Translation]]:
     """Yield blocks of tokenized lines and translations, without scores. One that is refused has an error.
 
-    If the model generates actions and a translation contains no step action, a single warning is logged.
+    A single warning is logged if the model generates actions and a translation contains no step action.
 
     Args:
         text: Text processing of both sides.
@@ -153,13 +145,7 @@ def pair_blocks(
 def pair_batches(
     text: TextProcessor, block: Sequence[Translation], config: GenerationBatchConfig
 ) -> Iterator[tuple[list[int], Batch]]:
-    """Yield batches of the valid pairs of a block, with their indices in the block.
-
-    Args:
-        text: Text processing of both sides.
-        block: The pairs.
-        config: Batch limits.
-    """
+    """Yield batches of the valid pairs of a block, with their indices in the block."""
     # Length 0 omits a pair. The end symbol adds 1 to the target.
     lengths = [0 if pair.error else max(len(pair.text_source_tokens), len(pair.tokens) + 1) for pair in block]
     for rows in length_sorted_batches(lengths, config):
@@ -169,10 +155,7 @@ def pair_batches(
 
 
 def _check_fertilities(pairs: Sequence[Translation], text: TextProcessor) -> list[Translation]:
-    """Mark pairs whose translation needs more attention than the source words' fertilities provide.
-
-    Each target token uses one unit of attention. The end symbol uses the rest.
-    """
+    """Mark pairs with more target tokens, each of which uses 1, than the fertilities provide attention."""
     assert text.budget is not None
     readable = [pair for pair in pairs if not pair.error]
     upper_bounds, _ = text.budget.bounds(
@@ -198,14 +181,7 @@ def _check_fertilities(pairs: Sequence[Translation], text: TextProcessor) -> lis
 
 
 def _tokenize_pair(pair: Pair, limits: LengthLimits, most: int | None, empty: Translation) -> Translation:
-    """Return a pair with its tokens, or the reason why it cannot be scored.
-
-    Args:
-        pair: The pair.
-        limits: Maximum numbers of tokens of both sides.
-        most: Maximum number of tokens of both sides together. None for no limit.
-        empty: A translation without texts.
-    """
+    """Return the translation of `empty` with the texts and tokens of a pair, or why it cannot be scored."""
     given = pair if isinstance(pair, Translation) else None
     source, target = (pair.source, pair.text) if isinstance(pair, Translation) else pair
     empty, text = replace(empty, source=source), empty.processor

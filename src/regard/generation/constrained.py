@@ -56,11 +56,7 @@ class WordBoundaries:
 
     @classmethod
     def from_side(cls, side: TextSide) -> "WordBoundaries":
-        """Return the word boundaries of a vocabulary, according to its tokenizer.
-
-        Args:
-            side: Text processing of the target side.
-        """
+        """Return the word boundaries of the target vocabulary, according to its tokenizer."""
         # Test each token with the tokenizer: does it join with a following space or a preceding letter?
         tokens, words = side.vocabulary.tokens, side.tokenizer.word_ids
         joins_next = torch.tensor([len(set(words([token, SPACE_MARK]))) == 1 for token in tokens])
@@ -84,13 +80,7 @@ class WordBoundaries:
 
 
 def contains_term(tokens: Sequence[int], term: Sequence[int], boundaries: WordBoundaries) -> bool:
-    """Return whether a finished translation contains a term.
-
-    Args:
-        tokens: Token ids of the translation.
-        term: Token ids of the term, at least one.
-        boundaries: Word boundaries of the vocabulary.
-    """
+    """Return whether the token ids of a finished translation contain those of a term."""
     if len(tokens) < len(term):
         return False
     ids = torch.tensor(tokens, device=boundaries.joins_next.device)
@@ -184,12 +174,7 @@ class TermState(BatchedState):
     bank: Int[Tensor, "R"]
 
     def next_tokens(self, last: Int[Tensor, "R"], sentences: Int[Tensor, "R"]) -> Int[Tensor, "R K"]:
-        """Return the next token of each term that a row does not contain yet; `PAD` for the others.
-
-        Args:
-            last: Last token of each row.
-            sentences: Sentence index of each row.
-        """
+        """Return the next token of each term that a row, by its last token, lacks; `PAD` for the others."""
         boundaries = self.terms.boundaries
         tokens = self.terms.tokens[sentences].gather(2, self.prefix_lengths.unsqueeze(2)).squeeze(2)
         # A term that cannot begin directly after the last token needs a space first.
@@ -202,13 +187,7 @@ class TermState(BatchedState):
     def extend(
         self, last: Int[Tensor, "R"], tokens: Int[Tensor, "R C"], sentences: Int[Tensor, "R"]
     ) -> "TermState":
-        """Return the state of all extensions of all rows: C rows per row.
-
-        Args:
-            last: Last token of each row.
-            tokens: Tokens that extend the row.
-            sentences: Sentence index of each row.
-        """
+        """Return the state of all extensions of all rows: C rows per row, each by one of its tokens."""
         terms = self.terms
         boundary = terms.boundaries.is_boundary(last.unsqueeze(1), tokens).unsqueeze(2)  # (R, C, 1)
         # Map each token to its index in the sentence's alphabet, or to the last index if it is in no term.
@@ -303,12 +282,7 @@ class RequiredTerms:
         return WordBoundaries.from_side(self.target)
 
     def encode_feasible(self, terms: Sequence[str], max_tokens: int) -> list[list[int]]:
-        """Return the token ids of the terms that are in the vocabulary and fit into a translation.
-
-        Args:
-            terms: Terms of a line.
-            max_tokens: Maximum number of tokens in a translation.
-        """
+        """Return the token ids of the terms in the vocabulary that fit into a translation of `max_tokens`."""
         feasible: list[list[int]] = []
         for tokens in self._encode(terms).values():
             if 0 < len(tokens) <= max_tokens and UNK not in tokens:
@@ -317,12 +291,7 @@ class RequiredTerms:
         return feasible
 
     def missing_terms(self, terms: Sequence[str], translations: Sequence[Sequence[int]]) -> tuple[str, ...]:
-        """Return messages about the terms that at least one of several translations does not contain.
-
-        Args:
-            terms: Terms of a line.
-            translations: Token ids of each translation.
-        """
+        """Return messages about the terms that at least one of several translations does not contain."""
         missing: list[str] = []
         for term, tokens in self._encode(terms).items():
             if UNK in tokens:
@@ -332,12 +301,7 @@ class RequiredTerms:
         return tuple(missing)
 
     def contained_terms(self, terms: Sequence[str], translation: Sequence[int]) -> tuple[str, ...] | None:
-        """Return the terms that a translation contains, or None if no possible term is missing.
-
-        Args:
-            terms: Terms of a line.
-            translation: Its token ids.
-        """
+        """Return the terms that a translation contains, or None if no possible term is missing."""
         written = {term: tokens for term, tokens in self._encode(terms).items() if UNK not in tokens}
         contained = [
             term for term, tokens in written.items() if contains_term(translation, tokens, self.boundaries)

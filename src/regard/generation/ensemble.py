@@ -134,10 +134,7 @@ class Ensemble(TranslationModel):
     def forward(
         self, batch: Batch, mean_log_probs: bool = False, output_attentions: OutputAttentions = "source"
     ) -> ForwardOutput:
-        """Compute the ensemble's log-probabilities of given targets; see `TranslationModel.forward`.
-
-        `ForwardOutput.mean_log_probs` is zero, because an ensemble is not trained.
-        """
+        """Compute the ensemble's log-probabilities of given targets; see `TranslationModel.forward`."""
         outcomes: list[ForwardOutput] = [
             model(batch, output_attentions=output_attentions) for model in self.models
         ]

@@ -43,12 +43,7 @@ class FileTranslator(BaseTranslator):
 
     @classmethod
     def read(cls, path: Path, num_lines: int, source: Path) -> "FileTranslator":
-        """Read the translations of a text.
-
-        Args:
-            path: The file of the translations, plain or compressed.
-            num_lines: Number of lines of the text.
-            source: File of the text, for messages.
+        """Read the translations of a text of `num_lines` lines in the file `source`.
 
         Raises:
             UsageError: if there is no such file.

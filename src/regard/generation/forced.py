@@ -15,7 +15,7 @@ from regard.generation.beam import eval_mode
 from regard.generation.blocks import Pair, pair_batches, pair_blocks
 from regard.generation.config import AlignmentConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis
-from regard.generation.linking import WordIndices, attention_links, select_heads
+from regard.generation.linking import attention_links, select_heads
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.translation import Translation
 from regard.metrics.alignment import is_selection
@@ -37,15 +37,11 @@ __all__ = [
 def force_decode(
     model: TranslationModel, batch: Batch, scorer: HypothesisScorer | None = None
 ) -> list[Hypothesis]:
-    """Compute the log-probability and the attention of given translations.
+    """Compute the log-probability and the attention of the targets of a batch on the model's device.
 
-    Args:
-        model: The model.
-        batch: Sources and targets, each target ending in the end symbol, on the model's device.
-        scorer: Computes scores from log-probabilities and attention. Default: scores are log-probabilities.
+    Each target ends in the end symbol. Scores are log-probabilities by default.
     """
-    if batch.target is None:
-        raise ValueError("forced decoding needs a batch with targets")
+    assert batch.target is not None
     scorer = scorer or HypothesisScorer()
     with eval_mode(model):
         outcome = model(batch)
@@ -74,15 +70,9 @@ def force_decode(
 def compute_posteriors(
     model: TranslationModel, batch: Batch, hypotheses: Sequence[Sequence[Hypothesis]]
 ) -> list[list[Hypothesis]]:
-    """Return the hypotheses with their posterior attention (`posteriors`).
+    """Return the hypotheses with their posterior attention (`posteriors`), by forced decoding.
 
-    A model whose posterior differs from its attention weights is run once more with forced decoding. Other
-    models return the hypotheses unchanged.
-
-    Args:
-        model: The model that generated the hypotheses.
-        batch: The sentences, on the model's device.
-        hypotheses: Hypotheses of each sentence.
+    A model whose posterior equals its attention weights returns the hypotheses unchanged.
     """
     results = [list(nbest) for nbest in hypotheses]
     for place, rows, chosen in _pairs_by_rank(batch, results) if _has_posterior(model) else ():
@@ -97,16 +87,9 @@ def attribute_hypotheses(
     hypotheses: Sequence[Sequence[Hypothesis]],
     config: AlignmentConfig,
 ) -> list[list[Hypothesis]]:
-    """Return the hypotheses with the map of a config instead of attention; see `attribute_pairs`.
-
-    Args:
-        model: The model that generated the hypotheses.
-        batch: The sentences, on the model's device.
-        hypotheses: Hypotheses of each sentence.
-        config: The kind of the map. The hypotheses are unchanged if it is `attention`.
-    """
+    """Return the hypotheses with the map of `config`, which is no attention, instead of attention."""
     results = [list(nbest) for nbest in hypotheses]
-    for place, rows, chosen in () if config.map == "attention" else _pairs_by_rank(batch, results):
+    for place, rows, chosen in _pairs_by_rank(batch, results):
         for row, attribution in zip(rows, attribute_pairs(model, chosen, config), strict=True):
             results[row][place] = replace(
                 results[row][place], attention=(attribution.weights,), posteriors=()
@@ -126,14 +109,8 @@ def _pairs_by_rank(
 
 
 def predict_tokens(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
-    """Return the top-scoring token after each prefix of the given translations.
-
-    Args:
-        model: The model.
-        batch: Sources and targets, each target ending in the end symbol, on the model's device.
-    """
-    if batch.target is None:
-        raise ValueError("forced decoding needs a batch with targets")
+    """Return the top-scoring token after each prefix of the targets of a batch on the model's device."""
+    assert batch.target is not None
     rows = torch.arange(len(batch), device=batch.source.tokens.device)
     before = torch.full_like(rows, BOS)
     predictions: list[Tensor] = []
@@ -158,7 +135,7 @@ def _attention_scores(scorer: HypothesisScorer, batch: Batch, outcome: ForwardOu
     # The coverage must not include the weights of padded steps.
     real = outcome.mask[:, :, None, None]
     attended = tuple(layer.masked_fill(~real, 0.0).sum(dim=1) for layer in outcome.cross_attentions)
-    added = scorer.attention_score(attended, batch.source.word_mask)
+    added = scorer.coverage_penalty(attended, batch.source.word_mask)
     return [0.0] * len(batch) if added is None else added.double().cpu().tolist()
 
 
@@ -218,22 +195,16 @@ def score_lines(
 def sentence_attention(
     line: Translation, config: AlignmentConfig, prior: bool = False, name: str = "the model"
 ) -> SentenceAttention:
-    """Return the attention statistics of a translation under forced decoding.
+    """Return the attention statistics of a translation with predictions, of the prior or the posterior.
 
     With hard attention, the prior weights of all selected words are equal and have no maximum. The links are
     then taken from the posterior even if `prior` is set.
-
-    Args:
-        line: The translation.
-        config: Layer, heads and shift.
-        prior: Whether to use the attention before each token is known instead of the posterior.
-        name: Name of the model, for messages.
 
     Raises:
         UsageError: if the model has no such layer or head.
     """
     assert line.correct is not None
-    words = WordIndices(line.source_word_ids, line.target_word_ids)
+    words = line.source_word_ids, line.target_word_ids
     layers = line.attention if prior else line.posterior_attention
     by_prior = prior and not is_selection(select_heads(line.attention, config, name))
     linked = line.attention if by_prior else line.posterior_attention

@@ -85,7 +85,7 @@ class FinishedHypotheses:
         rows: Int[Tensor, "n k"],
         eos_log_probs: Float[Tensor, "R"],
     ) -> None:
-        """Add hypotheses that ended at this step and keep the best ones.
+        """Add hypotheses that ended at `step` and keep the best ones.
 
         Args:
             sentences: Indices of the sentences in the batch.
@@ -129,13 +129,7 @@ class SearchTrace:
         tokens: Int[Tensor, "N"],
         log_probs: Float[Tensor, "N"],
     ) -> None:
-        """Store the rows of the next step.
-
-        Args:
-            parents: Row of this step that each row extends.
-            tokens: Token appended to it.
-            log_probs: Log-probability of that token, in nats.
-        """
+        """Store the parent of each row of the next step, its new token and the token's log-probability."""
         self._parents.append(parents)
         self._tokens.append(tokens)
         self._log_probs.append(log_probs)

@@ -104,9 +104,8 @@ def user_fertilities(
     Args:
         tokens: The sentence.
         side: Text processing of the source.
-        bounds: Minimum and maximum of each token or word. None specifies nothing.
-        by_word: Minimum and maximum for words, applied to each of their subword tokens. Takes precedence over
-            `bounds`.
+        bounds: Minimum and maximum of each token or word.
+        by_word: Minimum and maximum for words and each of their subword tokens, which override `bounds`.
         where: File and line, for messages.
 
     Raises:

@@ -17,7 +17,6 @@ et al. (2015)).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
@@ -34,7 +33,6 @@ from regard.types import Float
 __all__ = [
     "AttentionKind",
     "LayerAttention",
-    "WordIndices",
     "attention_links",
     "attention_map",
     "replace_unk_tokens",
@@ -48,32 +46,13 @@ AttentionKind = Literal["source", "encoder", "decoder"]
 """Kind of attention: from target to source, self-attention of the encoder, or of the decoder."""
 
 
-@dataclass(frozen=True)
-class WordIndices:
-    """Word index of each token, counted from 0.
-
-    Attributes:
-        source: Indices of the source tokens; -1 for the sink, -2 for a symbol that the tokenizer adds to the
-            line.
-        target: Indices of the target tokens, without the end symbol.
-    """
-
-    source: Sequence[int]
-    target: Sequence[int]
-
-
 def select_heads(
     layers: LayerAttention, config: AlignmentConfig, name: str = "the model"
 ) -> Float[np.ndarray, "T H S"]:
     """Return the attention of the chosen layer and heads, of all time steps.
 
-    Args:
-        layers: Attention of a translation.
-        config: Layer and heads.
-        name: Name of the model, for messages.
-
     Raises:
-        UsageError: if the model has no attention, or no such layer or head.
+        UsageError: if the model has no attention, or no such layer or head; `name` is its name.
     """
     if not layers:
         raise UsageError(f"{name} has no attention to the source, so no links can be extracted")
@@ -96,15 +75,10 @@ def select_heads(
 def attention_map(
     layers: LayerAttention, config: AlignmentConfig, name: str = "the model"
 ) -> Float[np.ndarray, "N S"]:
-    """Return the attention map of a translation: one row for each of its T tokens, without the end symbol.
-
-    Args:
-        layers: Attention of a translation at T + 1 time steps.
-        config: Layer, heads and shift.
-        name: Name of the model, for messages.
+    """Return the attention map of a translation: one row for each of its N tokens, without the end symbol.
 
     Raises:
-        UsageError: if the model has no attention, or no such layer or head.
+        UsageError: if the model has no attention, or no such layer or head; `name` is its name.
     """
     weights = select_heads(layers, config, name).mean(axis=1)
     return weights[1:] if config.shift else weights[:-1]
@@ -114,7 +88,7 @@ def attention_links(
     priors: LayerAttention,
     posteriors: LayerAttention,
     config: AlignmentConfig,
-    words: WordIndices,
+    words: tuple[Sequence[int], Sequence[int]],
     name: str = "the model",
 ) -> Links:
     """Link each target word to the source word with the highest attention. Both are counted from 0.
@@ -123,7 +97,8 @@ def attention_links(
         priors: Attention before each token is known.
         posteriors: Attention after each token is known.
         config: Layer, heads and shift.
-        words: Word indices of the tokens.
+        words: Word index of each source token (-1 for the sink, -2 for another added symbol), and of each
+            target token without the end symbol.
         name: Name of the model, for messages.
 
     Raises:
@@ -134,7 +109,7 @@ def attention_links(
     # With hard attention, tokens that were not selected have a posterior as well, but are not linked.
     possible = attention_map(priors, config, name) > 0
     weights = np.where(possible, attention_map(posteriors, config, name), 0.0)
-    return links_from_weights(weights, words.source, words.target)
+    return links_from_weights(weights, *words)
 
 
 def replace_unk_tokens(
@@ -144,12 +119,12 @@ def replace_unk_tokens(
     source_tokens: Sequence[str],
     text: TextProcessor,
 ) -> list[str]:
-    """Return the tokens of a translation with unknown tokens replaced by source words.
+    """Return the tokens of a translation with unknown tokens replaced by source words (Luong et al. 2015).
 
     Args:
         unknown: Which tokens to replace. Tokens without a link are kept.
         tokens: Tokens of the translation.
-        links: Source word of each token, both counted from 0; see `regard.generation.linking`.
+        links: Source word of each token, both counted from 0.
         source_tokens: Source tokens.
         text: Text processing of both sides.
     """

@@ -26,7 +26,7 @@ from regard.generation.coverage import CoverageJudge, coverage_utility
 from regard.metrics.utility import utilities
 from regard.types import Float
 
-__all__ = ["MBR", "expected_utilities", "rank_by_coverage", "rank_candidates"]
+__all__ = ["MBR", "rank_by_coverage", "rank_candidates"]
 
 # Decimals for comparing expected utilities, so that ties do not depend on the order of summation.
 _UTILITY_DECIMALS = 9
@@ -56,11 +56,7 @@ class MBR:
     )
 
     def candidate_search(self, search: GenerationConfig, sampled: bool) -> GenerationConfig:
-        """Return the search settings that generate the candidates.
-
-        Args:
-            search: Search settings for a single translation.
-            sampled: Whether the candidates are sampled.
+        """Return the search settings that generate the candidates, sampled or not.
 
         Raises:
             UsageError: if there are fewer than two candidates, or more than the beam size.
@@ -80,12 +76,7 @@ class MBR:
         return replace(search, num_return=count)
 
     def reference_weights(self, log_probs: Sequence[float], sampled: bool) -> Float[np.ndarray, "n"]:
-        """Return the weight of each candidate as a reference. The weights sum to 1.
-
-        Args:
-            log_probs: Log-probability of each candidate, in nats.
-            sampled: Whether the candidates were sampled.
-        """
+        """Return the weight of each candidate as a reference, which sum to 1, from its log-probability."""
         logs = np.array(log_probs, dtype=np.float64)
         if self.weighting == "uniform" or (self.weighting == "auto" and sampled):
             return np.full(len(logs), 1 / len(logs))
@@ -94,44 +85,20 @@ class MBR:
         return shares / shares.sum()
 
 
-def expected_utilities(
-    texts: Sequence[str], weights: Float[np.ndarray, "n"], utility: Literal["bleu", "chrf", "rep"]
-) -> Float[np.ndarray, "n"]:
-    """Return the expected utility of each candidate, with all candidates as references.
-
-    Args:
-        texts: The candidates.
-        weights: Weight of each candidate as a reference; they sum to 1.
-        utility: Name of the utility.
-    """
-    return utilities(utility, texts) @ weights
-
-
 def rank_candidates(
     texts: Sequence[str], log_probs: Sequence[float], config: MBR, sampled: bool
 ) -> list[tuple[int, float]]:
     """Return the distinct candidates (index, expected utility), best first. Ties keep the input order.
 
-    Args:
-        texts: The candidates, at least one.
-        log_probs: Log-probability of each candidate. The probability of a candidate that was sampled several
-            times is divided among its copies.
-        config: Utility and weights.
-        sampled: Whether the candidates were sampled.
+    The probability of a candidate that was sampled several times is divided among its copies.
     """
     assert config.utility != "coverage"
     weights = config.reference_weights(log_probs, sampled)
-    return _ranked(texts, expected_utilities(texts, weights, config.utility))
+    return _ranked(texts, utilities(config.utility, texts) @ weights)
 
 
 def rank_by_coverage(source: str, texts: Sequence[str], judge: CoverageJudge) -> list[tuple[int, float]]:
-    """Return the distinct candidates (index, coverage utility), best first. Ties keep the input order.
-
-    Args:
-        source: The sentence.
-        texts: The candidates, at least one.
-        judge: The detector of coverage errors.
-    """
+    """Return the distinct candidates (index, coverage utility), best first. Ties keep the input order."""
     # Samples contain many duplicates, and each is judged once.
     distinct = list(dict.fromkeys(texts))
     judged = judge.judge([source] * len(distinct), distinct)

@@ -27,7 +27,7 @@ from regard.generation.coverage import CoverageJudge
 from regard.generation.forced import attribute_hypotheses, compute_posteriors, score_lines
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line, has_bounded_attention, user_fertilities
-from regard.generation.linking import WordIndices, attention_links, replace_unk_tokens
+from regard.generation.linking import attention_links, replace_unk_tokens
 from regard.generation.mbr import MBR, rank_by_coverage, rank_candidates
 from regard.generation.sampling import sample
 from regard.generation.translation import Translation
@@ -232,16 +232,16 @@ class NeuralTranslator(BaseTranslator):
         if self.search.alignment.replace_unk and UNK in hypothesis.tokens[len(prefix) :]:
             unknown = [token == UNK and i >= len(prefix) for i, token in enumerate(hypothesis.tokens)]
             # Each target token counts as a word of its own here, because tokens are replaced one by one.
-            tokens = WordIndices(untranslated.source_word_ids, range(len(generated)))
+            tokens = untranslated.source_word_ids, range(len(generated))
             links = attention_links(
                 hypothesis.attention, hypothesis.posterior_attention, self.search.alignment, tokens
             )
             written = replace_unk_tokens(unknown, written, links, untranslated.text_source_tokens, self.text)
         return target.tokenizer.decode(written), generated
 
-    def score(self, pairs: Iterable[Pair]) -> Iterator[Translation]:
+    def score(self, pairs: Iterable[Pair], predictions: bool = False) -> Iterator[Translation]:
         """Score given translations in order and in bounded memory; see `score_lines`."""
-        return score_lines(self.model, self.text, pairs, self.search)
+        return score_lines(self.model, self.text, pairs, self.search, predictions)
 
     def log_probabilities(self, pairs: Iterable[tuple[str, str]]) -> Iterator[float]:
         """Compute the log-probabilities of given translations; see `BaseTranslator.log_probabilities`.
@@ -266,10 +266,6 @@ class NeuralTranslator(BaseTranslator):
                 for row, value in zip(rows, values, strict=True):
                     log_probs[row] = value
             yield from log_probs
-
-    def force_decode(self, pairs: Iterable[Pair]) -> Iterator[Translation]:
-        """Score given translations, with the predictions of the model; see `score_lines`."""
-        return score_lines(self.model, self.text, pairs, self.search, predictions=True)
 
     def with_self_attention(self, translation: Translation) -> Translation:
         """Return a translation with its self-attention, by forced decoding; see `BaseTranslator`."""

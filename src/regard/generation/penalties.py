@@ -15,46 +15,19 @@ start.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from regard.generation.config import GenerationConfig
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["AttentionScore", "CoveragePenalty", "HypothesisScorer", "length_penalty"]
+__all__ = ["HypothesisScorer", "length_penalty"]
 
 
 def length_penalty(length: Any, alpha: float) -> Any:
     """Return ((5 + length) / 6)^alpha for a number or a tensor. `length` includes the end symbol."""
     return ((5 + length) / 6) ** alpha
-
-
-AttentionScore = Callable[[tuple[Tensor, ...], Tensor], Tensor]
-"""Function from attention to a term of the score. Its arguments are the weights [N, H, S] of each layer,
-summed over all time steps, and the mask [N, S] of source tokens. It returns [N] numbers that are at most 0.
-"""
-
-
-@dataclass(frozen=True)
-class CoveragePenalty:
-    """Coverage penalty, computed from the mean of the heads of the last layer. It is an `AttentionScore`.
-
-    Attributes:
-        weight: beta.
-        epsilon: eps, in (0, 1].
-    """
-
-    weight: float
-    epsilon: float = 0.1
-
-    def __call__(
-        self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
-    ) -> Float[Tensor, "N"]:
-        """Return the penalty of each hypothesis."""
-        # The floor keeps the logarithm finite; the ceiling is the min(1, .) of Eq. 14.
-        received = attention[-1].mean(dim=1).clamp(self.epsilon, 1.0)
-        return self.weight * received.log().masked_fill(~words, 0.0).sum(dim=-1)
 
 
 @dataclass(frozen=True)
@@ -63,13 +36,15 @@ class HypothesisScorer:
 
     Attributes:
         alpha: Exponent of the length penalty. 0 disables it.
-        attention_terms: Terms computed from the attention.
+        coverage_weight: beta of the coverage penalty. 0 disables it.
+        coverage_epsilon: eps of the coverage penalty, in (0, 1].
         transformers_length_penalty: Whether the length penalty is |y|^alpha, as in transformers.
         num_forced_tokens: Number of tokens forced at the start that |y| then includes.
     """
 
     alpha: float = 0.0
-    attention_terms: tuple[AttentionScore, ...] = ()
+    coverage_weight: float = 0.0
+    coverage_epsilon: float = 0.1
     transformers_length_penalty: bool = False
     num_forced_tokens: int = 0
 
@@ -82,17 +57,10 @@ class HypothesisScorer:
             num_prefix_tokens: Number of tokens before every translation of the model, including the start
                 symbol.
         """
-        coverage = config.coverage_penalty
-        additions = (CoveragePenalty(coverage.weight, coverage.epsilon),) if coverage.weight else ()
-        if not config.scheme.hf_compatible:
-            return cls(config.length_penalty, additions)
-        return cls(
-            config.length_penalty,
-            additions,
-            transformers_length_penalty=True,
-            # The start symbol is not a forced token.
-            num_forced_tokens=num_prefix_tokens - 1,
-        )
+        coverage, compatible = config.coverage_penalty, config.scheme.hf_compatible
+        # The start symbol is not a forced token.
+        num_forced = num_prefix_tokens - 1 if compatible else 0
+        return cls(config.length_penalty, coverage.weight, coverage.epsilon, compatible, num_forced)
 
     def penalty(self, length: Any) -> Any:
         """Return the divisor of log-probabilities. `length` includes the end symbol."""
@@ -105,28 +73,26 @@ class HypothesisScorer:
     def __call__(
         self, log_probability: Float[Tensor, "*N"], length: int | Int[Tensor, "*N"]
     ) -> Float[Tensor, "*N"]:
-        """Return the scores of hypotheses without the terms from attention.
-
-        Args:
-            log_probability: log P(y | x), in nats.
-            length: |y|, including the end symbol.
-        """
+        """Return log P(y | x), in nats, divided by the penalty of |y|, which includes the end symbol."""
         return log_probability / self.penalty(length)
 
-    def attention_score(
+    def coverage_penalty(
         self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
     ) -> Float[Tensor, "N"] | None:
-        """Return the sum of the terms from attention (at most 0), or None if there is no such term.
+        """Return the coverage penalty, from the mean of the heads of the last layer; None without one.
 
         Args:
             attention: Weights of each layer, summed over all time steps.
             words: True at source tokens other than padding and sink; see `PaddedSequences.word_mask`.
         """
-        terms = [addition(attention, words) for addition in self.attention_terms]
-        return sum(terms[1:], start=terms[0]) if terms else None
+        if not self.coverage_weight:
+            return None
+        # The floor keeps the logarithm finite; the ceiling is the min(1, .) of Eq. 14.
+        received = attention[-1].mean(dim=1).clamp(self.coverage_epsilon, 1.0)
+        return self.coverage_weight * received.log().masked_fill(~words, 0.0).sum(dim=-1)
 
     def score_tokens(self, token_log_probs: Sequence[float]) -> float:
-        """Return the score of one hypothesis without the terms from attention.
+        """Return the score of one hypothesis without the coverage penalty.
 
         Args:
             token_log_probs: Log-probability of each token and of the end symbol, in nats.

@@ -119,11 +119,7 @@ class _Candidate(NamedTuple):
 
 
 def _supported_strategies(translator: BaseTranslator, config: Repair) -> list[Strategy]:
-    """Return the strategies of the settings, or by default those that the translator supports.
-
-    Raises:
-        UsageError: if the translator does not support a strategy of the settings, or none at all.
-    """
+    """Return the strategies of the settings, or all that the translator supports; raise if there is none."""
     options = translator.search_options
     lists = options is None or {"beam_size", "num_return"} <= options
     if config.strategies:

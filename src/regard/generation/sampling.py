@@ -167,7 +167,7 @@ def _score(scorer: HypothesisScorer, path: Hypothesis, words: Bool[Tensor, "S"])
     score = scorer.score_tokens(path.token_log_probs)
     attended = tuple(torch.from_numpy(layer.sum(axis=0)).unsqueeze(0) for layer in path.attention)
     added = (
-        scorer.attention_score(attended, words[: attended[0].shape[-1]].unsqueeze(0)) if attended else None
+        scorer.coverage_penalty(attended, words[: attended[0].shape[-1]].unsqueeze(0)) if attended else None
     )
     return score if added is None else score + float(added)
 

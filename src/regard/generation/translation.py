@@ -29,7 +29,6 @@ from regard.generation.coverage import LineRepair
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.linking import (
     AttentionKind,
-    WordIndices,
     attention_links,
     attention_map,
     select_heads,
@@ -252,7 +251,7 @@ class Translation(Result):
 
         A word whose highest attention is on the sink is not linked; see `regard.generation.linking`.
         """
-        words = WordIndices(self.source_word_ids, self.target_word_ids)
+        words = self.source_word_ids, self.target_word_ids
         return attention_links(self.attention, self.posterior_attention, self.alignment_config, words)
 
     @property
@@ -261,10 +260,7 @@ class Translation(Result):
         return np.array(sorted(self.links), dtype=np.int64).reshape(-1, 2)
 
     def difference(self, other: "Translation") -> AttentionMap:
-        """Return this attention map minus another one of the same words.
-
-        Args:
-            other: The same translation by another model. A sink that only one of them has counts as 0.
+        """Return this attention map minus another model's of the same words; a missing sink counts as 0.
 
         Raises:
             DataError: if the words differ; names the first difference.
@@ -275,10 +271,6 @@ class Translation(Result):
         self, other: "Translation", names: tuple[str, str] = ("this one", "the other")
     ) -> "Figure":
         """Plot `difference`: red where this model has more attention, blue where the other has more.
-
-        Args:
-            other: The same translation by another model.
-            names: Names of the two models.
 
         Raises:
             DataError: if the words differ, or the names are equal.

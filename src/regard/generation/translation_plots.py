@@ -53,11 +53,7 @@ def plot_translation(
 def _labeled_attention(
     translation: Any, kind: AttentionKind
 ) -> tuple[tuple[str, ...], tuple[str, ...], list[np.ndarray]]:
-    """Return the labels of rows and columns, and the attention of each layer as [rows, H, columns].
-
-    Raises:
-        UsageError: if the translation has no attention of this kind.
-    """
+    """Return the labels of rows and columns, and the attention of each layer as [rows, H, columns]."""
     if kind == "source":
         first = int(translation.alignment_config.shift)
         # With `shift`, the links of a token come from the next time step.

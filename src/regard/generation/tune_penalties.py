@@ -41,11 +41,7 @@ class PenaltyTuningOptions:
     lowercase: bool = False
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            UsageError: if a list is empty or has a value below 0, or there is no such tokenizer.
-        """
+        """Reject an unknown tokenizer, and a list that is empty or has a value below 0."""
         check_tokenizer(self.tokenize)
         for name in ("length_penalties", "coverage_penalties"):
             values = getattr(self, name)
@@ -142,15 +138,14 @@ def tune_penalties(
     options: PenaltyTuningOptions,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> PenaltyTuningResult:
-    """Evaluate all pairs of penalties.
+    """Evaluate all pairs of penalties; they replace those of the translator's search settings.
 
     Args:
-        translator: The model and its search settings; the penalties are replaced.
+        translator: The model and its search settings.
         sources: Lines to translate.
         references: Their reference translations.
         options: The penalties, and the settings of BLEU.
-        on_progress: Callback that receives the number of lines translated so far, and their total number. A
-            line counts once per pair.
+        on_progress: Callback that receives the number of lines translated so far, and the total.
 
     Raises:
         UsageError: if the translator does not have these penalties.

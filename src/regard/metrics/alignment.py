@@ -137,13 +137,8 @@ def merge_subwords(
     """Return the attention between words.
 
     The attention of a target word to a source word is summed over the source word's subword tokens and
-    averaged over the target word's subword tokens.
-
-    Args:
-        weights: Attention of each target token to each source token.
-        source_words: Word index of each source token, counted from 0; -1 for tokens that are not part of a
-            word (end symbol, sink). Default: every token is a word.
-        target_words: Word index of each target token.
+    averaged over the target word's. Word indices count from 0; tokens with a negative one (end symbol, sink)
+    belong to no word. By default, every token is a word.
     """
     targets, sources = weights.shape
     to_target = _membership(range(targets) if target_words is None else target_words)  # (V, T)
@@ -247,10 +242,7 @@ def map_difference(
 ) -> AttentionMap:
     """Subtract one map from another. Positive values mean more attention in the first map.
 
-    Args:
-        one: The first map.
-        other: The map to subtract. A sink that only one of them has counts as 0 in the other.
-        names: Names of the two maps, for messages.
+    A sink that only one of them has counts as 0 in the other. The names are those in messages.
 
     Raises:
         DataError: if the words differ.

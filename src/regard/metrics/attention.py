@@ -209,7 +209,7 @@ def summarize(
     alignment: AlignmentScore | None = None,
     width: float = 0.2,
 ) -> AttentionStatistics:
-    """Compute the attention statistics of a text.
+    """Compute the attention statistics of a text from those of its sentences.
 
     Args:
         sentences: Statistics of its sentences.
@@ -241,11 +241,7 @@ def summarize(
 
 
 def score_links(sentences: Sequence[SentenceAttention | None], gold: Sequence[GoldLinks]) -> AlignmentScore:
-    """Score the links of a text.
-
-    Args:
-        sentences: Statistics of each sentence. None for a skipped sentence, all of whose links are missing.
-        gold: Gold links of the same sentences.
+    """Score the links of a text. A skipped sentence (None) has none, so its gold links are missed.
 
     Raises:
         DataError: if the numbers of sentences differ.

@@ -124,14 +124,7 @@ def score_system(
     resamples: int = 1000,
     seed: int = 0,
 ) -> SystemScore:
-    """Compute the score of a system, and its difference from the first system if that is given.
-
-    Args:
-        rows: Counts of each sentence, as for `bootstrap`.
-        aggregate: Function from rows of summed counts to scores.
-        baseline: Counts of the first system. None for the first system itself.
-        resamples: Number of resampled test sets.
-        seed: Random seed.
+    """Compute the score of a system, and its difference from the first system if `baseline` has its counts.
 
     Raises:
         DataError: if there is no sentence, or the numbers of sentences differ.

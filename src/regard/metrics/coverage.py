@@ -185,10 +185,8 @@ def received_attention(
 ) -> ReceivedAttention:
     """Return the attention that each source word received: the weights of its tokens, summed over time steps.
 
-    Args:
-        weights: Attention of each target token to each source token.
-        source_words: Index of the word that each source token belongs to, counted from 0; -1 for the sink.
-        fertilities: Fertility of each of the N source tokens without the sink; a word has their sum.
+    `source_words` has the index of the word of each source token, counted from 0; -1 for the sink. A word has
+    the sum of the fertilities of its tokens, which `fertilities` has without the sink.
     """
     totals = weights.sum(axis=0, dtype=np.float64)  # (S,)
     word_ids = np.asarray(source_words, dtype=np.int64)

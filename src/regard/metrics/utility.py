@@ -40,14 +40,9 @@ _RECALL = 4  # beta^2, the weight of recall in chrF2
 
 
 def utilities(name: Utility, texts: Sequence[str]) -> Float[np.ndarray, "n n"]:
-    """Compute the utility of every text with every text as the reference.
+    """Compute the utility of every text (row) with every text as the reference (column).
 
-    Args:
-        name: Name of the utility. Words are those of sacreBLEU's `13a` tokenizer.
-        texts: Sentences. Equal ones are computed only once.
-
-    Returns:
-        [n, n]; row i and column j hold the utility of text i with text j as the reference.
+    Words are those of sacreBLEU's `13a` tokenizer.
     """
     # Samples from a model contain many duplicates, and the cost is quadratic in the number of texts.
     distinct = list(dict.fromkeys(texts))

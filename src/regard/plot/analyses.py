@@ -50,11 +50,7 @@ _INTERVALS = "error bars: 95 % intervals"
 
 
 def error_chart(counts: Float[np.ndarray, "N"]) -> Figure:
-    """Return the histogram of the number of errors of a sentence.
-
-    Args:
-        counts: Number of errors of each sentence: its contribution to REP plus its dropped words.
-    """
+    """Return the histogram of the number of errors of a sentence: dropped words and contribution to REP."""
 
     def plot(ax: "matplotlib.axes.Axes") -> None:
         edges = tuple(range(math.floor(counts.max(initial=0)) + 2))
@@ -69,11 +65,7 @@ def error_chart(counts: Float[np.ndarray, "N"]) -> Figure:
 
 
 def check_chart(probabilities: Mapping[str, Float[np.ndarray, "N"]]) -> Figure:
-    """Return the figure of the number of sentences whose probability reaches a threshold, by kind of error.
-
-    Args:
-        probabilities: Probability of each sentence, by kind of error.
-    """
+    """Return the figure of the sentences whose probability reaches a threshold, by kind of error."""
 
     def plot(ax: "matplotlib.axes.Axes") -> None:
         thresholds = np.linspace(0, 1, 101)
@@ -96,12 +88,9 @@ def check_chart(probabilities: Mapping[str, Float[np.ndarray, "N"]]) -> Figure:
 
 
 def entropy_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
-    """Return the figure of accuracy by entropy and of the distribution of the entropy (Figure 3).
+    """Return the figure of accuracy by entropy and of the distribution of the entropy (Figure 3), by model.
 
     Bins of the accuracy with fewer than 10 time steps are gaps.
-
-    Args:
-        models: Attention statistics by model name.
 
     Raises:
         DataError: If the bins of the models differ in width.
@@ -134,10 +123,7 @@ def entropy_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
 
 
 def coverage_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
-    """Return the figure of the distribution of coverage (Figure 4).
-
-    Args:
-        models: Attention statistics by model name.
+    """Return the figure of the distribution of coverage (Figure 4), by model.
 
     Raises:
         DataError: If the bins of the models differ in width.
@@ -233,10 +219,9 @@ def _plot_length(
 
 
 def faithfulness_chart(models: Mapping[str, Mapping[str, Estimate]]) -> Figure:
-    """Return the figure of the fall of the probabilities by the rule that selects the removed source token.
+    """Return the figure of the fall of the probabilities by model and rule, in percentage points.
 
-    Args:
-        models: Fall in percentage points by model name and rule; all models have the same rules.
+    A rule selects the removed source token; all models have the same rules.
     """
     rules = list(next(iter(models.values())))
 

@@ -41,16 +41,7 @@ def plot_curve(
     intervals: Float[np.ndarray, "N 2"] | None = None,
     name: str = "",
 ) -> None:
-    """Plot the curve of a system, with a gap at each NaN.
-
-    Args:
-        ax: The axes.
-        number: Number of the system, from 0.
-        positions: Position of each value on the horizontal axis.
-        values: The values.
-        intervals: Lower and upper end of the interval of each value, plotted as error bars; NaN for none.
-        name: Name of the system for a legend.
-    """
+    """Plot the curve of system `number`, with its intervals as error bars and a gap at each NaN."""
     style = series_style(number)
     if len(values) > _MAX_MARKED_POINTS:
         style["marker"] = ""
@@ -72,12 +63,7 @@ def plot_histogram(
 ) -> None:
     """Plot the outline of a system's histogram over a light background; empty bins have no outline.
 
-    Args:
-        ax: The axes.
-        number: Number of the system, from 0.
-        edges: Edges of the bins. There may be more edges than bins.
-        shares: Share of each bin.
-        name: Name of the system for a legend.
+    There may be more edges than bins.
     """
     heights = np.where(shares > 0, shares, np.nan)
     bin_edges = edges[: len(shares) + 1]
@@ -94,10 +80,7 @@ def plot_groups(
 ) -> None:
     """Plot a point with an interval for each system in each group, the systems of a group side by side.
 
-    Args:
-        ax: The axes.
-        systems: Values and intervals of each group, by system name; NaN for none.
-        labels: Label of each group.
+    `systems` has the values and intervals of each group, by system name; NaN for none.
     """
     middles = np.arange(len(labels), dtype=np.float64)
     gap = min(_SYSTEM_GAP, _MAX_SYSTEM_SPREAD / max(len(systems) - 1, 1))
@@ -109,15 +92,7 @@ def plot_groups(
 
 
 def label_axes(ax: "matplotlib.axes.Axes", title: str, x_label: str, note: str = "", pad: Length = 4) -> None:
-    """Set the title and the label of the horizontal axis, with a note in small print below the label.
-
-    Args:
-        ax: The axes.
-        title: The title.
-        x_label: Label of the horizontal axis, with its unit.
-        note: The note.
-        pad: Distance of the label from the numbers of the axis in points.
-    """
+    """Set the title, the label of the horizontal axis (`pad` points below its numbers) and a note."""
     ax.set_title(title)
     label = ax.set_xlabel(x_label, labelpad=pad)
     if note:
@@ -143,13 +118,7 @@ def set_numeric_axis(ax: "matplotlib.axes.Axes", low: Length, high: Length) -> N
 
 
 def set_value_axis(ax: "matplotlib.axes.Axes", values: Sequence[np.ndarray], percent: bool = False) -> None:
-    """Let the vertical axis extend from 0 to a round number above all values.
-
-    Args:
-        ax: The axes.
-        values: The plotted values and ends of intervals; NaN values are ignored.
-        percent: Whether the values are shares, and the labels are percentages.
-    """
+    """Let the vertical axis extend from 0 to a round number above all values, shown in percent for shares."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     finite = np.concatenate([np.zeros(1), *(each[~np.isnan(each)] for each in values)])
@@ -168,7 +137,7 @@ def chart(
     names: Sequence[str],
     panels: Sequence[Callable[["matplotlib.axes.Axes"], None]],
 ) -> Figure:
-    """Return a figure of panels side by side below a common legend.
+    """Return a figure of panels side by side below a common legend of the systems.
 
     Args:
         title: Accessible title.

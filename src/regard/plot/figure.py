@@ -57,11 +57,7 @@ class Figure:
             return figure
 
     def plot_on(self, ax: "matplotlib.axes.Axes", panel: int = 0) -> None:
-        """Plot a panel of the figure on matplotlib axes of your own, without the legend of the figure.
-
-        Args:
-            ax: The axes.
-            panel: Index of the panel, from 0.
+        """Plot a panel (from 0) on matplotlib axes of your own, without the legend of the figure.
 
         Raises:
             UsageError: If there is no such panel.
@@ -104,10 +100,7 @@ class Figure:
         return f"{head} <desc>{escape(description)}</desc>\n{metadata_element}{rest}".encode()
 
     def save(self, path: Path | str) -> Path:
-        """Write the figure to a file, completely or not at all.
-
-        Args:
-            path: Path that ends in `.svg`, `.pdf` or `.png` (300 dots per inch).
+        """Write the figure to a file `.svg`, `.pdf` or `.png` (300 dots per inch), completely or not at all.
 
         Returns:
             The path.

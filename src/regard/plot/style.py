@@ -191,11 +191,7 @@ def label_maps(
 ) -> LabeledMaps:
     """Check that the shapes of weights and words match, and make the words printable.
 
-    Args:
-        weights: One map, or one map per head.
-        source: Source words, one per column.
-        target: Target words, one per row.
-        captions: One caption per head. Default: several heads are numbered from 0, a single head has none.
+    By default, several heads have captions with their numbers from 0, and a single head has none.
 
     Raises:
         DataError: if the shapes do not match.

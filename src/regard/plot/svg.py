@@ -17,14 +17,7 @@ FONT = 13
 
 
 def document(size: Point, title: str, description: str, elements: Iterable[str]) -> str:
-    """Return the text of an SVG file.
-
-    Args:
-        size: Width and height.
-        title: Accessible title.
-        description: Accessible description.
-        elements: The elements, from the bottom to the top.
-    """
+    """Return the text of an SVG file with an accessible title and description, from the bottom to the top."""
     width, height = size
     place = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     head = f'font-family="sans-serif" font-size="{FONT}" fill="{INK}"'
@@ -47,15 +40,7 @@ def group(at: Point, elements: Iterable[str]) -> str:
 
 
 def rectangle(at: Point, size: Point, fill: str = "none", tip: str = "", **style: Any) -> str:
-    """Return a rectangle.
-
-    Args:
-        at: Upper left corner.
-        size: Width and height.
-        fill: Color; `none` for no background.
-        tip: Tooltip.
-        style: Further attributes, with `_` instead of a hyphen.
-    """
+    """Return a rectangle with its upper left corner at a point; `style` has further attributes."""
     place = {"x": at[0], "y": at[1], "width": size[0], "height": size[1], "fill": fill}
     return _element("rect", place | {name.replace("_", "-"): value for name, value in style.items()}, "", tip)
 
@@ -72,7 +57,7 @@ def label(
     angle: int = 0,
     tip: str = "",
 ) -> str:
-    """Return a line of text. Attributes with the default of SVG are omitted.
+    """Return a line of text; attributes with the default of SVG are omitted.
 
     Args:
         at: Position of the baseline's start or end.

@@ -59,11 +59,7 @@ class PageCheck:
     notes: Mapping[Any, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the threshold.
-
-        Raises:
-            UsageError: if it is no probability.
-        """
+        """Reject a threshold that is no probability."""
         if not 0 <= self.threshold <= 1:
             raise UsageError(f"threshold={self.threshold}: expected a probability from 0 to 1")
 

@@ -66,18 +66,11 @@ def compute_scores(
     gold: Sequence[GoldLinks] | None = None,
     num_resamples: int = 1000,
 ) -> ScoreTable:
-    """Score systems on the same lines.
+    """Score systems on the same lines, given as pairs of a line and its reference.
 
     BLEU and chrF equal those of `regard evaluate`. REP and DROP equal those of `regard analyze errors`: they
-    are computed on the words of each system's own tokenizers.
-
-    Args:
-        systems: One or more systems.
-        pairs: The lines and their references.
-        tokenize: A `regard.metrics.translation.BleuTokenizer`, for BLEU and source lengths.
-        lowercase: Whether to ignore case.
-        gold: Gold links between each line and its reference.
-        num_resamples: Number of bootstrap samples.
+    are computed on the words of each system's own tokenizers. `tokenize` is a `BleuTokenizer`, for BLEU and
+    source lengths; `gold` has the gold links between each line and its reference.
 
     Raises:
         DataError: if there are no lines.
@@ -100,13 +93,7 @@ def compute_scores(
     sentence_scores = {
         metric: [counted.sentence_scores() for counted in by_system] for metric, by_system in counts.items()
     }
-    # Sentence BLEU has effective order: corpus BLEU of one short sentence would often be 0. `force` only
-    # silences the warning of sacreBLEU about text that appears to be tokenized.
-    scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
-    for place, system in enumerate(systems):
-        lines = zip(system.sentences, references, strict=True)
-        scored = [scorer.sentence_score(result.text, [reference]).score for result, reference in lines]
-        sentence_scores["bleu"][place] = np.array(scored)
+    sentence_scores["bleu"] = _sentence_bleu(systems, references, tokenize, lowercase)
     buckets = bucket_by_length(count_lengths([source for source, _ in pairs], tokenize))
     return ScoreTable(
         names=names,
@@ -129,6 +116,20 @@ def compute_scores(
         ],
         missing_reasons=missing,
     )
+
+
+def _sentence_bleu(
+    systems: Sequence[SystemResults], references: Sequence[str], tokenize: str, lowercase: bool
+) -> list[Float[np.ndarray, "n"]]:
+    """Return sentence BLEU with effective order: corpus BLEU of one short sentence would often be 0."""
+    # `force` only silences the warning of sacreBLEU about text that appears to be tokenized.
+    scorer = BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True, force=True)
+    scores: list[np.ndarray] = []
+    for system in systems:
+        lines = zip(system.sentences, references, strict=True)
+        scored = [scorer.sentence_score(result.text, [reference]).score for result, reference in lines]
+        scores.append(np.array(scored))
+    return scores
 
 
 def _count(
@@ -169,13 +170,7 @@ def _links(system: SystemResults) -> list[frozenset[tuple[int, int]]]:
 def score_word_links(
     links: Sequence[Links], gold: Sequence[GoldLinks], num_resamples: int = 1000
 ) -> SystemScore:
-    """Return the alignment error rate (AER) of links, in percent.
-
-    Args:
-        links: Predicted links between each line and its reference.
-        gold: Gold links of the same lines.
-        num_resamples: Number of bootstrap samples.
-    """
+    """Return the alignment error rate (AER) of links, in percent."""
     # AER is a fraction, but the table has percent like the other scores.
     error = bootstrap(count_links(links, gold), aer_from_counts, num_resamples)
     return SystemScore(100 * error.value, (100 * error.low, 100 * error.high))

@@ -33,14 +33,7 @@ class SentenceStatistic:
 def sentence_statistics(
     systems: Sequence[SystemResults], scores: ScoreTable, has_references: bool, checks: Checks | None
 ) -> list[SentenceStatistic]:
-    """Return the statistics of all sentences.
-
-    Args:
-        systems: The systems.
-        scores: Their scores.
-        has_references: Whether the text has references.
-        checks: The errors that a detector finds; None without a detector.
-    """
+    """Return the statistics of all sentences; `checks` has the errors that a detector finds."""
     statistics: list[SentenceStatistic] = []
 
     def add(key: str, name: str, value: Callable[[SentenceResult], float | None], digits: int = 0) -> None:

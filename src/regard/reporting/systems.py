@@ -144,12 +144,7 @@ def collect_system(
 
 
 def add_word_links(system: SystemResults, aligner: LinkFunction) -> SystemResults:
-    """Return the system with word links between each source and its reference, and its translation.
-
-    Args:
-        system: The system.
-        aligner: The word aligner.
-    """
+    """Return the system with word links between each source and its reference, and its translation."""
     sentences = [result.sentence for result in system.sentences]
     with_reference = aligner([(sentence.source, sentence.reference) for sentence in sentences])
     with_output = aligner([(sentence.source, sentence.output) for sentence in sentences])
@@ -161,12 +156,7 @@ def add_word_links(system: SystemResults, aligner: LinkFunction) -> SystemResult
 
 
 def system_maps(system: SystemResults, forced: bool) -> tuple[MapKind, ...]:
-    """Return the kinds of maps that each sentence of a system has; empty for a system without maps.
-
-    Args:
-        system: The system.
-        forced: Whether to return the maps of the references instead of those of its own translations.
-    """
+    """Return the kinds of maps of each sentence, of the references if `forced`; empty without maps."""
     maps = (sentence.forced_maps if forced else sentence.own_maps for sentence in system.sentences)
     return next((sentence_maps.kinds for sentence_maps in maps if sentence_maps is not None), ())
 
@@ -239,7 +229,7 @@ def _force_decode(
     statistics: list[SentenceAttention | None] = []
     total, steps = 0.0, 0
     alignment = translator.search.alignment
-    for line in progress(translator.force_decode(pairs), f"{name}: references", len(pairs)):
+    for line in progress(translator.score(pairs, predictions=True), f"{name}: references", len(pairs)):
         if not line.error:
             # The perplexity needs no attention, so a model without attention has one as well.
             total += float(line.token_log_probs.sum())

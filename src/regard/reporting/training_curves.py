@@ -36,11 +36,7 @@ class Curves:
 
 
 def read_curves(directory: Path) -> Curves | None:
-    """Return the training curves of a model directory, or None if it has no readable record.
-
-    Args:
-        directory: The model directory.
-    """
+    """Return the training curves of a model directory, or None if it has no readable record."""
     try:
         # The log must not lead out of the directory.
         checked_file(directory, METRICS_FILE)

@@ -104,8 +104,8 @@ def word_maps(
         rows: The target words.
         columns: The source words, without the sink.
         posterior: The posterior attention, after the target token is observed.
-        source_words: Index of the word that each source token belongs to, counted from 0; -1 for the sink.
-        target_words: Index of the word that each of the T target tokens belongs to.
+        source_words: Index of the word of each source token, counted from 0; -1 for the sink.
+        target_words: Index of the word of each target token.
         prior: The prior attention, before the token is observed. None to omit it.
     """
     kinds: list[MapKind] = []

@@ -170,9 +170,7 @@ def test_attention_equals_that_of_the_library_at_the_source(name: str, causal_di
 @families
 def test_gradients_equal_those_of_the_embeddings_in_the_library(name: str, causal_dir: CausalDir) -> None:
     model, (own, tokenizer) = regard.load(causal_dir(name), device="cpu"), library(causal_dir(name))
-    forced = list(
-        model.backend.with_search({"map": "gradient"}).force_decode(zip(LINES, TARGETS, strict=True))
-    )
+    forced = list(model.backend.with_search({"map": "gradient"}).score(zip(LINES, TARGETS, strict=True)))
     for line, target, found in zip(LINES, TARGETS, forced, strict=True):
         assert found is not None and found.contributions is not None
         prompt, ids = prompt_encoding(tokenizer, line)["input_ids"], model.text.target.encode(target)

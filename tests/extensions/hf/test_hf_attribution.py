@@ -57,7 +57,7 @@ def test_gradients_equal_finite_differences_of_the_embeddings(name: str, model_d
 def test_leaving_out_a_token_equals_scoring_without_it(name: str, model_dir: ModelDir) -> None:
     found = load_model(model_dir(name), "cpu")
     translator = NeuralTranslator(found.model, found.text, found.config.generation)
-    (shown,) = translator.with_search({"map": "leave_one_out"}).force_decode(PAIRS[:1])
+    (shown,) = translator.with_search({"map": "leave_one_out"}).score(PAIRS[:1])
     source, target = found.text.source.encode(PAIRS[0][0]), found.text.target.encode(PAIRS[0][1])
 
     def probabilities(ids: list[int]) -> np.ndarray:

@@ -272,7 +272,7 @@ def test_forced_decoding_is_rejected(directory: Path) -> None:
         ("score", "regard score", (directory / "test.de", directory / "test.en")),
         ("analyze attention", "regard analyze attention", texts),
     ):
-        with pytest.raises(UsageError, match=f"{what}: not supported by .*: use a model (that|whose)"):
+        with pytest.raises(UsageError, match=f"{what}: not supported by "):
             first, *rest = command.split()
             run(first, *rest, directory / "model", *arguments)
 
