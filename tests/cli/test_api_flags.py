@@ -47,8 +47,8 @@ def test_flags_that_are_not_given_are_not_passed(monkeypatch) -> None:
 
 
 def test_fields_of_option_classes_and_settings_of_the_model_reach_the_function(monkeypatch) -> None:
-    values = call_with(monkeypatch, "--sample", "--top-k", "0", "--mbr", "rep", "--mbr-candidates", "4")
-    assert values["sampling"] == Sampling() and values["mbr"] == MBR(utility="rep", num_candidates=4)
+    values = call_with(monkeypatch, "--sample", "--top-k", "0", "--mbr", "bleu", "--mbr-candidates", "4")
+    assert values["sampling"] == Sampling() and values["mbr"] == MBR(utility="bleu", num_candidates=4)
     values = call_with(monkeypatch, "--beam-size", "3", "--no-shift", "--set", "a=1", "--set", "b=2")
     assert (values["beam_size"], values["shift"], values["overrides"]) == (3, False, ["a=1", "b=2"])
 
@@ -93,8 +93,8 @@ def test_options_that_conflict_have_one_message_and_status_2(arguments, message)
     [
         (["translate", "m", "--precision", "float8"], ["float32", "bfloat16"]),
         (["translate", "m", "--engine", "marian"], ["regard", "ctranslate2"]),
-        (["translate", "m", "--mbr", "ter"], ["bleu", "chrf", "rep", "coverage"]),
-        (["translate", "m", "--mbr", "rep", "--mbr-weighting", "even"], ["auto", "uniform", "probability"]),
+        (["translate", "m", "--mbr", "ter"], ["bleu", "chrf", "coverage"]),
+        (["translate", "m", "--mbr", "bleu", "--mbr-weighting", "even"], ["auto", "uniform", "probability"]),
         (["analyze", "attention", "m", "--map", "hat"], ["attention", "leave_one_out"]),
         (["report", "m", "--attention-maps", "some"], ["links", "all"]),
         (["reproduce", "malaviya2018-table1", "--data-dir", "d", "--size", "huge"], ["small", "paper"]),

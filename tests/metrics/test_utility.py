@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from regard.metrics.coverage import repetition_sigma
-from regard.metrics.translation import split_words
 from regard.metrics.utility import prefix_bleu, utilities
 
 SENTENCES = [
@@ -48,15 +46,7 @@ def test_bleu_and_chrf_match_sacrebleu_for_random_sentences(name, sentences):
     np.testing.assert_allclose(utilities(name, sentences), sacrebleu(name, sentences), rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=60)
-@given(sentences=texts | st.just(SENTENCES))
-def test_rep_is_100_minus_repetitions_per_100_reference_words(sentences):
-    words = split_words(sentences)
-    expected = [[100 - 100 * repetition_sigma(t, r) / max(len(r), 1) for r in words] for t in words]
-    np.testing.assert_allclose(utilities("rep", sentences), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["bleu", "chrf", "rep"])
+@pytest.mark.parametrize("name", ["bleu", "chrf"])
 def test_equal_sentences_have_equal_utilities(name):
     found = utilities(name, ["a b", "c", "a b"])
     assert np.array_equal(found[0], found[2]) and np.array_equal(found[:, 0], found[:, 2])

@@ -37,11 +37,10 @@ _DEFAULT_NUM_SAMPLES = 32
 class MBR:
     """Settings of minimum Bayes risk decoding."""
 
-    utility: Literal["bleu", "chrf", "rep", "coverage"] = option(
+    utility: Literal["bleu", "chrf", "coverage"] = option(
         default="chrf",
-        help="Utility of a candidate given a reference: sentence-level BLEU or chrF, or 100 minus the REP "
-        "score (rep). coverage: 100 minus the expected number of omitted, added and repeated words per 100 "
-        "source words, by a coverage model.",
+        help="Utility of a candidate given a reference: sentence-level BLEU or chrF. coverage: 100 minus the "
+        "expected number of omitted, added and repeated words per 100 source words, by a coverage model.",
     )
     num_candidates: int = option(
         default=0,

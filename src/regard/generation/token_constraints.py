@@ -22,51 +22,10 @@ from regard.models.base import GenerationConstraints
 from regard.text.vocabulary import EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Candidates", "SuppressedTokens", "TokenConstraints"]
+__all__ = ["Candidates", "TokenConstraints"]
 
 
 _NEG_INF = -float("inf")
-
-
-class SuppressedTokens:
-    """Tokens and sequences excluded from the translations of a model.
-
-    Args:
-        constraints: The tokens and sequences.
-        config: Search settings, which may turn suppression off.
-        device: Device of the log-probabilities.
-
-    Attributes:
-        sequences: Sequences of two or more tokens.
-    """
-
-    def __init__(
-        self, constraints: GenerationConstraints, config: GenerationConfig, device: torch.device
-    ) -> None:
-        """Store the tokens and sequences that apply."""
-        enabled = config.scheme.hf_compatible and config.scheme.suppress_tokens
-        never = constraints.suppressed if enabled else ()
-        self._never = torch.tensor(never, dtype=torch.long, device=device)
-        first = (*never, *constraints.suppressed_first) if enabled else ()
-        self._first = torch.tensor(first, dtype=torch.long, device=device)
-        banned = constraints.banned_sequences if enabled else ()
-        self.sequences = [torch.tensor(sequence, dtype=torch.long, device=device) for sequence in banned]
-
-    def mask(
-        self, log_probs: Float[Tensor, "R V"], step: int, history: Int[Tensor, "R T"] | None
-    ) -> Float[Tensor, "R V"]:
-        """Return the log-probabilities, minus infinity for excluded tokens and ends of excluded sequences."""
-        never = self._first if step == 0 else self._never
-        if len(never):
-            log_probs = log_probs.index_fill(1, never, _NEG_INF)
-        for sequence in self.sequences:
-            size = len(sequence) - 1
-            if history is not None and history.shape[1] > size:
-                matches = (history[:, -size:] == sequence[:-1]).all(dim=1)
-                # Copy, because the caller's tensor must not change.
-                log_probs = log_probs.clone()
-                log_probs[matches, sequence[-1]] = _NEG_INF
-        return log_probs
 
 
 _NUM_SPECIALS = SINK + 1  # number of special tokens: PAD, UNK, BOS, EOS and SINK have the first ids
@@ -132,13 +91,19 @@ class TokenConstraints:
         self.config = config
         constraints = constraints if constraints is not None else GenerationConstraints()
         self._before = constraints.prefix
-        self._suppressed = SuppressedTokens(constraints, config, source.tokens.device)
-        scheme = config.scheme
+        scheme, device = config.scheme, source.tokens.device
+        enabled = scheme.hf_compatible and scheme.suppress_tokens
+        banned = constraints if enabled else GenerationConstraints()
+        self._never, self._first = (
+            torch.tensor(ids, dtype=torch.long, device=device)
+            for ids in (banned.suppressed, (*banned.suppressed, *banned.suppressed_first))
+        )
+        # Sequences of two or more tokens.
+        self._banned = [torch.tensor(ids, dtype=torch.long, device=device) for ids in banned.banned_sequences]
         # transformers includes the tokens before a translation (and the forced end symbol) in its length.
         counted = len(self._before) if scheme.hf_compatible else 0
         self._min_length = max(config.min_length - counted, 0)
         counted += int(scheme.forced_eos)
-        device = source.tokens.device
         prefixes = prefixes if prefixes is not None else [()] * len(source)
         extra_tokens = extra_tokens if extra_tokens is not None else [0] * len(source)
         limits = [
@@ -157,7 +122,7 @@ class TokenConstraints:
         # PAD marks positions after the end of a prefix.
         padded = [[*prefix, *[PAD] * (self._prefix_end - len(prefix))] for prefix in prefixes]
         self._prefixes = torch.tensor(padded, dtype=torch.long, device=device).view(len(source), -1)
-        self.needs_history = config.no_repeat_ngram_size > 0 or bool(self._suppressed.sequences)
+        self.needs_history = config.no_repeat_ngram_size > 0 or bool(self._banned)
 
     def initial_history(self, rows: int) -> Int[Tensor, "R T"]:
         """Return the tokens before the translations, for each row."""
@@ -188,8 +153,7 @@ class TokenConstraints:
             sentences: Sentence index of each row.
             history: Tokens of each row, after those of `initial_history`, if `needs_history` is set.
             eos_constraint: Rows in which the model's attention requires or excludes the end symbol.
-            required_tokens: Tokens that are candidates regardless of their probability. `PAD` marks unused
-                entries.
+            required_tokens: Tokens that are candidates in any case. `PAD` marks unused entries.
         """
         allowed = self._allowed(log_probs, step, history)
         if count is None:
@@ -232,9 +196,21 @@ class TokenConstraints:
         self, log_probs: Float[Tensor, "R V"], step: int, history: Int[Tensor, "R T"] | None
     ) -> Float[Tensor, "R V"]:
         """Return the log-probabilities, minus infinity for suppressed tokens and repeated n-grams."""
-        allowed = self._suppressed.mask(log_probs, step, history)
+        allowed = log_probs
+        never = self._first if step == 0 else self._never
+        if len(never):
+            allowed = allowed.index_fill(1, never, _NEG_INF)
+        if history is None:
+            return allowed
+        for sequence in self._banned:
+            length = len(sequence) - 1
+            if history.shape[1] > length:
+                matches = (history[:, -length:] == sequence[:-1]).all(dim=1)
+                # Copy, because the caller's tensor must not change.
+                allowed = allowed.clone()
+                allowed[matches, sequence[-1]] = _NEG_INF
         size = self.config.no_repeat_ngram_size
-        if history is not None and size and history.shape[1] >= size:
+        if size and history.shape[1] >= size:
             return _block_repeated_ngrams(allowed, history, size)
         return allowed
 

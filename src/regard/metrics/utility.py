@@ -1,12 +1,6 @@
 """Utilities between translations for minimum Bayes risk decoding, and BLEU of prefixes as a reward.
 
-BLEU and chrF are sacreBLEU's sentence-level scores (`sentence_bleu`, `sentence_chrf`). The utility based on
-REP is
-
-    100 - 100 sigma(t, r) / max(1, |r|),
-
-where sigma counts the repetitions in t (`regard.metrics.coverage`) and |r| the words of r. The best value is
-100 for all utilities; the last one has no lower bound.
+BLEU and chrF are sacreBLEU's sentence-level scores (`sentence_bleu`, `sentence_chrf`), at most 100.
 
 n texts have n^2 utilities. Their n-grams are counted once, and the matches of all pairs are computed by
 matrix multiplication: the minimum of two counts a and b is the number of t = 1, 2... with a >= t and b >= t.
@@ -21,8 +15,7 @@ score is multiplied by the length of the reference y. Matches are clipped to the
 with an unknown token never matches. End symbols are removed from both sides.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -32,7 +25,7 @@ from regard.metrics.translation import split_words
 
 __all__ = ["Utility", "prefix_bleu", "utilities"]
 
-Utility = Literal["bleu", "chrf", "rep"]
+Utility = Literal["bleu", "chrf"]
 
 _ORDERS = 4  # maximum n-gram order of words in BLEU
 _CHARACTERS = 6  # maximum n-gram order of characters in chrF
@@ -49,8 +42,7 @@ def utilities(name: Utility, texts: Sequence[str]) -> Float[np.ndarray, "n n"]:
     if name == "chrf":
         utility = _chrf(["".join(text.split()) for text in distinct])
     else:
-        words = split_words(distinct)
-        utility = _bleu(words) if name == "bleu" else _rep(words)
+        utility = _bleu(split_words(distinct))
     # Copy the utilities of distinct texts to all of their duplicates.
     known = {text: row for row, text in enumerate(distinct)}
     rows = [known[text] for text in texts]
@@ -64,11 +56,8 @@ def _bleu(sentences: Sequence[Sequence[str]]) -> Float[np.ndarray, "n n"]:
     orders = np.zeros((len(sentences), 1))  # number of orders for which the text has n-grams
     any_match = np.zeros_like(logs, dtype=bool)
     for n in range(1, _ORDERS + 1):
-        counts = _ngram_counts(sentences, n)
-        matches, totals = (
-            _clipped_matches(counts, counts),
-            counts.sum(axis=1, keepdims=True, dtype=np.float64),
-        )
+        counts = _count_ngrams(sentences, n)
+        matches, totals = _clipped_matches(counts), counts.sum(axis=1, keepdims=True, dtype=np.float64)
         # As in sacreBLEU, each order without a match halves the smoothed number of matches.
         any_match |= matches > 0
         smooth += matches == 0
@@ -84,8 +73,8 @@ def _chrf(sentences: Sequence[str]) -> Float[np.ndarray, "n n"]:
     """Compute chrF from the mean precision and recall of the orders for which both sentences have n-grams."""
     precision, recall, orders = np.zeros((3, len(sentences), len(sentences)))
     for n in range(1, _CHARACTERS + 1):
-        counts = _ngram_counts(sentences, n)
-        matches, totals = _clipped_matches(counts, counts), counts.sum(axis=1, dtype=np.float64)
+        counts = _count_ngrams(sentences, n)
+        matches, totals = _clipped_matches(counts), counts.sum(axis=1, dtype=np.float64)
         both = (totals[:, np.newaxis] > 0) & (totals > 0)
         precision += np.where(both, matches / np.maximum(totals, 1)[:, np.newaxis], 0.0)
         recall += np.where(both, matches / np.maximum(totals, 1), 0.0)
@@ -96,49 +85,28 @@ def _chrf(sentences: Sequence[str]) -> Float[np.ndarray, "n n"]:
     return 100 * (1 + _RECALL) * precision * recall / np.where(below > 0, below, 1.0)
 
 
-def _rep(sentences: Sequence[Sequence[str]]) -> Float[np.ndarray, "n n"]:
-    """Compute the REP utility with weight 1 per repeated bigram and 2 per immediately repeated word."""
-    lengths = np.array([len(words) for words in sentences], dtype=np.float64)
-    bigrams = [list(pairwise(words)) for words in sentences]
-    pairs = _counts(bigrams)
-    again = np.where(pairs >= 2, pairs, 0)
-    doubled = _counts([[pair for pair in sentence if pair[0] == pair[1]] for sentence in bigrams])
-    # The excess of the counts over those of the reference.
-    ngrams, doubles = (
-        counts.sum(axis=1, keepdims=True, dtype=np.float64) - _clipped_matches(counts, reference_counts)
-        for counts, reference_counts in ((again, pairs), (doubled, doubled))
-    )
-    sigma = ngrams + 2 * doubles
-    return 100 - 100 * sigma / np.maximum(lengths, 1)
-
-
-def _ngram_counts(sentences: Sequence[Sequence[str]], n: int) -> Float[np.ndarray, "n g"]:
+def _count_ngrams(sentences: Sequence[Sequence[str]], n: int) -> Float[np.ndarray, "n g"]:
     """Return the count of each distinct n-gram in each sentence."""
-    return _counts([list(zip(*(words[start:] for start in range(n)), strict=False)) for words in sentences])
-
-
-def _counts(sentences: Sequence[Iterable[Hashable]]) -> Float[np.ndarray, "n g"]:
-    """Return the count of each distinct item in each sentence."""
-    known: dict[Hashable, int] = {}
-    places = [[known.setdefault(item, len(known)) for item in sentence] for sentence in sentences]
+    known: dict[tuple[str, ...], int] = {}
+    places = [
+        [known.setdefault(ngram, len(known)) for ngram in zip(*(words[i:] for i in range(n)), strict=False)]
+        for words in sentences
+    ]
     counts = np.zeros((len(sentences), len(known)), dtype=np.float32)
-    for row, items in zip(counts, places, strict=True):
-        np.add.at(row, items, 1)
+    for row, ngrams in zip(counts, places, strict=True):
+        np.add.at(row, ngrams, 1)
     return counts
 
 
-def _clipped_matches(
-    first: Float[np.ndarray, "n g"], second: Float[np.ndarray, "n g"]
-) -> Float[np.ndarray, "n n"]:
+def _clipped_matches(counts: Float[np.ndarray, "n g"]) -> Float[np.ndarray, "n n"]:
     """Return the sum of the minimum counts for each pair of rows."""
-    matches = np.zeros((len(first), len(second)))
-    maximum = np.minimum(first.max(axis=0, initial=0), second.max(axis=0, initial=0))
+    matches = np.zeros((len(counts), len(counts)))
+    maximum = counts.max(axis=0, initial=0)
     for times in range(1, int(maximum.max(initial=0)) + 1):
         # min(a, b) counts the thresholds that both a and b reach, so products of 0/1 matrices suffice.
-        frequent = maximum >= times
         # The counts are small integers, which float32 represents exactly.
-        ones, others = ((counts[:, frequent] >= times).astype(np.float32) for counts in (first, second))
-        matches += ones @ others.T
+        ones = (counts[:, maximum >= times] >= times).astype(np.float32)
+        matches += ones @ ones.T
     return matches
 
 

@@ -5,7 +5,7 @@ Under forced decoding all systems produce the same words, so their maps can be c
 `regard analyze attention` does.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -112,15 +112,11 @@ def collect_system(
     """
     name, translator = system.name, system.translator
     lines = enumerate_lines(source for source, _ in pairs)
-    results: list[SentenceResult] = []
-    block: list[Translation] = []
-    # Results are converted block by block, because maps of words need less memory than those of tokens.
-    for result in progress(translator.translate(lines), f"{name}: translations", len(pairs)):
-        block.append(result)
-        if len(block) == translator.search.buffer_lines:
-            results += _sentence_results(block, pairs, translator, all_layers, lowercase)
-            block = []
-    results += _sentence_results(block, pairs, translator, all_layers, lowercase)
+    # Each translation is converted at once, because maps of words need less memory than those of tokens.
+    results = [
+        _sentence_result(translation, pairs, translator, all_layers, lowercase)
+        for translation in progress(translator.translate(lines), f"{name}: translations", len(pairs))
+    ]
     forced, attention, total, steps = _force_decode(name, translator, pairs, progress, all_layers)
     # The whole text decides, so that all sentences of a system have the same kinds of maps.
     translation_maps = drop_equal_priors([sentence_result.own_maps for sentence_result in results])
@@ -130,7 +126,7 @@ def collect_system(
     )
     attends = any(sentence_attention is not None for sentence_attention in attention)
     # An ensemble and a file have no training curves.
-    directory = Path(system.paths[0])
+    directory = Path(*system.paths[:1])
     return SystemResults(
         name=name,
         path=", ".join(system.paths),
@@ -161,42 +157,36 @@ def system_maps(system: SystemResults, forced: bool) -> tuple[MapKind, ...]:
     return next((sentence_maps.kinds for sentence_maps in maps if sentence_maps is not None), ())
 
 
-def _sentence_results(
-    translations: Sequence[Translation],
+def _sentence_result(
+    translation: Translation,
     pairs: Sequence[tuple[str, str]],
     translator: BaseTranslator,
     all_layers: bool,
     lowercase: bool,
-) -> Iterator[SentenceResult]:
-    """Yield the results of a block of translated lines, with their attention."""
-    for translation in translations:
-        source, reference = pairs[translation.number - 1]
-        sentence = sentence_from_result(translation, reference, translator, lowercase)
-        if translation.error:
-            # The output is empty, so every source word that is linked to the reference counts as dropped.
-            sentence = replace(sentence, source=line_words(source, translator.text.source))
-        logs = translation.token_log_probs
-        result = SentenceResult(
-            sentence,
-            translation.text,
-            log_prob=sum(logs.tolist()) / len(logs) if len(logs) else None,
-            error=translation.error,
-        )
-        posteriors = translation.posterior_attention
-        if sentence.received is None or not posteriors:
-            yield result
-            continue
-        ids = translation.source_word_ids, translation.target_word_ids
-        alignment = translation.alignment_config
-        steps = select_heads(posteriors, alignment)
-        words = merge_subwords(steps[:-1].mean(axis=1), *ids)  # without the row of EOS
-        posterior, prior = _posterior_and_prior(translation.attention, posteriors, alignment, all_layers)
-        yield replace(
-            result,
-            own_maps=word_maps(translation.target_words, sentence.source, posterior, *ids, prior),
-            entropy=float(entropy(steps).mean()),
-            coverage=coverage(words) if words.shape[1] else None,
-        )
+) -> SentenceResult:
+    """Return the result of a translated line, with its attention."""
+    source, reference = pairs[translation.number - 1]
+    sentence = sentence_from_result(translation, reference, translator, lowercase)
+    if translation.error:
+        # The output is empty, so every source word that is linked to the reference counts as dropped.
+        sentence = replace(sentence, source=line_words(source, translator.text.source))
+    logs = translation.token_log_probs
+    log_prob = sum(logs.tolist()) / len(logs) if len(logs) else None
+    result = SentenceResult(sentence, translation.text, log_prob=log_prob, error=translation.error)
+    posteriors = translation.posterior_attention
+    if sentence.received is None or not posteriors:
+        return result
+    ids = translation.source_word_ids, translation.target_word_ids
+    alignment = translation.alignment_config
+    steps = select_heads(posteriors, alignment)
+    words = merge_subwords(steps[:-1].mean(axis=1), *ids)  # without the row of EOS
+    posterior, prior = _posterior_and_prior(translation.attention, posteriors, alignment, all_layers)
+    return replace(
+        result,
+        own_maps=word_maps(translation.target_words, sentence.source, posterior, *ids, prior),
+        entropy=float(entropy(steps).mean()),
+        coverage=coverage(words) if words.shape[1] else None,
+    )
 
 
 def _posterior_and_prior(

@@ -61,11 +61,6 @@ class WordMaps:
     weights: UInt8[np.ndarray, "M V W"]
     kinds: tuple[MapKind, ...]
 
-    def select(self, kinds: Sequence[MapKind]) -> "WordMaps":
-        """Return only the maps of the given kinds."""
-        places = [self.kinds.index(kind) for kind in kinds]
-        return replace(self, weights=self.weights[places], kinds=tuple(kinds))
-
 
 class AttentionLayers(NamedTuple):
     """The attention of a translation, without the row of the end symbol.
@@ -132,33 +127,26 @@ def word_maps(
 def drop_equal_priors(maps: Iterable[WordMaps | None]) -> list[WordMaps | None]:
     """Remove the prior maps of a text if they are equal to the posterior maps in all sentences."""
     all_maps = list(maps)
-    existing = [sentence_maps for sentence_maps in all_maps if sentence_maps is not None]
-    if not existing or all(_is_unchanged(sentence_maps) for sentence_maps in existing):
-        return [
-            None
-            if sentence_maps is None
-            else sentence_maps.select([kind for kind in sentence_maps.kinds if not kind.prior])
-            for sentence_maps in all_maps
-        ]
-    return all_maps
+    for sentence_maps in all_maps:
+        if sentence_maps is not None and any(kind.prior for kind in sentence_maps.kinds):
+            # The posterior maps come first, the prior maps second, in the same order.
+            posterior, prior = np.split(sentence_maps.weights, 2)
+            if (posterior != prior).any():
+                return all_maps
+    return [sentence_maps and _without_prior(sentence_maps) for sentence_maps in all_maps]
 
 
-def _is_unchanged(maps: WordMaps) -> bool:
-    # The posterior maps come first, the prior maps second, in the same order.
-    half = len(maps.kinds) // 2
-    if not any(kind.prior for kind in maps.kinds):
-        return True
-    return bool((maps.weights[:half] == maps.weights[half:]).all())
+def _without_prior(maps: WordMaps) -> WordMaps:
+    kinds = tuple(kind for kind in maps.kinds if not kind.prior)
+    return replace(maps, weights=maps.weights[: len(kinds)], kinds=kinds)
 
 
 class MapPacker:
     """Concatenates maps into chunks of bytes, each compressed with zlib and encoded in base64."""
 
     def __init__(self) -> None:
-        """Start with an empty chunk."""
-        self._done: list[str] = []
-        self._open: list[bytes] = []
-        self._filled = 0
+        """Start without a chunk."""
+        self._chunks: list[bytearray] = []
 
     def add(self, maps: WordMaps) -> tuple[int, int]:
         """Append the maps of a translation: map after map, row after row.
@@ -168,19 +156,13 @@ class MapPacker:
         """
         content = maps.weights.tobytes()
         # A map that is larger than a chunk gets a chunk of its own.
-        if self._open and self._filled + len(content) > _CHUNK:
-            self._close()
-        place = len(self._done), self._filled
-        self._open.append(content)
-        self._filled += len(content)
+        if not self._chunks or (self._chunks[-1] and len(self._chunks[-1]) + len(content) > _CHUNK):
+            self._chunks.append(bytearray())
+        chunk = self._chunks[-1]
+        place = len(self._chunks) - 1, len(chunk)
+        chunk += content
         return place
 
     def chunks(self) -> list[str]:
         """Return all chunks, encoded."""
-        if self._open:
-            self._close()
-        return list(self._done)
-
-    def _close(self) -> None:
-        self._done.append(base64.b64encode(zlib.compress(b"".join(self._open), 9)).decode("ascii"))
-        self._open, self._filled = [], 0
+        return [base64.b64encode(zlib.compress(chunk, 9)).decode("ascii") for chunk in self._chunks]
