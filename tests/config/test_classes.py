@@ -134,25 +134,6 @@ def test_an_index_out_of_range_is_one_message(tmp_path, index) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("annotation", "default", "constraints", "message"),
-    [
-        (float, 2.0, {"le": 1}, "the default 2.0 is wrong: input should be less than or equal to 1"),
-        (int, "3", {}, "the default '3' is wrong: input should be a valid integer"),
-        (Literal["a", "b"], "c", {}, "the default 'c' is wrong: input should be 'a' or 'b'"),
-        (tuple[int, ...], [1], {}, r"the default \[1\] is wrong: input should be a valid tuple"),
-    ],
-)
-def test_a_wrong_default_is_refused_when_the_class_is_defined(
-    annotation, default, constraints, message
-) -> None:
-    with pytest.raises(PluginError, match=rf"Shed\.size: {message}"):
-
-        @configclass
-        class Shed:
-            size: annotation = option(default=default, help="Its size.", **constraints)
-
-
 def test_an_option_without_annotation_is_refused_with_its_name() -> None:
     with pytest.raises(PluginError, match=r"Hut\.doors: an option needs an annotation of its type"):
 

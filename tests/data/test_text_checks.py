@@ -91,4 +91,3 @@ def test_training_logs_swapped_validation_files_and_tiny_corpora(tmp_path: Path,
         caplog.clear()
         train(from_dict(RunConfig, content), tmp_path / f"model{number}")
         assert "train.en and " in caplog.text and "source and target seem to be swapped" in caplog.text
-        assert "the training text of 1 sentences is smaller than the batch of one step" in caplog.text

@@ -26,9 +26,3 @@ def test_nan_scores_and_losses_are_never_the_best(higher_is_better: bool) -> Non
     assert progress.record_validation(7.0, higher_is_better, loss=2.0)
     assert not progress.record_validation(math.nan, higher_is_better, loss=1.0)
     assert (progress.best_score, progress.best_loss) == (7.0, 2.0)
-
-
-def test_old_checkpoints_have_no_best_loss() -> None:
-    state = TrainingProgress().state_dict()
-    del state["best_loss"]
-    assert TrainingProgress.from_state_dict(state).best_loss == math.inf

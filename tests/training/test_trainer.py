@@ -358,24 +358,6 @@ def test_empty_training_data_is_an_error(trainer, settings) -> None:
         trainer(settings(), count=0).run()
 
 
-@pytest.mark.parametrize(
-    ("batch", "accumulate", "warned"),
-    [
-        ({"batch_size": 12}, 1, False),
-        ({"batch_size": 13}, 1, True),
-        ({"batch_size": 6}, 2, False),
-        ({"batch_size": 7}, 2, True),
-        ({"batch_size": 9_999, "batch_unit": "tokens"}, 1, True),
-        ({"batch_size": 30, "batch_unit": "tokens"}, 1, False),
-    ],
-)
-def test_text_smaller_than_one_step_is_logged(trainer, settings, caplog, batch, accumulate, warned) -> None:
-    stop = {"max_steps": 2, "max_epochs": 0}
-    trainer(settings(**batch, gradient_accumulation=accumulate, **stop), count=12).run()
-    message = "the training text of 12 sentences is smaller than the batch of one step"
-    assert (message in caplog.text) == warned
-
-
 def test_bfloat16_trains_float32_parameters(trainer, settings) -> None:
     run = trainer(settings(precision="bfloat16"))
     run.run()

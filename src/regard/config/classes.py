@@ -17,7 +17,7 @@ import tomllib
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 import pydantic
 import tomli_w
@@ -66,8 +66,7 @@ def configclass(cls: type[C]) -> type[C]:
     """Turn `cls` into a configuration class: frozen, keyword-only and strict, without unknown keys.
 
     Raises:
-        PluginError: if an option has no annotation, or its default does not have the type or the range of the
-            option. Names of registered parts are not checked, since parts may be registered later.
+        PluginError: if an option has no annotation.
     """
     for name, value in vars(cls).items():
         if isinstance(value, FieldInfo) and name not in inspect.get_annotations(cls):
@@ -75,35 +74,7 @@ def configclass(cls: type[C]) -> type[C]:
                 f"{cls.__qualname__}.{name}: an option needs an annotation of its type, such as `{name}: int`"
             )
     settings = ConfigDict(extra="forbid", strict=True)
-    decorated: Any = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)
-    for name, field in decorated.__pydantic_fields__.items():
-        # None means an absent key, and a factory makes the default when it is needed.
-        constant = not field.is_required() and field.default_factory is None and field.default is not None
-        if constant and not _has_own_schema([field.annotation, *field.metadata]):
-            _check_default(f"{cls.__qualname__}.{name}", field)
-    return decorated
-
-
-def _check_default(name: str, field: FieldInfo) -> None:
-    """Raise a `PluginError` if the default of an option does not have its type and range."""
-    hint: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-    try:
-        TypeAdapter(hint).validate_python(field.default, strict=True)
-    except ValidationError as error:
-        message = error.errors()[0]["msg"]
-        raise PluginError(
-            f"{name}: the default {_truncated_repr(field.default)} is wrong: "
-            f"{message[:1].lower()}{message[1:]}"
-        ) from None
-
-
-def _has_own_schema(hints: Iterable[Any]) -> bool:
-    """Return whether a type hint contains a registry or a union that looks its members up at validation."""
-    return any(
-        (hasattr(hint, "__get_pydantic_core_schema__") and not isinstance(hint, type))
-        or _has_own_schema(typing.get_args(hint))
-        for hint in hints
-    )
+    return pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)
 
 
 def is_configclass(cls: Any) -> bool:

@@ -278,8 +278,8 @@ class TranslationModel(nn.Module, TrainableSystem, ABC):
         """The prefix of every translation, and the tokens that must not be generated."""
         return GenerationConstraints()
 
-    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Return the names of the pre-trained parameters by layer, from the output down, if any."""
+    def pretrained_parameters(self) -> tuple[str, ...]:
+        """Return the names of the pre-trained parameters."""
         return ()
 
     @abstractmethod

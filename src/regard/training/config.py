@@ -9,7 +9,7 @@ from regard.metrics.base import METRICS
 from regard.models.base import Precision
 from regard.training.losses.base import LossConfig
 from regard.training.lr_scheduler import ExponentialConfig, PlateauConfig, ScheduleConfig
-from regard.training.optimizer import AdamConfig, FineTuningConfig, OptimizerConfig
+from regard.training.optimizer import AdamConfig, OptimizerConfig
 
 __all__ = ["CheckpointConfig", "LoggingConfig", "StopConfig", "TrainingConfig", "ValidationConfig"]
 
@@ -131,10 +131,12 @@ class TrainingConfig(BatchConfig, StopConfig):
         help="Loss terms in addition to the model's own objective, applied in the order of the list. "
         "Default: none.",
     )
-    fine_tuning: FineTuningConfig | None = option(
-        default=None,
-        help="Fine-tuning of the pre-trained layers of a model of kind hf or pretrained. Weights of "
-        "training.init_from do not count as pre-trained.",
+    pretrained_lr_factor: float = option(
+        default=1.0,
+        help="Factor of the learning rate of the pre-trained parameters of a model of kind hf or pretrained. "
+        "Weights of training.init_from do not count as pre-trained.",
+        gt=0,
+        le=1e6,
     )
     freeze: tuple[str, ...] = option(
         default=(),

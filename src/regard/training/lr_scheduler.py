@@ -120,7 +120,7 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for the checkpoint."""
-        return {"scale": self.scale}
+        return {name: value for name, value in vars(self).items() if name not in ("config", "warmup_steps")}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that `state_dict` returned."""
@@ -147,9 +147,6 @@ class _Plateau(LRScheduler):
             # After a reduction, the next one needs `patience` further validations without improvement.
             self.validations_since_best = 0
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"scale": self.scale, "validations_since_best": self.validations_since_best}
-
 
 class _Exponential(LRScheduler):
     def __init__(self, config: ExponentialConfig) -> None:
@@ -168,9 +165,6 @@ class _Exponential(LRScheduler):
         self.last_perplexity = perplexity
         if self.is_decaying:
             self.scale *= self.config.factor
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"scale": self.scale, "is_decaying": self.is_decaying, "last_perplexity": self.last_perplexity}
 
 
 def build_lr_scheduler(config: ScheduleConfig) -> LRScheduler:

@@ -1,18 +1,13 @@
-"""Optimizers: their options, their construction, their state as named tensors, and fine-tuning.
+"""Optimizers: their options, their construction, and their state as named tensors.
 
 PyTorch's fused implementations are used. They make one pass over the parameters without temporary copies, and
 a step is a function of parameters, gradients and optimizer state alone, so that a resumed run is bitwise
 identical.
-
-In fine-tuning, layers are unfrozen from the output down, and pre-trained parameters have a lower learning
-rate, as in Howard & Ruder (2018), Sections 3.2 and 3.3. The set of frozen parameters is a function of the
-number of the step alone, so that a resumed run needs no further state.
 """
 
 import fnmatch
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import torch
@@ -26,10 +21,8 @@ from regard.types import Tensor
 __all__ = [
     "LR_FACTOR_KEY",
     "AdamConfig",
-    "FineTuningConfig",
     "OptimizerConfig",
     "SgdConfig",
-    "UnfreezingSchedule",
     "build_optimizer",
     "clip_gradients",
     "freeze_parameters",
@@ -204,113 +197,24 @@ LR_FACTOR_KEY = "scale"
 """The key of an optimizer's parameter group that holds the factor of its learning rate."""
 
 
-@configclass
-class FineTuningConfig:
-    """The options of fine-tuning the pre-trained layers of a model."""
-
-    freeze_steps: int = option(
-        default=0, help="Number of initial steps with frozen pre-trained layers.", ge=0, le=1_000_000_000
-    )
-    unfreeze_every: int = option(
-        default=0,
-        help="Interval in steps at which one more layer is unfrozen, from the output down to the "
-        "embeddings, starting right after `freeze_steps`. 0 unfreezes all layers at once.",
-        ge=0,
-        le=1_000_000_000,
-    )
-    lr_factor: float = option(
-        default=1.0, help="Factor of the learning rate of the pre-trained layers.", gt=0, le=1e6
-    )
-
-
-class UnfreezingSchedule:
-    """The unfreezing schedule of a model.
-
-    Args:
-        model: The model with the pre-trained layers.
-        config: The schedule, or None to freeze nothing.
-
-    Raises:
-        ConfigError: if there is a schedule but no layer is pre-trained, or all parameters would be frozen in
-            the first step.
-    """
-
-    def __init__(self, model: TranslationModel, config: FineTuningConfig | None) -> None:
-        """Find the pre-trained layers."""
-        self.config, self.layers = config, _layers(model, config)
-        # Layers are only ever unfrozen, so the first step has the largest set of frozen parameters.
-        frozen = {id(value) for value in self.frozen_parameters(1)}
-        if frozen and all(id(p) in frozen for p in model.parameters() if p.requires_grad):
-            raise ConfigError(
-                "training.fine_tuning.freeze_steps: all parameters are pre-trained, so that the first steps "
-                "would train none; set training.fine_tuning.freeze_steps = 0"
-            )
-
-    def frozen_parameters(self, step: int) -> list[nn.Parameter]:
-        """Return the parameters that are frozen in a step, counted from 1."""
-        if self.config is None:
-            return []
-        return [value for layer in self.layers[self._num_unfrozen(self.config, step) :] for value in layer]
-
-    def _num_unfrozen(self, config: FineTuningConfig, step: int) -> int:
-        """Return the number of unfrozen layers."""
-        if step <= config.freeze_steps:
-            return 0
-        return (
-            1 + (step - config.freeze_steps - 1) // config.unfreeze_every
-            if config.unfreeze_every
-            else len(self.layers)
-        )
-
-    @contextmanager
-    def freeze_gradients(self, step: int, skip_computation: bool) -> Iterator[None]:
-        """Return a context for the backward pass after which frozen parameters have no gradients.
-
-        Args:
-            step: The number of the step, from 1.
-            skip_computation: Whether the gradients are not computed at all. With several processes they must
-                be, as `DistributedDataParallel` waits for the gradients of all parameters.
-        """
-        frozen = self.frozen_parameters(step)
-        # Parameters of `training.freeze` must not become trainable at the end of the context.
-        trained = [value for value in frozen if value.requires_grad]
-        if skip_computation:
-            for value in trained:
-                value.requires_grad_(False)
-        try:
-            yield
-        finally:
-            for value in trained:
-                value.requires_grad_(True)
-                # The optimizer skips a parameter without a gradient, so its moments do not decay either.
-                value.grad = None
-
-
-def parameter_groups(
-    model: TranslationModel, config: FineTuningConfig | None, trained: Sequence[Tensor]
-) -> list[dict[str, object]]:
+def parameter_groups(model: TranslationModel, pretrained_factor: float) -> list[dict[str, Any]]:
     """Return the optimizer's parameter groups: new and pre-trained parameters, with their rate factors.
 
     Args:
-        model: The model.
-        config: The options of fine-tuning, or None.
-        trained: The parameters that are trained.
+        model: The model; parameters that do not require a gradient are omitted.
+        pretrained_factor: The factor of the learning rate of pre-trained parameters.
+
+    Raises:
+        ConfigError: if the factor is not 1, but no parameter is pre-trained.
     """
-    pretrained_ids = {id(value) for layer in _layers(model, config) for value in layer}
-    new, old = ([v for v in trained if (id(v) in pretrained_ids) is kind] for kind in (False, True))
-    groups = ((new, 1.0), (old, 1.0 if config is None else config.lr_factor))
-    return [{"params": values, LR_FACTOR_KEY: scale} for values, scale in groups if values]
-
-
-def _layers(model: TranslationModel, config: FineTuningConfig | None) -> list[list[nn.Parameter]]:
-    """Return the parameters of each pre-trained layer, from the output down."""
-    if config is None:
-        return []
-    layers = model.pretrained_layers()
-    if not layers:
+    pretrained = frozenset[str]() if pretrained_factor == 1 else frozenset(model.pretrained_parameters())
+    if pretrained_factor != 1 and not pretrained:
         raise ConfigError(
-            "training.fine_tuning: the model has no pre-trained layers; to start from a trained model, use "
-            "training.init_from"
+            "training.pretrained_lr_factor: the model has no pre-trained layers; to start from a trained "
+            "model, use training.init_from"
         )
-    named = dict(model.named_parameters())
-    return [[named[name] for name in layer] for layer in layers]
+    groups: dict[float, list[Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            groups.setdefault(pretrained_factor if name in pretrained else 1.0, []).append(parameter)
+    return [{"params": values, LR_FACTOR_KEY: factor} for factor, values in groups.items()]

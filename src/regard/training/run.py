@@ -163,7 +163,7 @@ def _build_trainer(
     model = build_for_text(
         config.model, prepared.text, run.output_dir if _has_checkpoint(run.output_dir) else None
     )
-    _check_max_lengths(model, prepared)
+    _check_lengths(model, prepared)
     train, valid = prepared.split("train"), prepared.split("valid")
     return Trainer(model.to(run.processes.device), train, valid, config.training, run, losses, callbacks)
 
@@ -238,49 +238,28 @@ def _check_init_from(init_from: str | None, text: TextProcessor) -> None:
         )
 
 
-def _check_max_lengths(model: TranslationModel, prepared: PreparedData) -> None:
-    """Check that no sentence is longer than the number of learned positions of the model.
+def _check_lengths(model: TranslationModel, prepared: PreparedData) -> None:
+    """Check that every sentence fits the learned positions, and every pair the context, of the model.
 
     Raises:
-        ConfigError: if a sentence is too long; the message gives its file and line.
+        ConfigError: if a sentence or a pair is too long; the message gives its file and line.
     """
-    if model.max_length is None:
-        return
-    _check_pair_lengths(model, prepared)
+    num_sinks = len(prepared.text.sink_tokens)
+    limit, pair_limit = model.max_length, model.constraints.max_pair_length
     for split in ("train", "valid"):
         examples = prepared.split(split)
-        num_sinks = len(prepared.text.sink_tokens)
-        for side, lengths in zip(("source", "target"), examples.lengths, strict=True):
+        # The end symbol is part of the targets here, but never an input of a model with one context.
+        sides = [
+            ("source", examples.source_lengths + num_sinks, limit, "learned positions", num_sinks),
+            ("target", examples.target_lengths, limit, "learned positions", 1),
+            ("source and target", examples.source_lengths + examples.target_lengths - 1 + num_sinks,
+             pair_limit, "positions in addition to the prompt template", num_sinks),
+        ]  # fmt: skip
+        for side, lengths, maximum, unit, num_added in sides:
             row = int(lengths.argmax())
-            tokens = int(lengths[row]) + (num_sinks if side == "source" else 0)
-            if tokens > model.max_length:
-                limit = model.max_length - (num_sinks if side == "source" else 1)
-                remedy = f"set data.max_length = {limit}" if split == "train" else "shorten the sentence"
+            if maximum is not None and lengths[row] > maximum:
+                longest = (maximum - num_added) // (2 if side == "source and target" else 1)
                 raise ConfigError(
-                    f"{examples.location(row)} has {tokens} {side} tokens"
-                    f"{' with EOS' if side == 'target' else ''}, but the model has {model.max_length} "
-                    f"learned positions: set model.position_encoding.max_length = {tokens} or more, or "
-                    f"{remedy}"
+                    f"{examples.location(row)} has {lengths[row]} {side} tokens, but the model has "
+                    f"{maximum} {unit}: set data.max_length = {longest}, or shorten the sentence"
                 )
-
-
-def _check_pair_lengths(model: TranslationModel, prepared: PreparedData) -> None:
-    """Check that no sentence and its translation are together longer than the context of the model.
-
-    Raises:
-        ConfigError: if a pair is too long; the message gives its file and line.
-    """
-    if (most := model.constraints.max_pair_length) is None:
-        return
-    limit = most - len(prepared.text.sink_tokens)
-    for split in ("train", "valid"):
-        examples = prepared.split(split)
-        # The end symbol is part of the targets here, but never an input of the model.
-        totals = examples.source_lengths + examples.target_lengths - 1
-        row = int(totals.argmax())
-        if totals[row] > limit:
-            raise ConfigError(
-                f"{examples.location(row)} has {totals[row]} tokens in source and target together, but the "
-                f"context of the model has room for {limit} in addition to the prompt template: set "
-                f"data.max_length = {limit // 2}"
-            )

@@ -1,6 +1,5 @@
 """One training step: micro-batches, gradients of all processes, clipping and the optimizer step."""
 
-import logging
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,13 +17,12 @@ from regard.training.config import TrainingConfig
 from regard.training.evaluate import TrainingExamples, add_error_location
 from regard.training.losses.base import LossTerm, join_rows, split_outcome
 from regard.training.losses.objectives import Loss, add_advantage, get_objective
-from regard.training.optimizer import LR_FACTOR_KEY, UnfreezingSchedule, clip_gradients
+from regard.training.optimizer import LR_FACTOR_KEY, clip_gradients
 from regard.training.processes import ProcessGroup, autocast
 from regard.training.run_context import StepStatistics
 
-__all__ = ["TrainStep", "noise_seed", "warn_small_text"]
+__all__ = ["TrainStep", "noise_seed"]
 
-_log = logging.getLogger(__name__)
 RELEASE_MEMORY_EVERY = 10  # steps
 
 
@@ -35,34 +33,6 @@ def noise_seed(seed: int, step: int, micro_batch: int, rank: int) -> int:
     resumed run uses the same ones, although the states of the generators are not saved.
     """
     return int(np.random.SeedSequence([seed, step, micro_batch, rank]).generate_state(1, np.uint64)[0])
-
-
-def warn_small_text(train: TrainingExamples, config: TrainingConfig, seed: int) -> None:
-    """Log a warning if the training text is smaller than the batches of one step.
-
-    Args:
-        train: The training split.
-        config: The options of training.
-        seed: The random seed of the run.
-    """
-    order = train.batches(config, seed, 1)
-    lengths = np.maximum(*train.lengths)
-    # The size of a batch in tokens includes its padding, as `batch_size` does.
-    sizes = [
-        len(rows) if config.batch_unit == "sentences" else len(rows) * int(lengths[rows].max())
-        for rows in order
-    ]
-    if 0 < sum(sizes) < config.batch_size * config.gradient_accumulation:
-        more = config.gradient_accumulation
-        _log.warning(
-            "the training text of %d sentences is smaller than the batch of one step "
-            "(training.batch_size = %d %s%s): every step uses all of it; use more text or a smaller "
-            "batch size",
-            sum(map(len, order)),
-            config.batch_size,
-            config.batch_unit,
-            f", training.gradient_accumulation = {more}" if more > 1 else "",
-        )
 
 
 class TrainStep:
@@ -94,7 +64,6 @@ class TrainStep:
         """
         self.state, self.data, self.config, self.processes, self.seed = state, data, config, processes, seed
         self.losses = losses
-        self.unfreezing = UnfreezingSchedule(state.model, config.fine_tuning)
         self.objective = get_objective(state.model.objective)
         for term in losses:
             term.check_model(state.model)
@@ -175,16 +144,14 @@ class TrainStep:
         # `DistributedDataParallel` averages the gradients of the processes; the loss needs their sum.
         scale = processes.world_size / max(1, num_units)
         losses: list[Loss] = []
-        with self.unfreezing.freeze_gradients(step, skip_computation=processes.world_size == 1):
-            for micro, rows in enumerate(batches):
-                try:
-                    loss = self._backward(rows, micro, scale, last=micro + 1 == len(batches))
-                except torch.cuda.OutOfMemoryError:
-                    raise DeviceError(
-                        f"{processes.device} is out of memory in step {step}: lower training.batch_size, "
-                        "and raise training.gradient_accumulation to keep the amount of text per step"
-                    ) from None
-                losses.append(loss)
+        for micro, rows in enumerate(batches):
+            try:
+                losses.append(self._backward(rows, micro, scale, last=micro + 1 == len(batches)))
+            except torch.cuda.OutOfMemoryError:
+                raise DeviceError(
+                    f"{processes.device} is out of memory in step {step}: lower training.batch_size, "
+                    "and raise training.gradient_accumulation to keep the amount of text per step"
+                ) from None
         return losses
 
     def _update_parameters(self, learning_rate: float, norm: float) -> None:

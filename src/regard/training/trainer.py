@@ -30,7 +30,7 @@ from regard.training.metrics_logger import MetricsLogger, read_metrics
 from regard.training.optimizer import build_optimizer, freeze_parameters, parameter_groups
 from regard.training.progress import TrainingProgress
 from regard.training.run_context import Callback, RunContext, SignalHandler, StepStatistics
-from regard.training.train_step import TrainStep, warn_small_text
+from regard.training.train_step import TrainStep
 
 __all__ = ["Trainer", "TrainingResult"]
 
@@ -133,8 +133,7 @@ class Trainer:
                 "translates the validation split"
             )
         freeze_parameters(model, config.freeze)
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        groups = parameter_groups(model, config.fine_tuning, trained)
+        groups = parameter_groups(model, config.pretrained_lr_factor)
         self.state = TrainingState(
             model,
             build_optimizer(config.optimizer, groups),
@@ -171,8 +170,6 @@ class Trainer:
             if progress.step:
                 where = f"step {progress.step} (epoch {progress.epoch})"
                 _log.info("resuming from %s in %s", where, self.output_dir)
-            else:
-                warn_small_text(self.train, self.config, self.seed)
             self.metrics_logger = MetricsLogger(
                 self.output_dir, progress.step, self.config.logging.tensorboard
             )

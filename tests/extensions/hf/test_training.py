@@ -1,9 +1,7 @@
 """Training of pre-trained models: self-contained output, unfreezing by layer, and exact resumption."""
 
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +17,14 @@ import regard
 from regard.config import from_dict, to_dict
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.extensions.hf.seq2seq import HfSeq2Seq
+from regard.models.registry import build_model
+from regard.models.transformer.config import TransformerConfig
 from regard.models.transformer.model import TransformerModel
-from regard.runs.description import write_config
 from regard.runs.loading import load_model
-from regard.runs.serialization import read_tensors
 from regard.runs.weights import load_weights
-from regard.training.optimizer import FineTuningConfig, UnfreezingSchedule, parameter_groups
+from regard.training.optimizer import LR_FACTOR_KEY, parameter_groups
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig
-from warm_python import warm_python
 
 SMALL = {"num_layers": 2, "d_model": 12, "num_heads": 2, "feed_forward": {"ffn_size": 16}, "dropout": 0.1}
 
@@ -68,7 +65,7 @@ def test_pretrained_encoder_stays_frozen_and_the_run_is_self_contained(
         "attention": {"kind": "soft", "normalizer": "sparsemax"},
         **SMALL,
     }
-    config = run_config(tmp_path, model, 6, fine_tuning={"freeze_steps": 6})
+    config = run_config(tmp_path, model, 6, freeze=["pretrained_encoder.model.*"])
     train(config, tmp_path / "run")
     shutil.rmtree(encoder)
     loaded = load_model(tmp_path / "run", "cpu")
@@ -107,64 +104,13 @@ def test_hugging_face_model_is_fine_tuned_with_another_attention(model_dir: Mode
     assert (learned.attention[-1] == 0).any() and not (given.attention[-1] == 0).any()
 
 
-def test_run_interrupted_while_layers_are_frozen_ends_identically(
-    model_dir: ModelDir, tmp_path: Path
-) -> None:
-    model = {"kind": "pretrained", "encoder_path": str(model_dir("bert")), **SMALL}
-    fine_tuning = {"freeze_steps": 2, "unfreeze_every": 2, "lr_factor": 0.1}
-    for name, stops in (("once", (7,)), ("twice", (3, 7))):
-        for stop in stops:
-            train(run_config(tmp_path, model, stop, fine_tuning=fine_tuning), tmp_path / name)
-    state = "training/state-00000007.safetensors"
-    once, twice = (read_tensors(tmp_path / name / state)[0] for name in ("once", "twice"))
-    assert once.keys() == twice.keys() and all(torch.equal(once[name], twice[name]) for name in once)
-
-
-@pytest.mark.slow
-def test_two_processes_unfreeze_the_same_layers(model_dir: ModelDir, tmp_path: Path) -> None:
-    model = {"kind": "pretrained", "encoder_path": str(model_dir("bert")), **SMALL}
-    config = run_config(tmp_path, model, 3, fine_tuning={"freeze_steps": 1, "unfreeze_every": 2})
-    (tmp_path / "settings").mkdir()
-    write_config(config, tmp_path / "settings")
-    command = "import sys; from regard.cli.main import main; sys.exit(main())"
-    launcher = (warm_python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    training = ("train", tmp_path / "settings" / "config.toml", "--output-dir", tmp_path / "run")
-    done = subprocess.run(
-        [*launcher, "--no-python", warm_python(), "-c", command, *training],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    before, after = load_model_weights(model_dir("bert")), load_weights(tmp_path / "run")
-    names = [name for name in after if name.startswith("pretrained_encoder.model.encoder.layer")]
-    changed = {
-        name.split(".")[4]
-        for name in names
-        if not torch.equal(after[name], before[f"bert.{name.removeprefix('pretrained_encoder.model.')}"])
-    }
-    assert changed == {"1"}  # the upper one of two layers
-
-
-def test_layers_unfreeze_from_the_output_down_with_scaled_rate(model_dir: ModelDir) -> None:
+def test_pretrained_parameters_have_their_own_learning_rate(model_dir: ModelDir) -> None:
     model = load_model(model_dir("t5"), "cpu").model
-    layers = model.pretrained_layers()
-    named = dict(model.named_parameters())
-    assert sorted(name for layer in layers for name in layer) == sorted(
-        named
-    )  # every parameter is in exactly one layer
-    assert ["decoder.block.1" in layers[0][-1], "decoder.block.0" in layers[1][-1]] == [True, True]
-    assert "encoder.block.1" in layers[2][-1] and layers[-1] == ("model.shared.weight",)
-    config = FineTuningConfig(unfreeze_every=3, lr_factor=0.1)
-    schedule = UnfreezingSchedule(model, config)
-    sizes = [len(schedule.frozen_parameters(update)) for update in (1, 3, 4, 12, 13, 100)]
-    left = [sum(len(layer) for layer in layers[opened:]) for opened in (1, 1, 2, 4, 5, 5)]
-    assert sizes == left and sizes[-1] == 0
-    (group,) = parameter_groups(model, config, list(named.values()))
-    assert group["scale"] == 0.1
-    with pytest.raises(ConfigError, match="first steps would train none"):
-        UnfreezingSchedule(model, FineTuningConfig(freeze_steps=1))
+    assert set(model.pretrained_parameters()) == {name for name, _ in model.named_parameters()}
+    (group,) = parameter_groups(model, 0.1)
+    assert group[LR_FACTOR_KEY] == 0.1
+    with pytest.raises(ConfigError, match=r"training\.pretrained_lr_factor"):
+        parameter_groups(build_model(TransformerConfig(), 9, 9), 0.1)
 
 
 def test_missing_or_empty_weights_are_rejected(model_dir: ModelDir, tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from regard.extensions.hf.causal_layout import PromptLayout
 from regard.extensions.hf.config import CausalConfig
 from regard.extensions.hf.files import convert_errors
 from regard.extensions.hf.layers import scaled_embeddings, use_regard_attention, use_session
-from regard.extensions.hf.loading import layer_groups
 from regard.extensions.hf.prompt_tokenizer import PromptTokenizer
 from regard.extensions.hf.recording import WeightRecorder
 from regard.layers.batched_state import BatchedState, select_rows
@@ -178,9 +177,9 @@ class HfCausal(TranslationModel):
             return self._given
         return replace(self._given, max_pair_length=self.context - self.layout.num_tokens + 2)
 
-    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Return the parameters by layer; none if only low-rank additions are trained."""
-        return () if self.config.lora is not None else layer_groups(self, [self.model.base_model])
+    def pretrained_parameters(self) -> tuple[str, ...]:
+        """Return all parameters; none if only low-rank additions are trained."""
+        return () if self.config.lora is not None else tuple(name for name, _ in self.named_parameters())
 
     def _run(
         self,

@@ -72,10 +72,6 @@ class HfLanguageModel(nn.Module):
         scores = score_logits(logits, target.tokens[target.mask], target.mask, mean_log_probs)
         return ForwardOutput.with_one_context(*scores, target.mask)
 
-    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Return no groups: all layers are trained from the start."""
-        return ()
-
 
 def train_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
     """Train a byte-level BPE tokenizer as in GPT-2 (Radford et al., 2019). The result is deterministic.

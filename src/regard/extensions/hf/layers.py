@@ -23,7 +23,7 @@ from regard.attention.base import AttentionStep, Memory, State
 from regard.attention.multihead import MultiHeadAttention
 from regard.data.batch import PaddedSequences
 from regard.extensions.hf.files import import_transformers, quiet_transformers
-from regard.extensions.hf.loading import layer_groups, max_positions
+from regard.extensions.hf.loading import max_positions
 from regard.extensions.hf.recording import (
     WeightRecorder,
     attention_weights,
@@ -370,6 +370,6 @@ class HfEncoder(SourceEncoder):
             self.layout.reorder_attention(source, weights) for weights in session.self_attentions
         ]
 
-    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Return the encoder's parameters by layer; see `SourceEncoder.pretrained_layers`."""
-        return layer_groups(self, [self.model], "output_proj.")
+    def pretrained_parameters(self) -> tuple[str, ...]:
+        """Return those of the library's encoder; see `SourceEncoder.pretrained_parameters`."""
+        return tuple(name for name, _ in self.named_parameters() if not name.startswith("output_proj."))

@@ -3,7 +3,7 @@
 import math
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ __all__ = [
     "check_tokenizer_fit",
     "config_dirs",
     "copy_configs",
-    "layer_groups",
     "load_auto_model",
     "load_encoder",
     "load_seq2seq",
@@ -274,36 +273,3 @@ def max_positions(part: Any) -> int | None:
             skipped = name.endswith("position_embeddings") and module.padding_idx is not None
             return limit - module.padding_idx - 1 if limit is not None and skipped else limit
     return None
-
-
-def layer_groups(
-    root: nn.Module, parts: Sequence[nn.Module], new: str | None = None
-) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the pre-trained parameters by layer, for unfreezing (Howard & Ruder, 2018).
-
-    The first group is the top layer of the first part, together with all parameters outside the layers. The
-    last group contains the embeddings, which all layers depend on.
-
-    Args:
-        root: The module that the names are relative to.
-        parts: Stacks of layers, starting with the one nearest to the output (decoder, encoder).
-        new: Name prefix of the parameters that are not pre-trained. Default: all are.
-    """
-    # By identity, since a tied parameter belongs to several modules.
-    names = {id(value): name for name, value in root.named_parameters() if not (new and name.startswith(new))}
-    groups: list[tuple[str, ...]] = []
-    for part in parts:
-        for layer in reversed(_stack(part)):
-            groups.append(tuple(names.pop(id(p)) for p in layer.parameters() if id(p) in names))
-    embeddings = [m for part in parts for m in part.modules() if isinstance(m, nn.Embedding)]
-    # After the layers, so that tables inside a layer (relative positions) stay with it.
-    last = tuple(names.pop(id(m.weight)) for m in embeddings if id(m.weight) in names)
-    if groups:
-        groups[0] = (*names.values(), *groups[0])
-    return tuple(group for group in (*groups, last) if group)
-
-
-def _stack(part: nn.Module) -> list[nn.Module]:
-    """Return the layers of a part: its module list with the largest number of parameters."""
-    lists = [module for module in part.modules() if isinstance(module, nn.ModuleList)]
-    return list(max(lists, key=lambda one: sum(p.numel() for p in one.parameters()), default=nn.ModuleList()))

@@ -123,8 +123,8 @@ class PretrainConfig:
         """Check that the options are compatible."""
         if self.training.validation.metric != "perplexity":
             raise ValueError("training.validation.metric: a language model supports only 'perplexity'")
-        if self.training.losses or self.training.fine_tuning is not None:
-            raise ValueError("training.losses, training.fine_tuning: not available for a language model")
+        if self.training.losses:
+            raise ValueError("training.losses: not available for a language model")
         if self.model.init_from is None and self.model.d_model % self.model.num_heads:
             raise ValueError("model.d_model must be a multiple of model.num_heads")
 

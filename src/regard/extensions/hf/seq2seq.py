@@ -36,7 +36,7 @@ from regard.extensions.hf.layers import (
     use_regard_attention,
     use_session,
 )
-from regard.extensions.hf.loading import layer_groups, max_positions
+from regard.extensions.hf.loading import max_positions
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
 from regard.layers.batched_state import BatchedState
 from regard.models.base import (
@@ -206,10 +206,9 @@ class HfSeq2Seq(TranslationModel):
         """The constraints of the model directory; see `TranslationModel.constraints`."""
         return self._given
 
-    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Return the decoder's and encoder's layers; see `TranslationModel.pretrained_layers`."""
-        encoder, decoder = self._parts()
-        return layer_groups(self, [decoder, encoder], "mechanisms.")
+    def pretrained_parameters(self) -> tuple[str, ...]:
+        """Return all but those of mechanisms; see `TranslationModel.pretrained_parameters`."""
+        return tuple(name for name, _ in self.named_parameters() if not name.startswith("mechanisms."))
 
     def _parts(self) -> tuple[Any, Any]:
         """Return the encoder and the decoder."""

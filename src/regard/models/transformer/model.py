@@ -44,8 +44,8 @@ class SourceEncoder(nn.Module, ABC):
         """Return the states and, with `output_attentions`, the self-attention of each layer, [B, H, S, S]."""
 
     @abstractmethod
-    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Return the pre-trained parameters by layer; see `TranslationModel.pretrained_layers`."""
+    def pretrained_parameters(self) -> tuple[str, ...]:
+        """Return the names of the pre-trained parameters; see `TranslationModel.pretrained_parameters`."""
 
 
 @register_model("transformer", TransformerConfig)
@@ -122,10 +122,10 @@ class TransformerModel(StackModel):
         """Maximum number of tokens, given by the learned positions; see `TranslationModel.max_length`."""
         return super().max_length if self.pretrained_encoder is None else self.pretrained_encoder.max_length
 
-    def pretrained_layers(self) -> tuple[tuple[str, ...], ...]:
-        """Return the encoder's pre-trained parameters; see `TranslationModel.pretrained_layers`."""
-        layers = () if self.pretrained_encoder is None else self.pretrained_encoder.pretrained_layers()
-        return tuple(tuple(f"pretrained_encoder.{name}" for name in layer) for layer in layers)
+    def pretrained_parameters(self) -> tuple[str, ...]:
+        """Return those of a pre-trained encoder; see `TranslationModel.pretrained_parameters`."""
+        names = () if self.pretrained_encoder is None else self.pretrained_encoder.pretrained_parameters()
+        return tuple(f"pretrained_encoder.{name}" for name in names)
 
     def _memories(
         self,
