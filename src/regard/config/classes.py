@@ -74,7 +74,8 @@ def configclass(cls: type[C]) -> type[C]:
                 f"{cls.__qualname__}.{name}: an option needs an annotation of its type, such as `{name}: int`"
             )
     settings = ConfigDict(extra="forbid", strict=True)
-    return pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)
+    decorated: Any = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)
+    return decorated
 
 
 def is_configclass(cls: Any) -> bool:

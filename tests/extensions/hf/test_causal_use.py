@@ -188,7 +188,7 @@ def test_pair_longer_than_the_context_is_named_before_training(
     long = (tmp_path / "de", tmp_path / "en")
     for path, word in zip(long, ("Hund ", "dog "), strict=True):
         path.write_text(f"{word}\n{word * 20}\n")
-    with pytest.raises(ConfigError, match=r"line 2.* tokens in source and target together.*max_length"):
+    with pytest.raises(ConfigError, match=r"line 2.* source and target tokens.*max_length"):
         run_training(run_config(gpt2, long, 1), tmp_path / "run")
 
 
