@@ -116,15 +116,18 @@ class State(BatchedState):
         weights: [B, H, S], the attention weights after the step (zeros before the first step). If the
             mechanism observes tokens, these weights include the correction by the token.
         context: [B, D], the context vector after the step (zeros before the first step).
+        posterior: [B, S], the posterior of the source position, given the token that was produced. None if
+            it equals the weights, and before the first step.
     """
 
     weights: Float[Tensor, "B H S"]
     context: Float[Tensor, "B D"]
+    posterior: Float[Tensor, "B S"] | None = dataclasses.field(default=None, kw_only=True)
 
     @property
     def posteriors(self) -> Float[Tensor, "B H S"]:
-        """The attention given the token that was produced, used for analysis. Default: the weights."""
-        return self.weights
+        """The attention given the token that was produced, used for analysis."""
+        return self.weights if self.posterior is None else self.posterior.unsqueeze(1)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ return of each step times the log-probability of its selection, and H the entrop
 w = 1. J2 and H train only the projections to Y~ and Z~: the gradient stops at Y and Z.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -74,22 +73,6 @@ class HardAttentionConfig:
         default="batch",
         help="Baseline of the return: the mean return of the batch's other sentences (batch), or 0 (none).",
     )
-
-
-@dataclass(frozen=True)
-class HardState(State):
-    """A state with the selection probability of each source token.
-
-    Attributes:
-        probabilities: [B, S], sigmoid(S) of the step. None before the first step.
-    """
-
-    probabilities: Float[Tensor, "B S"] | None = None
-
-    @property
-    def posteriors(self) -> Float[Tensor, "B H S"]:
-        """The selection probabilities."""
-        return self.weights if self.probabilities is None else self.probabilities.unsqueeze(1)
 
 
 class TanhProjection(nn.Module):
@@ -177,7 +160,7 @@ class HardAttention(Attention):
             weights=weights.unsqueeze(2),
             log_policy=log_policy,
             penalty=penalty,
-            state=HardState(weights[:, -1:], contexts[:, -1], probabilities[:, -1]),
+            state=State(weights[:, -1:], contexts[:, -1], posterior=probabilities[:, -1]),
             posteriors=probabilities.unsqueeze(2),
         )
 

@@ -121,17 +121,9 @@ class PosteriorState(State):
     Attributes:
         carried: [B, S], the distribution that the next step's coupling starts from. None before the first
             step.
-        posterior: [B, S], the posterior of the position, not mixed with the prior. None before the first step
-            and if the prior is passed on.
     """
 
     carried: Float[Tensor, "B S"] | None = None
-    posterior: Float[Tensor, "B S"] | None = None
-
-    @property
-    def posteriors(self) -> Float[Tensor, "B H S"]:
-        """The posterior, not mixed with the prior; for Prior-Joint, the prior."""
-        return self.weights if self.posterior is None else self.posterior.unsqueeze(1)
 
 
 @dataclass(frozen=True)
@@ -160,7 +152,7 @@ class PosteriorStep(AttentionStep):
         )
         carried = torch.lerp(prior, posterior, self.posterior_weight)
         weights = carried.unsqueeze(1)
-        return PosteriorState(weights, self.values(weights)[:, 0], carried, posterior)
+        return PosteriorState(weights, self.values(weights)[:, 0], carried, posterior=posterior)
 
 
 @register_attention("posterior", PosteriorAttentionConfig)

@@ -70,20 +70,14 @@ class VariationalAttentionConfig:
 class VariationalState(State):
     """A state with the inference network's distributions; its weights and context are the prior's.
 
+    Its posterior is q in training, otherwise from Bayes' rule.
+
     Attributes:
         log_proposals: log q_t of the remaining steps, [B, S] each, -inf where masked. None without a
             reference.
-        posterior: [B, S], the posterior of the position: q in training, otherwise from Bayes' rule. None
-            before the first step.
     """
 
     log_proposals: tuple[Tensor, ...] | None = None
-    posterior: Float[Tensor, "B S"] | None = None
-
-    @property
-    def posteriors(self) -> Float[Tensor, "B H S"]:
-        """The posterior."""
-        return self.weights if self.posterior is None else self.posterior.unsqueeze(1)
 
 
 @dataclass(frozen=True)
