@@ -42,7 +42,7 @@ def assert_equal_to_the_reference(name: str, problem: Problem, atol: float = 1e-
 
 @every
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_value_and_gradients_equal_the_reference(name, data) -> None:
     problem = data.draw(free_problems() if name in FREE else bounded_problems())
     assert_equal_to_the_reference(name, problem.to(torch.float32))
