@@ -22,7 +22,7 @@ from regard.generation.beam import beam_search
 from regard.generation.blocks import map_batches
 from regard.generation.config import GenerationConfig
 from regard.kernels.matmul import limit_kernel_caches
-from regard.models.base import Precision, TranslationModel, set_precision
+from regard.models.base import Precision, TranslationModel
 from regard.models.conv.config import ConvConfig, ConvSideConfig
 from regard.models.conv.model import ConvModel
 from regard.models.rnn.config import RnnConfig
@@ -212,7 +212,8 @@ def decode(args: argparse.Namespace) -> None:
     data = Multi30k(args.data)
     model = model_of(args.kind, data, 0.0)
     load_model(model, str(args.model / MODEL_FILE))
-    set_precision(model.eval(), PRECISIONS[args.precision])
+    bfloat16 = PRECISIONS[args.precision] == "bfloat16"
+    model.eval().to(torch.bfloat16 if bfloat16 else torch.float32)
     config = replace(SEARCH, beam_size=args.beam)
     raw_batches = list(data.sorted_batches("test", args.batch, args.sentences))
     made = [batch(one, with_target=False) for one in raw_batches]

@@ -96,6 +96,12 @@ def transformer(tmp_path_factory):
     return regard.load(save_model(directory, model=TRANSFORMER), device="cpu")
 
 
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_precision_is_the_dtype_of_all_parameters(model, name):
+    loaded = load_model(model.directories[0], "cpu", name)
+    assert {parameter.dtype for parameter in loaded.model.parameters()} == {getattr(torch, name)}
+
+
 def test_result_equals_output_of_translator(model):
     loaded = load_model(model.directories[0], "cpu")
     translator = NeuralTranslator(loaded.model, loaded.text, loaded.config.generation)

@@ -42,7 +42,6 @@ __all__ = [
     "marginalize",
     "name_infeasible_sentence",
     "parse_precision",
-    "set_precision",
     "shift_right",
     "target_step_mask",
 ]
@@ -347,16 +346,6 @@ def parse_precision(name: str) -> Precision:
         if name == precision:
             return precision
     raise UsageError(f"--precision {name!r}: expected {' or '.join(known)}")
-
-
-def set_precision(model: nn.Module, precision: Precision) -> None:
-    """Set the precision of a model's matrix multiplications. The model must not be trained afterward.
-
-    Args:
-        model: The model, on its final device.
-        precision: `float32`, or `bfloat16` for all parameters.
-    """
-    model.to(torch.bfloat16 if precision == "bfloat16" else torch.float32)
 
 
 def shift_right(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:

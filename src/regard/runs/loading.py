@@ -13,7 +13,7 @@ import torch
 from regard.config import apply_override, from_dict, to_dict
 from regard.data.text import TextProcessor
 from regard.errors import CheckpointError, DataError, UsageError
-from regard.models.base import Precision, TranslationModel, parse_precision, set_precision
+from regard.models.base import Precision, TranslationModel, parse_precision
 from regard.models.formats import foreign_format
 from regard.models.registry import MODELS, build_for_text
 from regard.runs.checksums import check_model_files
@@ -96,7 +96,7 @@ def load_model(
     if model_format is None:
         copy_weights(model, load_weights(model_dir), str(model_dir / MODEL_FILE))
     model = model.to(place).eval()
-    set_precision(model, chosen)
+    model.to(torch.bfloat16 if chosen == "bfloat16" else torch.float32)
     return LoadedModel(model_dir, config, text, model, place, chosen)
 
 
