@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from regard.extensions.check.base import CoverageError
-    from regard.extensions.check.evaluation import CoverageEvaluation
     from regard.extensions.check.result import CheckedSentence, CoverageCheck
 
 __all__ = [
@@ -146,7 +145,11 @@ def check_command(call: ApiCall) -> None:
         _show(file, result, output)
         if result.evaluation is not None:
             file.write("\n")
-            write_table(file, _evaluation_rows(result.evaluation))
+            measures = result.evaluation.rows()
+            cells = (
+                [f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()] for row in measures
+            )
+            write_table(file, [list(measures[0]), *cells])
 
 
 def _show(file: Output, result: "CoverageCheck", output: CheckOutput) -> None:
@@ -235,10 +238,3 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
 def _contains(outer: tuple[Any, ...], inner: tuple[Any, ...]) -> bool:
     """Return whether a span (first, last, ...) contains another, smaller one."""
     return outer[0] <= inner[0] and inner[1] <= outer[1] and outer[:2] != inner[:2]
-
-
-def _evaluation_rows(evaluated: "CoverageEvaluation") -> list[list[str]]:
-    """Return the table of measures, with a header."""
-    rows = evaluated.rows()
-    cells = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
-    return [list(rows[0]), *cells]

@@ -4,7 +4,7 @@ Their scores are probabilities by a fixed rule, not calibrated ones; the combine
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -163,22 +163,18 @@ class RepetitionDetector(Detector):
         if self.inputs.model is None:
             words = [_repeated_words(pair) for pair in pairs]
         else:
-            words = [
-                scores
-                for evidence in self.inputs.evidence(pairs)
-                for scores in _repeated_in_table(evidence.table)
-            ]
+            words = []
+            for evidence in self.inputs.evidence(pairs):
+                for row, pair in enumerate(evidence.table.pairs):
+                    scores = _repeated_words(pair)
+                    # A repetition counts less if its copies have different sources.
+                    words.append(
+                        scores * _same_source(evidence.table, row, scores) if scores.any() else scores
+                    )
         return [
             PairScores({"repetition": float(scores.max(initial=0.0))}, {"repetition": scores})
             for scores in words
         ]
-
-
-def _repeated_in_table(table: TextPosteriors) -> Iterator[Float[np.ndarray, "T"]]:
-    """Yield the scores of the target words of each pair, which count less if their sources differ."""
-    for row, pair in enumerate(table.pairs):
-        words = _repeated_words(pair)
-        yield words * _same_source(table, row, words) if words.any() else words
 
 
 _SIZE_SCORES = (0.0, 0.05, 0.3, 0.6, 0.85)

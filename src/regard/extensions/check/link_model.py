@@ -92,7 +92,8 @@ class LinkModel:
     def collect(self, pairs: Sequence[WordPair], num_threads: int = 0) -> Evidence:
         """Return the evidence about a text."""
         table = self.posteriors(pairs, num_threads)
-        linked = self.counts.of_cells(table)
+        words = (numbers[index] for numbers, index in zip(table.numbers, table.words, strict=True))
+        linked = self.counts.of(*words)
         # `SideEvidence.collect` reads the source side, so the table is swapped for the other side.
         swapped = table.swapped()
         calls = (table, self.counts, False, linked), (swapped, self.counts, True, linked[table.swap_order])

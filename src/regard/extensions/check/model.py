@@ -225,10 +225,12 @@ class ErrorModel:
             table = repetition_features(evidence.table, evidence.target)
             return replace(self, repeated=LogisticRegression.fit(table, word_labels(part_examples, error)))
         examples = [with_unknown_words(some, *_UNKNOWN, seed) for some in _examples(parts, error, seed)]
-        tables = [
-            part.model._word_tables([example.pair for example in some], error, num_threads)
-            for part, some in zip(parts, examples, strict=True)
-        ]
+        tables: list[tuple[np.ndarray, np.ndarray]] = []
+        for part, some in zip(parts, examples, strict=True):
+            views = part.model._views([example.pair for example in some], error, num_threads)
+            # In the precision of the networks.
+            table = part.model._word_table(views, error).astype(np.float32)
+            tables.append((table, np.diff(_side(views[0], error).offsets)))
         all_examples = [example for some in examples for example in some]
         affected = np.array([example.kind in _KINDS[error] for example in all_examples])
         features = np.concatenate([table for table, _ in tables])
@@ -236,14 +238,6 @@ class ErrorModel:
         tables.clear()  # the tables of many long sentences take gigabytes
         tagger = fit_tagger(features, offsets, (word_labels(all_examples, error), affected), seed)
         return replace(self, taggers={**self.taggers, error: tagger})
-
-    def _word_tables(
-        self, pairs: Sequence[WordPair], error: CoverageError, num_threads: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the features of all words, in the precision of the networks, and the sentence lengths."""
-        views = self._views(pairs, error, num_threads)
-        lengths = np.diff(_side(views[0], error).offsets)
-        return self._word_table(views, error).astype(np.float32), lengths
 
     def _fit_sentences(
         self, rows: np.ndarray, examples: Sequence[CorruptedPair], kinds: tuple[Corruption, ...]

@@ -150,10 +150,6 @@ class LinkCounts:
         )
         return cls(keys, counts, (occurrences[0], occurrences[1]))
 
-    def of_cells(self, table: TextPosteriors) -> Float[np.ndarray, "K"]:
-        """Return the number of links of the words of each cell of a table that is not swapped."""
-        return self.of(*(numbers[index] for numbers, index in zip(table.numbers, table.words, strict=True)))
-
     def of(self, source: np.ndarray, target: np.ndarray) -> Float[np.ndarray, "K"]:
         """Return the number of links of each pair of words, by their numbers."""
         if not len(self.keys):

@@ -92,6 +92,10 @@ class CheckedSentence:
         """Return the probability of an error for each word of its side, empty if there are none."""
         return getattr(self, WORD_KEYS[error])
 
+    def word_spans(self, error: CoverageError) -> tuple[tuple[int, int], ...]:
+        """Return the spans of the words in which an error is found."""
+        return self.source_words if error == "omission" else self.target_words
+
     def to_data(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
         return {
@@ -117,7 +121,7 @@ def marked_spans(
     words = sentence.words(error)
     if not len(words):
         return []
-    spans = sentence.source_words if error == "omission" else sentence.target_words
+    spans = sentence.word_spans(error)
     chosen = np.flatnonzero(words >= threshold)
     certain = bool(len(chosen))
     if not certain:
@@ -256,7 +260,11 @@ class CoverageCheck(Result):
             measured = sentence_scores(truth, values, *samples)
             scores += [CoverageScore("sentence", error, key, each) for key, each in measured.items()]
         for error in WORD_KEYS:
-            pairs = [_word_labels(sentence, label, error) for sentence, label in rows if error in label.spans]
+            pairs = [
+                (labeled_words(sentence.word_spans(error), label.spans[error]), sentence.words(error))
+                for sentence, label in rows
+                if error in label.spans
+            ]
             pairs = [pair for pair in pairs if len(pair[0]) == len(pair[1])]
             if not any(len(pair[0]) for pair in pairs):
                 continue
@@ -299,14 +307,6 @@ class CoverageCheck(Result):
     def __repr__(self) -> str:
         """Return the number of sentences and the detector."""
         return f"CoverageCheck({len(self)} sentences, detector={self.detector!r})"
-
-
-def _word_labels(
-    sentence: CheckedSentence, labels: LineLabels, error: CoverageError
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels and the probabilities of the words of a sentence."""
-    spans = sentence.source_words if error == "omission" else sentence.target_words
-    return labeled_words(spans, labels.spans[error]), sentence.words(error)
 
 
 def _affected(sentence: CheckedSentence, error: CoverageError) -> str:

@@ -127,16 +127,12 @@ def export_ctranslate2(
             # A directory of another library has no config of ours.
             is_ours = (loaded.model_dir / CONFIG_FILE).is_file()
             write_config(read_stated_config(loaded.model_dir) if is_ours else loaded.config, temp_dir)
-            _write_checksums(temp_dir)
+            # The fertility predictor in a directory of its own has its own checksums.
+            names = sorted(path.name for path in temp_dir.iterdir() if path.is_file())
+            checksums = json.dumps({"sha256": compute_checksums(temp_dir, names)}, indent=2) + "\n"
+            (temp_dir / CHECKSUM_FILE).write_text(checksums, encoding="utf-8")
     except OSError as error:
         raise CheckpointError(f"{output_dir}: cannot be written: {error.strerror or error}") from None
-
-
-def _write_checksums(directory: Path) -> None:
-    """Write the checksums of an exported model's files; its fertility predictor has its own checksums."""
-    names = sorted(path.name for path in directory.iterdir() if path.is_file())
-    text = json.dumps({"sha256": compute_checksums(directory, names)}, indent=2) + "\n"
-    (directory / CHECKSUM_FILE).write_text(text, encoding="utf-8")
 
 
 @configclass

@@ -86,7 +86,9 @@ class PretrainedTokenizer(Tokenizer):
     ) -> None:
         """Load the tokenizer."""
         self.config, self.archive, self.side, self.where = config, archive, side, where
-        self._hf = _open_archive(archive, where)
+        with tempfile.TemporaryDirectory() as name:
+            unpack_tokenizer(archive, Path(name), where)
+            self._hf = load_hf_tokenizer(Path(name), where)
         # The library does not validate the files, so that wrong values raise all kinds of errors.
         with convert_errors(DataError, f"{where}: the files of the tokenizer are not valid"):
             self._map_ids()
@@ -269,10 +271,3 @@ def _word_mark(vocabulary: Iterable[str]) -> str:
     counts[WORD_END_SUFFIX] = sum(token.endswith(WORD_END_SUFFIX) for token in vocabulary)
     best = max(counts, key=lambda mark: counts[mark])
     return best if counts[best] else ""
-
-
-def _open_archive(archive: bytes, where: str) -> Any:
-    """Load the Hugging Face tokenizer of an archive."""
-    with tempfile.TemporaryDirectory() as name:
-        unpack_tokenizer(archive, Path(name), where)
-        return load_hf_tokenizer(Path(name), where)

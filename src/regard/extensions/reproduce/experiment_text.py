@@ -183,7 +183,11 @@ def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT
         DataError: if a table is missing or not readable, or its form column contains features; the message
             names it.
     """
-    tables = {split: _find_table(prefix, kinds) for split, kinds in TABLE_SUFFIXES.items()}
+    tables: dict[str, Path | None] = {}
+    for split, kinds in TABLE_SUFFIXES.items():
+        ends = product(kinds, (".tsv", ""), ("", *SUFFIXES))
+        candidates = (prefix.parent / f"{prefix.name}.{''.join(parts)}" for parts in ends)
+        tables[split] = next(filter(Path.is_file, candidates), None)
     for split in ("train", "valid"):
         if tables[split] is None:
             kind = TABLE_SUFFIXES[split][0]
@@ -217,12 +221,6 @@ def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT
             write_atomic(directory / f"{split}.tsv", "".join(f"{line}\n" for line in lines).encode())
         _describe(text, directory)
     return text
-
-
-def _find_table(prefix: Path, kinds: Sequence[str]) -> Path | None:
-    ends = product(kinds, (".tsv", ""), ("", *SUFFIXES))
-    files = (prefix.parent / f"{prefix.name}.{''.join(parts)}" for parts in ends)
-    return next(filter(Path.is_file, files), None)
 
 
 def _check_columns(path: Path, columns: Sequence[int]) -> None:

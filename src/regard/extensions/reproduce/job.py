@@ -107,6 +107,7 @@ def _score(
         row.path("safetensors"),
         serialize_statistics(statistics | {name: count.rows for name, count in counts.items()}),
     )
+    device = loaded.device
     figures: dict[str, Any] = {
         "digest": row.checksum,
         "row": row.recipe,
@@ -119,7 +120,9 @@ def _score(
         "tuned": trials,
         **_training(job, results),
         "search_seconds": round(seconds, 1),
-        "device": _device(loaded.device),
+        "device": torch.cuda.get_device_name(loaded.device)
+        if loaded.device.type == "cuda"
+        else loaded.device.type,
         "num_threads": torch.get_num_threads(),
         "versions": {"regard": __version__, "torch": torch.__version__, "python": platform.python_version()},
     }
@@ -153,10 +156,6 @@ def _training(job: TableJob, results: Sequence[TrainingResult]) -> dict[str, Any
         "training_seconds": round(sum(result.progress.seconds for result in results), 1),
         "validation_perplexity": best[-1]["perplexity"] if best else None,
     }
-
-
-def _device(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 class JobsFailedError(RegardError):

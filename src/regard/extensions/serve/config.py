@@ -50,7 +50,8 @@ class AllowedHosts:
         header = Headers(scope=scope).get("host")
         if header is None or self._any:
             return None
-        name = _normalize_host(_without_port(header))
+        # Without the port; an IPv6 address is in brackets.
+        name = _normalize_host(header.partition("]" if header.startswith("[") else ":")[0])
         if name in self._names:
             return None
         server = scope.get("server")
@@ -61,13 +62,6 @@ class AllowedHosts:
             f"the host name {name[:100]!r} is not allowed: use the address of the server, or start it with "
             "--allow-hosts NAME"
         )
-
-
-def _without_port(host: str) -> str:
-    """Return the host of a Host header without the port, such as `[::1` for `[::1]:8000`."""
-    if host.startswith("["):
-        return host.partition("]")[0]
-    return host.partition(":")[0]
 
 
 def _normalize_host(name: str) -> str:

@@ -153,7 +153,9 @@ def _build_phrase_table(
     rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
     order = order[rank < MAX_TRANSLATIONS]
     used, target_rows = np.unique(pairs[1][order], return_inverse=True)
-    words, offsets = _select_phrases(targets, used)
+    lengths = targets.offsets[used + 1] - targets.offsets[used]
+    words = targets.words[concatenate_ranges(targets.offsets[used], lengths)]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     entries = np.concatenate([[0], np.cumsum(np.bincount(node[order], minlength=len(trie)))])
     reordering = columns["reordering"][order].astype(np.float32)
     # Hypotheses are recombined if their last phrases have equal forward scores, not only if they are equal.
@@ -169,12 +171,6 @@ def _build_phrase_table(
         words.astype(np.int32),
         offsets,
     )
-
-
-def _select_phrases(phrases: PhraseList, rows: np.ndarray) -> PhraseList:
-    lengths = phrases.offsets[rows + 1] - phrases.offsets[rows]
-    places = concatenate_ranges(phrases.offsets[rows], lengths)
-    return PhraseList(phrases.words[places], np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
 
 
 def estimate_phrase_table(

@@ -328,7 +328,9 @@ def tune_weights(
             return rounds
         best = max(rounds, key=lambda tuning_round: tuning_round.bleu)
         starts = [weights] if best is rounds[-1] else [weights, best.weights]
-        lists = _nbest_lists(pools)
+        offsets = np.cumsum([0, *(len(pool.counts) for pool in pools)]).astype(np.int64)
+        features = np.array([row for pool in pools for row in pool.features])
+        lists = NBestLists(offsets, features, np.array([row for pool in pools for row in pool.counts]))
         tried = [maximize_bleu(lists, start, tuned, config.num_restarts, rng) for start in starts]
         weights = max(tried, key=lambda outcome: outcome[1])[0]
 
@@ -347,13 +349,6 @@ def _add_translations(
             total += counts[0]
             pool.add(translations, [candidate.features for candidate in nbest], counts)
     return 100 * float(compute_bleu(total))
-
-
-def _nbest_lists(pools: Sequence[_NBestPool]) -> NBestLists:
-    """Return the pools for the search in weight space."""
-    offsets = np.cumsum([0, *(len(pool.counts) for pool in pools)]).astype(np.int64)
-    features = np.array([row for pool in pools for row in pool.features])
-    return NBestLists(offsets, features, np.array([row for pool in pools for row in pool.counts]))
 
 
 def _words(translation: PhraseTranslation, copied_ids: Sequence[int]) -> tuple[int, ...]:
