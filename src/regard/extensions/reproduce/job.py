@@ -120,9 +120,7 @@ def _score(
         "tuned": trials,
         **_training(job, results),
         "search_seconds": round(seconds, 1),
-        "device": torch.cuda.get_device_name(loaded.device)
-        if loaded.device.type == "cuda"
-        else loaded.device.type,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "num_threads": torch.get_num_threads(),
         "versions": {"regard": __version__, "torch": torch.__version__, "python": platform.python_version()},
     }
