@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from analysis_text import SOURCE
 from test_translate import run, save_model
 
 from regard.attention.none import NoAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
-from regard.cli.output import Output
 from regard.config import dump_toml, to_dict
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError, UsageError
@@ -23,9 +23,6 @@ from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.run_config import load_config
 
-SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
-GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]
-
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
@@ -36,14 +33,6 @@ def models(tmp_path_factory):
         save_model(directory / "other", seed=1),
         save_model(directory / "bound", fertility=0.75),
     ]
-
-
-@pytest.fixture
-def files(tmp_path):
-    texts = {"in.txt": SOURCE, "ref.txt": [line.upper() for line in SOURCE], "gold.talp": GOLD}
-    for name, lines in texts.items():
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return tmp_path
 
 
 def with_attention(directory, attention):
@@ -247,12 +236,6 @@ def test_models_with_the_same_name_are_distinguished(models, files, tmp_path):
     assert list(named) == ["Soft", "Postr-Joint"]
 
 
-def test_terminal_output_has_tables(models, files, monkeypatch):
-    monkeypatch.setattr(Output, "is_terminal", True)
-    text = run_analysis(models[:1], files).stdout
-    assert "\t" not in text and "accuracy %" in text
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -266,26 +249,6 @@ def test_terminal_output_has_tables(models, files, monkeypatch):
 def test_inconsistent_options_are_reported(models, files, arguments, message):
     with pytest.raises(UsageError, match=message):
         run_analysis(models[:1], files, *arguments)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("--num-sentences", 2),
-        ("--reference-links", "l"),
-        ("--bucket-width", 2),
-        ("--tokenize", "none"),
-        ("--lowercase", None),
-        ("--aligner", "a"),
-        ("--beam-size", 2),
-        ("--worst", None),
-    ],
-)
-def test_options_of_other_analyses_are_usage_errors(models, files, option, value):
-    arguments = [option] if value is None else [option, value]
-    texts = ("--source", files / "in.txt", "--reference", files / "ref.txt")
-    result = run("analyze", "attention", models[0], *texts, *arguments)
-    assert result.exit_code == 2 and f"No such option: {option}" in result.stderr
 
 
 def test_mismatched_gold_links_are_reported(models, files):

@@ -2,11 +2,10 @@
 
 import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
+from analysis_text import SOURCE
 from test_translate import run, save_model
 
 from regard.alignment import Corpus, TrainingSetup, train_both
@@ -15,7 +14,7 @@ from regard.attention.none import NoAttentionConfig
 from regard.cli.output import Output
 from regard.config import dump_toml, to_dict
 from regard.data.text import TextProcessor, TextSide
-from regard.errors import DataError, UsageError
+from regard.errors import DataError
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
 from regard.runs.checksums import write_weights
@@ -25,24 +24,7 @@ from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.run_config import load_config
 
-SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 FERTILITY = 0.75
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    """Return a model without fertilities, and one with fertilities."""
-    directory = tmp_path_factory.mktemp("models")
-    return save_model(directory / "free"), save_model(directory / "bound", fertility=FERTILITY)
-
-
-@pytest.fixture(scope="module")
-def aligner(tmp_path_factory):
-    """Return an aligner that links each word to its uppercase form."""
-    pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
-    directory = tmp_path_factory.mktemp("aligner") / "kept"
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
-    return directory
 
 
 @pytest.fixture
@@ -224,56 +206,6 @@ def test_mismatched_text_is_reported(models, files, tmp_path, source, reference,
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (["--aligner", "no-aligner"], DataError, "no-aligner"),
-        (["--output", "nowhere/out.txt"], DataError, "nowhere/out.txt"),
-        (["--json", "nowhere/out.json"], DataError, "nowhere/out.json"),
-        (["--device", "cuda:99"], UsageError, "cuda:99"),
-    ],
-)
-def test_invalid_arguments_are_reported(models, files, tmp_path, arguments, error, message):
-    before = sorted(tmp_path.iterdir())
-    with pytest.raises(error, match=message):
-        run_analysis(models[0], files, "-o", tmp_path / "out", *arguments)
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_invalid_aligners_are_reported(models, files):
-    with pytest.raises(DataError, match=r"aligner\.json"):
-        run_analysis(models[0], files, "--aligner", models[0])
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("--gold-links", "g"),
-        ("--prior", None),
-        ("--bin-width", 0.5),
-        ("--bucket-width", 2),
-        ("--tokenize", "none"),
-        ("--figures-dir", "f"),
-        ("--names", "a"),
-        ("--worst", None),
-    ],
-)
-def test_options_of_other_analyses_are_usage_errors(models, files, option, value):
-    arguments = [option] if value is None else [option, value]
-    texts = ("--source", files[0], "--reference", files[1])
-    result = run("analyze", "errors", models[0], *texts, *arguments)
-    assert result.exit_code == 2 and f"No such option: {option}" in result.stderr
-
-
 def test_missing_analysis_is_a_usage_error(models, files):
     result = run("analyze")
     assert result.exit_code == 2 and all(name in result.output for name in ("errors", "attention", "length"))
-    result = run("analyze", models[0], "--source", files[0], "--reference", files[1])
-    assert result.exit_code == 2 and "No such command" in result.stderr
-
-
-def test_importing_the_command_is_fast():
-    heavy = ("torch", "pydantic", "numpy", "rich.console")
-    code = f"import regard.cli.analyze, sys; print([name for name in {heavy} if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"

@@ -4,16 +4,13 @@ import json
 import xml.etree.ElementTree as ET
 
 import pytest
+from analysis_text import REFERENCE, SOURCE
 from test_analyze_attention import subword_model
 from test_translate import run, save_model
 
-from regard.alignment import Corpus, TrainingSetup, train_both
-from regard.alignment.ibm import IBM1Config
 from regard.cli.output import Output
-from regard.errors import DataError, UsageError
+from regard.errors import DataError
 
-SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
-REFERENCE = [line.upper() for line in SOURCE]
 # Lines of at most three words, and longer lines.
 SHORT, LONG = [0, 1, 2], [3, 4, 5]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -23,22 +20,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 def models(tmp_path_factory):
     directory = tmp_path_factory.mktemp("models")
     return [save_model(directory / "soft"), save_model(directory / "hard", seed=1)]
-
-
-@pytest.fixture(scope="module")
-def aligner(tmp_path_factory):
-    """Return an aligner that links each word to its uppercase form."""
-    pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
-    directory = tmp_path_factory.mktemp("aligner") / "kept"
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
-    return directory
-
-
-@pytest.fixture
-def files(tmp_path):
-    write(tmp_path / "in.txt", SOURCE)
-    write(tmp_path / "ref.txt", REFERENCE)
-    return tmp_path
 
 
 def write(path, lines):
@@ -170,45 +151,3 @@ def test_terminal_output_has_a_table(models, files, monkeypatch):
     monkeypatch.setattr(Output, "is_terminal", True)
     text = run_analysis(models[:1], files).stdout
     assert "\t" not in text and "soft BLEU" in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (["--names", "a,b"], UsageError, "2 names but there are 1 models"),
-        (["--tokenize", "moses"], UsageError, "--tokenize 'moses'"),
-        (["--aligner", "no-aligner"], DataError, "no-aligner"),
-        (["--json", "nowhere/out.json"], DataError, "nowhere/out.json"),
-    ],
-)
-def test_invalid_arguments_are_reported(models, files, arguments, error, message):
-    with pytest.raises(error, match=message):
-        run_analysis(models[:1], files, *arguments)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("--gold-links", "g"),
-        ("--prior", None),
-        ("--bin-width", 0.5),
-        ("--lines", 1),
-        ("--layer", 0),
-        ("--num-sentences", 2),
-        ("--reference-links", "l"),
-        ("--worst", None),
-    ],
-)
-def test_options_of_other_analyses_are_usage_errors(models, files, option, value):
-    arguments = [option] if value is None else [option, value]
-    texts = ("--source", files / "in.txt", "--reference", files / "ref.txt")
-    result = run("analyze", "length", models[0], *texts, *arguments)
-    assert result.exit_code == 2 and f"No such option: {option}" in result.stderr
-
-
-def test_invalid_systems_are_reported(models, files):
-    with pytest.raises(UsageError, match="nowhere: no such model directory or file"):
-        run_analysis([files / "nowhere"], files)
-    short = write(files / "short.txt", ["A"])
-    with pytest.raises(DataError, match=r"short\.txt has 1 lines but .*in\.txt has 6"):
-        run_analysis([models[0], short], files)

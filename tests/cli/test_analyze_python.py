@@ -4,11 +4,10 @@ import dataclasses
 import json
 
 import pytest
-from test_translate import run, save_model
+from analysis_text import GOLD, REFERENCE, SOURCE
+from test_translate import run
 
 import regard
-from regard.alignment import Corpus, TrainingSetup, train_both
-from regard.alignment.ibm import IBM1Config
 from regard.analysis.attention import AttentionOptions
 from regard.analysis.length import LengthOptions
 from regard.api.alignment import Aligner
@@ -16,34 +15,7 @@ from regard.api.evaluation import EvaluationOptions
 from regard.errors import DataError, UsageError
 from regard.metrics.coverage import count_drops, count_repetitions
 
-SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
-REFERENCE = [line.upper() for line in SOURCE]
-GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]
 SETTINGS = {"num_threads": 1, "device": "cpu"}
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    """Return a model without fertilities, and one with fertilities and a sink."""
-    directory = tmp_path_factory.mktemp("models")
-    return save_model(directory / "free"), save_model(directory / "bound", fertility=0.75)
-
-
-@pytest.fixture(scope="module")
-def aligner(tmp_path_factory):
-    """Return an aligner that links each word to its uppercase form."""
-    pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
-    directory = tmp_path_factory.mktemp("aligner") / "kept"
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("text")
-    for name, lines in {"in.txt": SOURCE, "ref.txt": REFERENCE, "gold.talp": GOLD}.items():
-        (directory / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return directory
 
 
 def command(kind, models, files, *arguments):
@@ -128,31 +100,6 @@ def test_results_of_a_sentence_do_not_depend_on_the_other_sentences(models, alig
             if one is not None and alone is not None:
                 assert alone.entropies == pytest.approx(one.entropies, abs=1e-4)
                 assert alone.links == one.links
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "arguments"),
-    [
-        ("errors", {"device": "cuda:99"}, ("--device", "cuda:99")),
-        ("attention", {"layer": 1}, ("--layer", 1)),
-        ("attention", {"head": 1}, ("--head", 1)),
-        ("attention", {"names": ["a", "b"]}, ("--names", "a,b")),
-        ("attention", {"names": [""]}, ("--names", "")),
-        ("attention", {"options": {"lines": [7]}}, ("--lines", 7)),
-        ("length", {"options": {"tokenize": "moses"}}, ("--tokenize", "moses")),
-    ],
-)
-def test_wrong_arguments_get_the_message_of_the_command(models, files, kind, settings, arguments):
-    settings = dict(settings)
-    function = getattr(regard.analyze, kind)
-    options = {"attention": AttentionOptions, "length": LengthOptions}
-    with pytest.raises(UsageError) as expected:
-        command(kind, models[:1], files, *arguments)
-    with pytest.raises(UsageError) as found:
-        if "options" in settings:
-            settings["options"] = options[kind](**settings["options"])
-        function(models[0], files / "in.txt", files / "ref.txt", **settings)
-    assert str(found.value) == str(expected.value)
 
 
 def test_wrong_texts_and_models_are_reported(models):

@@ -314,24 +314,6 @@ def test_mismatched_files_are_reported(files, tmp_path):
     )
 
 
-def test_invalid_utf8_is_reported_with_line_and_byte(files, tmp_path):
-    broken = tmp_path / "broken"
-    broken.write_bytes(b"good\nna\xefve\n")
-    message = error_message(DataError, broken, files("ref", ["a", "b"]))
-    assert str(broken) in message and "line 2" in message and "byte 3" in message
-
-
-def test_invalid_links_are_reported_with_the_line(files):
-    message = error_message(
-        DataError,
-        "--gold-links",
-        files("gold", ["0-0", "0-0"]),
-        "--predicted-links",
-        files("links", ["0-0", "0_0"]),
-    )
-    assert message.startswith(f"{files('links', [''])}:2") and "'0_0'" in message
-
-
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
@@ -379,8 +361,3 @@ def test_unicode_spaces_do_not_separate_words(files):
     assert "which has 1 words" in error_message(
         DataError, "--gold-links", gold, "--predicted-links", links, "--source", source, "--target", target
     )
-
-
-def test_help_explains_two_sided_p_values():
-    help_text = " ".join((evaluate_command.__doc__ or "").split())
-    assert "p-values are two-sided: twice the share of bootstrap samples" in help_text

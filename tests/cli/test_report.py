@@ -7,46 +7,16 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from test_translate import run, save_model
+from analysis_text import SOURCE
+from test_translate import run
 
 import regard
 from quick_coverage import train_quickly
-from regard.alignment import Corpus, TrainingSetup, train_both
-from regard.alignment.ibm import IBM1Config
 from regard.data.dataset import prepare_data
 from regard.data.training_text import save_training_text
 from regard.errors import DataError, UsageError
 from regard.extensions.phrasebook.corpus import generate
 from regard.training.run_config import load_config
-
-SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
-GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3"]
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    """Return a model without fertilities, and one with fertilities."""
-    directory = tmp_path_factory.mktemp("models")
-    free, bound = save_model(directory / "free"), save_model(directory / "bound", fertility=0.75)
-    (free / "record.jsonl").write_text('{"kind": "train", "step": 50, "perplexity": 9.5}\n{"kind"')
-    return free, bound
-
-
-@pytest.fixture(scope="module")
-def aligner(tmp_path_factory):
-    """Return an aligner that links each word to its uppercase form."""
-    pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
-    directory = tmp_path_factory.mktemp("aligner") / "kept"
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
-    return directory
-
-
-@pytest.fixture
-def files(tmp_path):
-    texts = {"in.txt": SOURCE, "ref.txt": [line.upper() for line in SOURCE], "gold.talp": GOLD}
-    for name, lines in texts.items():
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return tmp_path
 
 
 def report(models, files, *arguments):

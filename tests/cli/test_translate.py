@@ -416,13 +416,6 @@ def test_invalid_utf8_is_reported_after_writing_earlier_lines(model, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_score_rejects_different_line_counts(model, text, tmp_path):
-    short = tmp_path / "short.txt"
-    short.write_text("A\n")
-    with pytest.raises(DataError, match=r"in.txt has 6 lines but .*short.txt has 1"):
-        run("score", model, text, short)
-
-
 def test_translations_contain_the_terms_of_their_line(model, tmp_path):
     terms = tmp_path / "terms.txt"
     terms.write_text("G F\tA\n\n\nE\n\nB\n")

@@ -1,0 +1,34 @@
+"""The models, the aligner and the files of the tests of analyses."""
+
+import pytest
+from analysis_text import GOLD, REFERENCE, SOURCE
+from test_translate import save_model
+
+from regard.alignment import Corpus, TrainingSetup, train_both
+from regard.alignment.ibm import IBM1Config
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """Return a model without fertilities, and one with fertilities and a sink."""
+    directory = tmp_path_factory.mktemp("models")
+    free, bound = save_model(directory / "free"), save_model(directory / "bound", fertility=0.75)
+    (free / "record.jsonl").write_text('{"kind": "train", "step": 50, "perplexity": 9.5}\n{"kind"')
+    return free, bound
+
+
+@pytest.fixture(scope="session")
+def aligner(tmp_path_factory):
+    """Return an aligner that links each word to its uppercase form."""
+    pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
+    directory = tmp_path_factory.mktemp("aligner") / "kept"
+    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
+    return directory
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return a directory with the source text, its references and gold links."""
+    for name, lines in {"in.txt": SOURCE, "ref.txt": REFERENCE, "gold.talp": GOLD}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return tmp_path
