@@ -17,7 +17,6 @@ from regard.config.reference import reference, select_tables
 from regard.config.rendering import render_text, render_toml
 from regard.data.dataset import PreparedData, prepare_data
 from regard.data.manifest import input_files
-from regard.data.swapped_sides import warn_if_swapped
 from regard.errors import ConfigError, DataError, UsageError
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
 from regard.runs.averaging import average_models
@@ -129,9 +128,7 @@ def prepare(config: RunConfig | Path | str, *, overrides: Sequence[str] = ()) ->
     """
     settings = config if isinstance(config, RunConfig) else read_run_config(config, overrides)
     with preparation_progress() as progress:
-        prepared = prepare_data(settings.data, progress=progress)
-    warn_if_swapped(prepared)
-    return prepared
+        return prepare_data(settings.data, progress=progress)
 
 
 def check_training_output(config: Path | str, overrides: Sequence[str], output: Path) -> None:

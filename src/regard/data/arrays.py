@@ -5,21 +5,23 @@ appended to the final files.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from regard.data.pretokenization import TAG_PREFIX, TOO_LONG
-from regard.data.text_checks import UnknownTokenCounter
 from regard.text.tokenizers.base import Tokenizer
-from regard.text.vocabulary import EOS
+from regard.text.vocabulary import EOS, UNK
 
-__all__ = ["KeptRows", "SegmentedUnits", "count_kept_tokens", "count_units", "write_split"]
+__all__ = ["PAIR_OUTCOMES", "SIDES", "SegmentedUnits", "count_kept_tokens", "count_units", "write_split"]
 
 CHUNK_ROWS = 10_000
 """Number of rows in a chunk."""
 SIDES = ("source", "target")
+PAIR_OUTCOMES = ("kept", "empty", "too_long")
+"""What becomes of a pair, by number: it is kept, or dropped because a side is empty or too long."""
 
 
 @dataclass(frozen=True)
@@ -110,47 +112,33 @@ def count_units(directory: Path, split: str, side: str, num_units: int) -> np.nd
     return counts
 
 
-@dataclass(frozen=True)
-class KeptRows:
-    """Boolean arrays that mark the kept and dropped rows.
-
-    Attributes:
-        keep: True if the pair is kept.
-        empty: True if a side is empty.
-        too_long: True if a side is too long.
-    """
-
-    keep: np.ndarray
-    empty: np.ndarray
-    too_long: np.ndarray
-
-
-def _decide(source: _Rows, target: _Rows, max_length: int) -> KeptRows:
-    empty = (source.tokens == 0) | (target.tokens == 0)
-    lengths = np.maximum(source.tokens, target.tokens)
-    long = ~empty & ((source.tokens == TOO_LONG) | (target.tokens == TOO_LONG) | (lengths > max_length))
-    return KeptRows(~empty & ~long, empty, long)
-
-
-def _pairs(
-    directory: Path, split: str, segments: tuple[SegmentedUnits, SegmentedUnits]
-) -> Iterator[tuple[_Rows, _Rows]]:
-    sources = _rows(directory, split, "source", segments[0])
-    targets = _rows(directory, split, "target", segments[1])
-    return zip(sources, targets, strict=True)
+def _kept_tokens(
+    directory: Path, split: str, segments: tuple[SegmentedUnits, SegmentedUnits], max_length: int
+) -> Iterator[tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]:
+    """Yield for each chunk the outcomes of pairs, and tokens and lengths of each side of the kept ones."""
+    sides = (_rows(directory, split, name, side) for name, side in zip(SIDES, segments, strict=True))
+    for pair in zip(*sides, strict=True):
+        lengths = np.stack([rows.tokens for rows in pair])
+        too_long = (lengths == TOO_LONG).any(axis=0) | (lengths.max(axis=0) > max_length)
+        outcomes = np.where((lengths == 0).any(axis=0), 1, np.where(too_long, 2, 0))
+        keep = outcomes == 0
+        # Dropped rows are removed as units, before they are expanded to tokens.
+        units = (rows.units[np.repeat(keep, rows.sizes)] for rows in pair)
+        yield (
+            outcomes,
+            [(s.expand(u), rows.tokens[keep]) for s, u, rows in zip(segments, units, pair, strict=True)],
+        )
 
 
 def count_kept_tokens(
     directory: Path, split: str, segments: tuple[SegmentedUnits, SegmentedUnits], max_length: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of occurrences of each source and target token in the kept pairs of a split."""
-    counts = tuple(np.zeros(len(side.tokens), dtype=np.int64) for side in segments)
-    for pair in _pairs(directory, split, segments):
-        kept_rows = _decide(*pair, max_length)
-        for rows, side, count in zip(pair, segments, counts, strict=True):
-            units = rows.units[np.repeat(kept_rows.keep, rows.sizes)]
-            count += np.bincount(side.expand(units), minlength=len(count))
-    return counts[0], counts[1]
+    source, target = (np.zeros(len(side.tokens), dtype=np.int64) for side in segments)
+    for _, sides in _kept_tokens(directory, split, segments, max_length):
+        for counts, (tokens, _) in zip((source, target), sides, strict=True):
+            counts += np.bincount(tokens, minlength=len(counts))
+    return source, target
 
 
 def write_split(
@@ -160,8 +148,7 @@ def write_split(
     ids: tuple[np.ndarray, np.ndarray],
     max_length: int,
     output_dir: Path,
-    unknown_counts: tuple[UnknownTokenCounter, UnknownTokenCounter],
-) -> KeptRows:
+) -> tuple[np.ndarray, dict[str, dict[str, int]]]:
     """Write the final arrays of a split: tokens, offsets and line numbers.
 
     Args:
@@ -172,45 +159,31 @@ def write_split(
         max_length: Maximum number of tokens on a side; longer pairs are dropped.
         output_dir: Directory for the files `SPLIT.SIDE.tokens` (int32), `SPLIT.SIDE.offsets` (int64,
             [rows + 1]) and `SPLIT.lines` (int64, line number of each row over all corpora, from 0).
-        unknown_counts: Counters of unknown tokens for each side.
 
     Returns:
-        The kept and dropped pairs of the corpora.
+        The outcome of each pair, an index into `PAIR_OUTCOMES`, and for each side the number of tokens of the
+        kept pairs and that of unknown ones.
     """
-    decisions: list[KeptRows] = []
-    totals = [0, 0]
-    num_rows = 0
+    chunks: list[np.ndarray] = []
+    num_rows, totals, counts = 0, [0, 0], {side: {"tokens": 0, "unknown": 0} for side in SIDES}
     names = [f"{split}.{side}.{kind}" for side in SIDES for kind in ("tokens", "offsets")]
-    files = [open(output_dir / name, "wb") for name in [*names, f"{split}.lines"]]
-    try:
+    with ExitStack() as opened:
+        files = [opened.enter_context(open(output_dir / name, "wb")) for name in [*names, f"{split}.lines"]]
         for side in (0, 1):
             # The first offset; the ends of all rows follow.
             files[2 * side + 1].write(np.zeros(1, dtype="<i8").tobytes())
-        for pair in _pairs(directory, split, segments):
-            kept_rows = _decide(*pair, max_length)
-            decisions.append(kept_rows)
-            for side, rows in enumerate(pair):
-                # Dropped rows are removed as units, before they are expanded to tokens.
-                numbers = segments[side].expand(rows.units[np.repeat(kept_rows.keep, rows.sizes)])
-                unknown_counts[side].add(numbers)
-                tokens, sizes = _final(ids[side][numbers], rows.tokens[kept_rows.keep], end=side == 1)
+        for outcomes, sides in _kept_tokens(directory, split, segments, max_length):
+            chunks.append(outcomes)
+            for side, (numbers, lengths) in enumerate(sides):
+                tokens = ids[side][numbers]
+                counts[SIDES[side]]["tokens"] += len(tokens)
+                counts[SIDES[side]]["unknown"] += int((tokens == UNK).sum())
+                if side == 1:
+                    # np.insert interprets all positions relative to the original array.
+                    tokens, lengths = np.insert(tokens, np.cumsum(lengths), EOS), lengths + 1
                 files[2 * side].write(tokens.astype("<i4").tobytes())
-                files[2 * side + 1].write((totals[side] + np.cumsum(sizes)).astype("<i8").tobytes())
+                files[2 * side + 1].write((totals[side] + np.cumsum(lengths)).astype("<i8").tobytes())
                 totals[side] += len(tokens)
-            files[4].write((num_rows + np.flatnonzero(kept_rows.keep)).astype("<i8").tobytes())
-            num_rows += len(kept_rows.keep)
-    finally:
-        for file in files:
-            file.close()
-    return KeptRows(
-        *(np.concatenate([getattr(d, name) for d in decisions]) for name in ("keep", "empty", "too_long"))
-    )
-
-
-def _final(tokens: np.ndarray, sizes: np.ndarray, end: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Append `EOS` to each row if `end` is true; return the ids and the row lengths."""
-    if end:
-        # np.insert interprets all positions relative to the original array.
-        tokens = np.insert(tokens, np.cumsum(sizes), EOS)
-        sizes = sizes + 1
-    return tokens, sizes
+            files[4].write((num_rows + np.flatnonzero(outcomes == 0)).astype("<i8").tobytes())
+            num_rows += len(outcomes)
+    return np.concatenate(chunks), counts

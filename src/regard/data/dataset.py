@@ -29,7 +29,6 @@ from regard.data.manifest import (
 from regard.data.preprocessing import preprocess
 from regard.data.pretokenization import ProgressCallback
 from regard.data.text import TextProcessor
-from regard.data.text_checks import log_unknown_tokens
 from regard.errors import ConfigError, DataError
 from regard.text.array_files import check_offsets, check_range
 from regard.text.files import remove_leftovers, stem_of
@@ -336,12 +335,12 @@ def prepare_data(
         except DataError as error:
             _log.warning("%s; the data is preprocessed again", error)
         else:
-            log_unknown_tokens(manifest["splits"])
+            _log_unknown_tokens(manifest["splits"])
             return prepared
     check_outputs([described["path"] for described in inputs.values()], directories=[output_dir])
     preprocess(config, output_dir, {"wanted": wanted, "inputs": inputs}, progress or _silent, num_processes)
     prepared = PreparedData.open(output_dir)
-    log_unknown_tokens(prepared.manifest["splits"])
+    _log_unknown_tokens(prepared.manifest["splits"])
     return prepared
 
 
@@ -363,6 +362,20 @@ def open_data(config: DataConfig, output_dir: Path | str | None = None) -> Prepa
         # The manifest may have another weight, because weights are not part of `wanted`.
         corpus["weight"] = corpus_config.sampling_weight
     return prepared
+
+
+def _log_unknown_tokens(splits: Mapping[str, Mapping[str, Any]]) -> None:
+    """Log the number and the percentage of unknown tokens of each split."""
+    for name, split in splits.items():
+        sides = [
+            f"{about['unknown']:,} of {about['tokens']:,} {side} tokens are unknown "
+            f"({100 * about['unknown'] / max(about['tokens'], 1):.2f} %)"
+            for side, about in split["unknown"].items()
+        ]
+        level = (
+            logging.WARNING if any(about["unknown"] for about in split["unknown"].values()) else logging.INFO
+        )
+        _log.log(level, "%s: %s", name, "; ".join(sides))
 
 
 def _cache_dir(config: DataConfig, output_dir: Path | str | None) -> Path:

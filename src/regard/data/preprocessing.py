@@ -8,7 +8,7 @@ written to a temporary directory, which is renamed at the end.
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,18 @@ from typing import Any
 import numpy as np
 
 from regard.config.cpu_threads import num_available_cpus
-from regard.data.arrays import SIDES, KeptRows, SegmentedUnits, count_kept_tokens, count_units, write_split
+from regard.data.arrays import (
+    PAIR_OUTCOMES,
+    SIDES,
+    SegmentedUnits,
+    count_kept_tokens,
+    count_units,
+    write_split,
+)
 from regard.data.config import DataConfig
 from regard.data.manifest import MANIFEST
 from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, UnitWriter
 from regard.data.text import TextProcessor, TextSide
-from regard.data.text_checks import UnknownTokenCounter
 from regard.errors import DataError
 from regard.text.corpus import CorpusConfig, corpus_name, read_pairs
 from regard.text.directories import atomic_directory, check_replaceable
@@ -29,7 +35,6 @@ from regard.text.files import write_atomic
 from regard.text.reading import file_digest
 from regard.text.text_format import TextFormat, TextFormatDetector
 from regard.text.tokenizers.base import Tokenizer, create_tokenizers, detect_text_format, learn_tokenizers
-from regard.text.tokenizers.sentencepiece import BYTE_TOKENS
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 __all__ = ["preprocess"]
@@ -136,22 +141,14 @@ class _Preprocessor:
         splits = {}
         for split, corpora in self.corpora.items():
             max_length = self._max_length(split)
-            unknown = (_unknown(segments[0], sides[0]), _unknown(segments[1], sides[1]))
-            kept_rows = write_split(
-                self.scratch,
-                split,
-                segments,
-                (token_ids[0], token_ids[1]),
-                max_length,
-                self.temporary_dir,
-                unknown,
+            ids = (token_ids[0], token_ids[1])
+            outcomes, unknown = write_split(
+                self.scratch, split, segments, ids, max_length, self.temporary_dir
             )
-            splits[split] = {
-                "corpora": _report(split, corpora, pairs[split], kept_rows, max_length),
-                "unknown": {name: side.summary() for name, side in zip(SIDES, unknown, strict=True)},
-            }
+            report = _report(split, corpora, pairs[split], outcomes, max_length)
+            splits[split] = {"corpora": report, "unknown": unknown}
             if split != "train":
-                self._write_raw(split, kept_rows)
+                self._write_raw(split, outcomes)
         return splits
 
     def _max_length(self, split: str) -> int:
@@ -230,7 +227,7 @@ class _Preprocessor:
             )
         )
         build = partial(_vocabulary, min_frequency=self.config.min_frequency)
-        required = ((*_fallback(tokenizers[0]), *prefixes), tokenizers[1].required_tokens)
+        required = ((*tokenizers[0].required_tokens, *prefixes), tokenizers[1].required_tokens)
         sizes = (self.config.source_vocab_size, self.config.target_vocab_size)
         if self.config.shared_vocab:
             # In a shared vocabulary, frequencies are summed over both sides.
@@ -252,26 +249,17 @@ class _Preprocessor:
             side.warn_unknown(segmented.tokens)
         return text
 
-    def _write_raw(self, split: str, kept: KeptRows) -> None:
+    def _write_raw(self, split: str, outcomes: np.ndarray) -> None:
         for side in SIDES:
             lines = open(self.scratch / f"{split}.{side}.raw", "rb")
             with lines, open(self.temporary_dir / f"{split}.{side}.txt", "wb") as file:
                 # The text of dropped pairs is dropped, too, so that lines and rows agree.
-                file.writelines(line for line, keep in zip(lines, kept.keep, strict=True) if keep)
+                file.writelines(line for line, outcome in zip(lines, outcomes, strict=True) if outcome == 0)
 
 
 def _table(names: Sequence[str], counts: np.ndarray) -> dict[str, int]:
     """Return the counts of units that occur in the training text, without source prefixes."""
     return {n: int(c) for n, c in zip(names, counts, strict=True) if c and not n.startswith(TAG_PREFIX)}
-
-
-def _fallback(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return the character and byte tokens of a tokenizer with byte fallback, else an empty tuple."""
-    return tokenizer.required_tokens if set(BYTE_TOKENS) <= set(tokenizer.required_tokens) else ()
-
-
-def _unknown(segments: SegmentedUnits, side: TextSide) -> UnknownTokenCounter:
-    return UnknownTokenCounter(segments.tokens, side.vocabulary, bool(_fallback(side.tokenizer)))
 
 
 def _known(segments: SegmentedUnits, counts: np.ndarray, tokenizer: Tokenizer) -> dict[str, int]:
@@ -306,7 +294,7 @@ def _vocabulary(
 
 
 def _report(
-    split: str, corpora: Sequence[CorpusConfig], pairs: list[int], kept: KeptRows, max_length: int
+    split: str, corpora: Sequence[CorpusConfig], pairs: list[int], outcomes: np.ndarray, max_length: int
 ) -> list[dict[str, Any]]:
     """Log the number of kept and dropped pairs per corpus, and return them for the manifest.
 
@@ -314,33 +302,20 @@ def _report(
         DataError: if no pair of the split is kept.
     """
     report = []
-    start = 0
-    for corpus, count in zip(corpora, pairs, strict=True):
-        rows = slice(start, start + count)
-        start += count
-        numbers = {name: int(getattr(kept, field)[rows].sum()) for name, field in _COUNTED}
-        report.append(
-            {"name": corpus_name(corpus), "pairs": count, **numbers, "weight": corpus.sampling_weight}
-        )
-        # Dropped pairs are a warning, because they often show that files are not parallel.
-        dropped = numbers["empty"] + numbers["too_long"]
-        log: Callable[..., None] = _log.warning if dropped else _log.info
-        log(
+    ends = np.cumsum(pairs)
+    for corpus, count, part in zip(corpora, pairs, np.split(outcomes, ends[:-1]), strict=True):
+        name = corpus_name(corpus)
+        numbers = dict(zip(PAIR_OUTCOMES, np.bincount(part, minlength=3).tolist(), strict=True))
+        report.append({"name": name, "pairs": count, **numbers, "weight": corpus.sampling_weight})
+        _log.log(
+            # Dropped pairs are a warning, because they often show that files are not parallel.
+            logging.INFO if numbers["kept"] == count else logging.WARNING,
             "%s: %d of %d %s pairs kept; %d dropped with an empty side, %d with more than %d tokens",
-            corpus_name(corpus),
-            numbers["kept"],
-            count,
-            split,
-            numbers["empty"],
-            numbers["too_long"],
-            max_length,
+            *(name, numbers["kept"], count, split, numbers["empty"], numbers["too_long"], max_length),
         )
-    if not kept.keep.any():
-        names = ", ".join(corpus_name(corpus) for corpus in corpora)
+    if (outcomes != 0).all():
+        names = ", ".join(map(corpus_name, corpora))
         raise DataError(
             f"{names}: no {split} pair is left: each has an empty side or more than {max_length} tokens"
         )
     return report
-
-
-_COUNTED = (("kept", "keep"), ("empty", "empty"), ("too_long", "too_long"))

@@ -11,7 +11,6 @@ import torch
 from regard.config import to_dict
 from regard.data.dataset import PreparedData, open_data, prepare_data
 from regard.data.pretokenization import ProgressCallback
-from regard.data.swapped_sides import warn_if_swapped
 from regard.data.text import TextProcessor
 from regard.data.training_text import save_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
@@ -134,7 +133,6 @@ def _prepare_run(
     with progress_context() as progress:
         prepared = prepare_data(config.data, progress=progress)
     prepared.verify()
-    warn_if_swapped(prepared)
     prepared = _add_prepared(config, prepared, losses)
     _check_init_from(config.training.init_from, prepared.text)
     stated = _create_model_dir(config, prepared, output_dir)
