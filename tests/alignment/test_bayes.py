@@ -3,9 +3,7 @@
 import dataclasses
 import itertools
 import math
-import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -33,7 +31,7 @@ def corpus_of(lines, words=None):
 
 @pytest.fixture(scope="module")
 def text():
-    pairs = generate_split("train", 400, seed=3)
+    pairs = generate_split("train", 200, seed=3)
     corpus = Corpus.from_tokens((pair.source, pair.target) for pair in pairs)
     return corpus, [GoldLinks(sure=pair.links, possible=pair.links) for pair in pairs]
 
@@ -88,27 +86,6 @@ def collapsed_weight(links, rows, config, targets):
         total = targets * config.alpha
         log -= math.lgamma(count + total) - math.lgamma(total)
     return math.exp(log)
-
-
-def test_reported_log_likelihood_is_that_of_target_words_given_links():
-    corpus = corpus_of([*TINY, ("a a b", "x z x"), ("b", "y")])
-    layout, slots = build_layout(corpus, threads=1)
-    config = BayesConfig(alpha=0.3)
-    sampler = Sampler(layout, slots, (2, 3), config, np.random.SeedSequence(2))
-    for _ in range(3):
-        judged = sampler.step("ibm1", with_likelihood=True)[3]
-        links, linked = sampler.state.links.tolist(), []
-        edges = zip(corpus.source.starts, corpus.target.starts, corpus.target.lengths, strict=True)
-        for start, first, length in edges:
-            for target in corpus.target.tokens[first : first + length].tolist():
-                link = links[len(linked)]
-                linked.append((-1 if link < 0 else int(corpus.source.tokens[start + link]), target))
-        pairs, words = Counter(linked), Counter(word for word, _ in linked)
-        expected = 0.0
-        for word, target in linked:
-            expected += math.log((pairs[word, target] + config.alpha) / (words[word] + 3 * config.alpha))
-        assert judged == pytest.approx(expected, rel=1e-5)
-    assert math.isnan(sampler.step("ibm1")[3])
 
 
 @pytest.mark.parametrize("with_jumps", [False, True])
@@ -248,29 +225,6 @@ def test_links_depend_on_seed_but_not_on_threads(text, trained):
     assert 0 < np.mean(other != found) < 0.2
 
 
-def test_distributed_chains_give_the_links_of_one_process(text):
-    corpus = text[0].subset(0, 100)
-    config = BayesConfig(effort=0.1, num_chains=2)
-    alone = BayesAligner.train(corpus, config, TrainingSetup(num_threads=1, seed=1)).align(corpus)
-    # Two threads emulate two processes. `reduce` sums their arrays like an all-reduce.
-    barrier, shared = threading.Barrier(2), {}
-
-    def part(process):
-        def reduce(array):
-            shared[process] = array
-            barrier.wait(timeout=60)
-            total = shared[0] + shared[1]
-            barrier.wait(timeout=60)
-            return total
-
-        setting = TrainingSetup(num_threads=1, seed=1, rank=process, world_size=2, reduce=reduce)
-        return BayesAligner.train(corpus, config, setting).align(corpus)
-
-    with ThreadPoolExecutor(2) as pool:
-        for links in pool.map(part, range(2)):
-            np.testing.assert_array_equal(links, alone)
-
-
 def test_bayes_has_lower_alignment_error_rate_than_model_1(text, trained):
     corpus, gold = text
     setting = TrainingSetup(num_threads=2)
@@ -350,7 +304,7 @@ def test_every_pass_reports_the_fraction_of_changed_links(text):
     BayesAligner.train(text[0], QUICK, TrainingSetup(num_threads=1, report=seen.append))
     assert [(item.stage, item.iteration, item.num_iterations) for item in seen] == [
         (stage, number, of)
-        for stage, of in zip(("bayes ibm1", "bayes hmm", "bayes fertility"), QUICK.passes(400), strict=True)
+        for stage, of in zip(("bayes ibm1", "bayes hmm", "bayes fertility"), QUICK.passes(200), strict=True)
         for number in range(1, of + 1)
     ]
     assert seen[0].metrics["moved"] > 0.5 > 0.2 > seen[-1].metrics["moved"] > 0

@@ -26,7 +26,6 @@ __all__ = [
     "AlignerConfig",
     "DirectionAligner",
     "IterationStats",
-    "Reduce",
     "TrainingSetup",
     "default_config",
     "register_aligner",
@@ -41,8 +40,6 @@ NUM_RANGES = 32
 """Number of ranges that work is cut into, large enough that all threads finish at about the same time."""
 MAX_LENGTH = 1_000
 """Maximum number of words of a side of a pair, of aligners without a limit of their own."""
-Reduce = Callable[[np.ndarray], np.ndarray]
-"""Sums an array over all processes; every process receives the sum."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +78,6 @@ class IterationStats:
         return {"stage": self.stage, "pass": self.iteration, **self.values()}
 
 
-def _ignore(iteration: IterationStats) -> None:
-    pass
-
-
-def _identity(array: np.ndarray) -> np.ndarray:
-    return array
-
-
 @dataclass(frozen=True)
 class TrainingSetup:
     """The parameters of a training run. Apart from rounding, only `seed` affects the result.
@@ -97,29 +86,16 @@ class TrainingSetup:
         num_threads: Number of threads of compiled loops; it does not affect the links. 0: all processors.
         seed: Random seed.
         report: Function called after each pass.
-        rank: Rank of this process, counted from 0.
-        world_size: Number of processes. Each holds the whole text and processes its own part of the pairs.
-        reduce: Function that sums counts over the processes.
     """
 
     num_threads: int = 0
     seed: int = 0
-    report: Callable[[IterationStats], None] = _ignore
-    rank: int = 0
-    world_size: int = 1
-    reduce: Reduce = _identity
+    report: Callable[[IterationStats], None] = lambda iteration: None
 
     def __post_init__(self) -> None:
         """Set the number of threads to that of the processors if it is 0."""
         if not self.num_threads:
             object.__setattr__(self, "num_threads", num_available_cpus())
-
-    def local_part(self, corpus: Corpus) -> Corpus:
-        """Return the pairs that this process works on."""
-        size = len(corpus)
-        # Integer arithmetic: the parts of all processes cover every pair exactly once.
-        first, last = (size * number // self.world_size for number in (self.rank, self.rank + 1))
-        return corpus.subset(first, last)
 
 
 class DirectionAligner(ABC):

@@ -11,6 +11,7 @@ from their posterior. Their prior is the fertility distribution of the whole tex
 that rare words behave like the others.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -56,8 +57,6 @@ MAX_ENUMERATED_ALIGNMENTS = 1 << 15
 BURN_IN_PASSES, SAMPLE_PASSES = 8, 8
 """Number of passes over a longer one before its distributions are averaged, and while they are."""
 STAGES = ("ibm1", "hmm", "fertility")
-LIKELIHOOD_INTERVAL = 10
-"""The log-likelihood is computed in every `LIKELIHOOD_INTERVAL`-th pass and at the end of each stage."""
 
 
 class LinkStatistics(NamedTuple):
@@ -158,24 +157,25 @@ class BayesAligner(DirectionAligner):
         """Train the aligner by sampling the links of a text.
 
         Uses 4 bytes of memory per pair of a source and a target token of the same sentence pair, in addition
-        to the text. The samplers are distributed over the processes.
+        to the text.
         """
         # One layout for all samplers, which only read it.
         layout, slots = build_layout(corpus, setup.num_threads)
         sizes = len(corpus.source.words), len(corpus.target.words)
-        # One seed per sampler, independent of the number of processes.
-        seeds = np.random.SeedSequence(setup.seed).spawn(config.num_chains)[setup.rank :: setup.world_size]
+        tokens = corpus.num_target_tokens
+        seeds = np.random.SeedSequence(setup.seed).spawn(config.num_chains)
         samplers = [Sampler(layout, slots, sizes, config, seed) for seed in seeds]
         with ThreadPoolExecutor(max(1, min(setup.num_threads, len(samplers)))) as pool:
             for stage, num_passes in zip(STAGES, config.passes(len(corpus)), strict=True):
                 for number in range(1, num_passes + 1):
-                    with_likelihood = number == num_passes or number % LIKELIHOOD_INTERVAL == 0
                     # The samplers release the interpreter lock, so plain threads run them in parallel.
-                    results = list(
-                        pool.map(lambda sampler, at=(stage, with_likelihood): sampler.step(*at), samplers)
+                    results = list(pool.map(lambda sampler, at=stage: sampler.step(at), samplers))
+                    shares = np.mean(results, axis=0) / max(1, tokens)
+                    metrics = {"moved": shares[0], "null": shares[1]}
+                    setup.report(
+                        IterationStats(f"bayes {stage}", number, num_passes, math.nan, tokens, metrics)
                     )
-                    _report(setup, stage, number, num_passes, config.num_chains, results)
-            links = _best_links(layout, samplers, config, setup, pool.map)
+            links = _best_links(layout, samplers, config, pool.map)
         return cls(LinkStatistics.of(layout, links, sizes, config), config, (corpus, links))
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
@@ -234,7 +234,6 @@ def _best_links(
     layout: TextLayout,
     samplers: Sequence[Sampler],
     config: BayesConfig,
-    setting: TrainingSetup,
     each: Callable[..., Iterator[np.ndarray]],
 ) -> np.ndarray:
     """Return the top-scoring links under the mean of all samplers' distributions."""
@@ -247,25 +246,6 @@ def _best_links(
         total = np.zeros(int(layout.cells[last] - layout.cells[first]), dtype=np.float32)
         for marginals in each(lambda sampler, span=(first, last): sampler.marginals(*span), samplers):
             total += marginals
-        # Sum over the samplers of all processes, then the mean.
-        total = setting.reduce(total) / np.float32(config.num_chains * config.num_samples)
+        total /= np.float32(config.num_chains * config.num_samples)
         best_links_of_marginals(first, last, layout, total, links)
     return links
-
-
-def _report(
-    setting: TrainingSetup,
-    stage: str,
-    number: int,
-    num_passes: int,
-    samplers: int,
-    results: Sequence[np.ndarray],
-) -> None:
-    """Report the means over all samplers, including those of other processes."""
-    sums = setting.reduce(np.sum(results, axis=0) if results else np.zeros(4))
-    # Fewer samplers than processes are possible; an idle process contributes zeros.
-    moved, null, tokens, log_likelihood = sums / samplers
-    metrics = {"moved": moved / max(1, tokens), "null": null / max(1, tokens)}
-    setting.report(
-        IterationStats(f"bayes {stage}", number, num_passes, log_likelihood, round(tokens), metrics)
-    )

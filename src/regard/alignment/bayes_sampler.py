@@ -134,17 +134,11 @@ class Sampler:
         )
         _sample_initial_links(layout, self.state, config.null_probability)
 
-    def step(self, stage: str, with_likelihood: bool = False) -> np.ndarray:
-        """Run one pass over the text.
-
-        Returns:
-            The number of changed links, of null links and of target words, and the log-likelihood, which is
-            NaN unless `with_likelihood`.
-        """
+    def step(self, stage: str) -> tuple[float, float]:
+        """Run one pass over the text; return the number of changed links and of null links."""
         self.update_parameters(stage)
         moved = self._sweep(0, len(self._layout.source_lengths), 1, np.zeros(0, dtype=np.float32))
-        value = _log_likelihood(self._layout, self.state, self._config.alpha) if with_likelihood else math.nan
-        return np.array([moved, self.state.nulls[-1], len(self.state.links), value], dtype=np.float64)
+        return float(moved), float(self.state.nulls[-1])
 
     def update_parameters(self, stage: str) -> None:
         """Set the jumps to their mean and sample the fertilities, given the links of the last pass."""
@@ -293,23 +287,3 @@ def _number_pairs(first, last, found, layout, targets, numbers):
             row = rows[at]
             for token in tokens[starts[row] : starts[row] + lengths[row]]:
                 number[token] = 0
-
-
-@njit(nogil=True, cache=True)
-def _log_likelihood(layout, chain, alpha):
-    """Return the sum of log p(f_j | the word it is linked to), with the counts of all links, in nats."""
-    targets = len(chain.nulls) - 1
-    total = 0.0
-    for row in range(len(layout.source_lengths)):
-        m = layout.source_lengths[row]
-        for j in range(layout.target_lengths[row]):
-            i = chain.links[layout.offsets[row] + j]
-            if i < 0:
-                count = chain.nulls[layout.target[layout.target_starts[row] + j]]
-                total += np.log((count + alpha) / (chain.nulls[-1] + alpha * targets))
-                continue
-            # Word pairs that co-occur only once share slot 0, which has no count: the count is 1.
-            count = max(np.float32(1), chain.counts[layout.slots[layout.cells[row] + j * m + i]])
-            whole = chain.totals[layout.source[layout.source_starts[row] + i]]
-            total += np.log((count + alpha) / (whole + alpha * targets))
-    return total

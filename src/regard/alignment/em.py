@@ -25,6 +25,7 @@ from regard.alignment.em_kernels import (
     find_slots,
     normalize_rows,
     occurrences,
+    pick_links,
     row_costs,
     sort_cells,
 )
@@ -36,11 +37,11 @@ from regard.text.array_files import check_array, check_offsets, check_range
 __all__ = [
     "MAX_STORED_PROBABILITY",
     "Block",
-    "Blocks",
     "EMAligner",
     "EMTrainer",
     "TranslationTable",
     "alpha_option",
+    "iterate_blocks",
 ]
 
 MAX_STORED_PROBABILITY = 1.001
@@ -118,8 +119,11 @@ class TranslationTable:
         return self.values[self.starts[-2] :]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays for a file, pruned; see `load`."""
-        return dict(vars(self.pruned()))
+        """Return the arrays for a file, without entries at `MIN_PROBABILITY` except those of the null word."""
+        keep = self.values > MIN_PROBABILITY
+        keep[self.starts[-2] :] = True
+        offsets = np.concatenate([[0], np.cumsum(keep)])
+        return {"starts": offsets[self.starts], "columns": self.columns[keep], "values": self.values[keep]}
 
     @classmethod
     def load(cls, arrays: dict[str, np.ndarray], sizes: tuple[int, int]) -> "TranslationTable":
@@ -156,19 +160,6 @@ class TranslationTable:
         shared = (self.starts, counts, self.values, alpha)
         spans = split_evenly(np.diff(self.starts))
         run_parallel(normalize_rows, [(*span, *shared) for span in spans], threads)
-
-    def probability(self, source: int, target: int) -> float:
-        """Return the probability of a translation; the null word is source word number `words`."""
-        row = slice(self.starts[source], self.starts[source + 1])
-        matches = np.flatnonzero(self.columns[row] == target)
-        return max(MIN_PROBABILITY, float(self.values[row][matches[0]])) if len(matches) else MIN_PROBABILITY
-
-    def pruned(self) -> "TranslationTable":
-        """Return the table without entries at `MIN_PROBABILITY`; the null word's row is kept completely."""
-        keep = self.values > MIN_PROBABILITY
-        keep[self.starts[-2] :] = True
-        offsets = np.concatenate([[0], np.cumsum(keep)])
-        return TranslationTable(offsets[self.starts], self.columns[keep], self.values[keep])
 
 
 @dataclass(frozen=True)
@@ -250,26 +241,11 @@ class Block:
         accumulate_null(null, target.tokens, target.starts, target.lengths, counts[table.starts[-2] :])
 
 
-class Blocks:
-    """The blocks of a corpus, with slots for one translation table."""
-
-    def __init__(self, corpus: Corpus, table: TranslationTable, threads: int, keep: bool = True) -> None:
-        """Divide the corpus into blocks. `keep` retains them for further passes if they fit into memory."""
-        self._corpus, self._table, self._threads = corpus, table, threads
-        sizes = corpus.num_cells
-        self._ranges = split_evenly(sizes + 1, int(sizes.sum() // MAX_BLOCK_CELLS) + 1)
-        self._keep = keep and int(sizes.sum()) <= MAX_KEPT_CELLS
-        self._kept: dict[int, Block] = {}
-
-    def __iter__(self) -> Iterator[Block]:
-        """Yield the blocks in order."""
-        for number, span in enumerate(self._ranges):
-            block = self._kept.get(number)
-            if block is None:
-                block = Block.of(self._corpus.subset(*span), self._table, self._threads)
-            if self._keep:
-                self._kept[number] = block
-            yield block
+def iterate_blocks(corpus: Corpus, table: TranslationTable, threads: int) -> Iterator[Block]:
+    """Yield the blocks of a corpus in order, with slots for a translation table."""
+    sizes = corpus.num_cells
+    for span in split_evenly(sizes + 1, int(sizes.sum() // MAX_BLOCK_CELLS) + 1):
+        yield Block.of(corpus.subset(*span), table, threads)
 
 
 class EMAligner(DirectionAligner):
@@ -295,15 +271,17 @@ class EMAligner(DirectionAligner):
         """Return the learned parameters that reports of a pass show."""
         return {}
 
-    @abstractmethod
     def best(self, block: Block, links: np.ndarray, threads: int) -> None:
         """Write the source position of each target token, -1 for none, to `links`, int32 [target tokens]."""
+        posteriors, null = _posterior_buffers(block)
+        self.expect(block, posteriors, null, threads)
+        block.run(pick_links, threads, posteriors, null, links)
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
         """Return the best source word of each target word; see `DirectionAligner.align`."""
         threads = threads or num_available_cpus()
         links = [np.empty(0, dtype=np.int32)]
-        for block in Blocks(corpus, self.table, threads, keep=False):
+        for block in iterate_blocks(corpus, self.table, threads):
             links.append(np.empty(block.corpus.num_target_tokens, dtype=np.int32))
             self.best(block, links[-1], threads)
         return np.concatenate(links)
@@ -311,7 +289,7 @@ class EMAligner(DirectionAligner):
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
         """Compute the probability of every link; see `DirectionAligner.posteriors`."""
         threads = threads or num_available_cpus()
-        for block in Blocks(corpus, self.table, threads, keep=False):
+        for block in iterate_blocks(corpus, self.table, threads):
             posteriors, null = _posterior_buffers(block)
             self.expect(block, posteriors, null, threads)
             for row, (first, last) in enumerate(pairwise(block.layout.cells.tolist())):
@@ -324,9 +302,11 @@ class EMTrainer:
     """Runs the passes of a model over a text: expected counts, then an update of the table."""
 
     def __init__(self, corpus: Corpus, model: EMAligner, setting: TrainingSetup) -> None:
-        """Prepare the pairs of this process. The table of the model is updated in place."""
+        """Prepare the pairs. The table of the model is updated in place."""
         self._model, self._setting = model, setting
-        self._blocks = Blocks(setting.local_part(corpus), model.table, setting.num_threads)
+        self._arguments = corpus, model.table, setting.num_threads
+        kept = corpus.num_cells.sum() <= MAX_KEPT_CELLS
+        self._blocks = list(iterate_blocks(*self._arguments)) if kept else None
         self._counts = np.zeros(len(model.table.columns))
         self._words = corpus.num_target_tokens
 
@@ -342,7 +322,7 @@ class EMTrainer:
             expect: The expectation step. Default: that of the model.
 
         Yields:
-            The number of the pass, from 1, and the results of `expect`, summed over the blocks and processes.
+            The number of the pass, from 1, and the results of `expect`, summed over the blocks.
         """
         for number in range(1, iterations + 1):
             sums = self._step(expect or self._model.expect, alpha)
@@ -354,15 +334,14 @@ class EMTrainer:
     def _step(self, expect: Expectation, alpha: float) -> np.ndarray:
         table, threads = self._model.table, self._setting.num_threads
         sums = np.zeros(0)
-        for block in self._blocks:
+        for block in self._blocks or iterate_blocks(*self._arguments):
             posteriors, null = _posterior_buffers(block)
             part = expect(block, posteriors, null, threads)
             sums = part if not len(sums) else sums + part
             # Posteriors exist for one block at a time; only the counts are kept.
             block.accumulate(posteriors, null, table, self._counts, threads)
-        table.update(self._setting.reduce(self._counts), alpha, threads)
-        self._counts[:] = 0
-        return self._setting.reduce(sums)
+        table.update(self._counts, alpha, threads)
+        return sums
 
 
 def _posterior_buffers(block: Block) -> tuple[np.ndarray, np.ndarray]:

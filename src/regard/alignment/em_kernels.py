@@ -23,7 +23,6 @@ __all__ = [
     "Occurrences",
     "accumulate",
     "accumulate_null",
-    "best_sources",
     "digamma",
     "expect_links",
     "expected_distance",
@@ -34,6 +33,7 @@ __all__ = [
     "normalize_rows",
     "normalizer",
     "occurrences",
+    "pick_links",
     "row_costs",
     "sort_cells",
     "translation_probability",
@@ -356,30 +356,15 @@ def expect_links(first, last, layout, values, nulls, null, tension, posteriors, 
 
 
 @njit(nogil=True, cache=True)
-def best_sources(first, last, layout, values, nulls, null, tension, links):
-    """Write the top-scoring source position of each target word to `links`, -1 for the null word."""
-    longest, widest = longest_lengths(first, last, layout)
-    rise, fall = np.empty(longest, np.float32), np.empty(longest, np.float32)
-    up, down, most = np.empty(widest, np.float32), np.empty(widest, np.float32), np.empty(widest, np.float32)
-    tokens, starts, offsets = layout.target, layout.target_starts, layout.offsets
-    sources, targets, cells, slots = layout.source_lengths, layout.target_lengths, layout.cells, layout.slots
+def pick_links(first, last, layout, posteriors, null, links):
+    """Write the source position with the highest posterior to `links`; -1 if no link is more probable."""
     for row in range(first, last):
-        m, n = sources[row], targets[row]
-        share = _null_share(null, m)
-        if m:
-            _prior_factors(m, n, tension, 1 - share, rise, fall, up, down)
-        out = links[offsets[row] : offsets[row] + n]
+        m, n, cell = layout.source_lengths[row], layout.target_lengths[row], layout.cells[row]
         for j in range(n):
-            token = tokens[starts[row] + j]
-            most[j] = share * translation_probability(nulls, token)
-            out[j] = -1
-        for i in range(m):
-            cell = cells[row] + i * n
-            for j in range(n):
-                prior = min(rise[i] * up[j], fall[i] * down[j])
-                joint = translation_probability(values, slots[cell + j]) * prior
-                # Strictly greater: a tie goes to the null word, then to the first source word.
-                if joint > most[j]:
-                    most[j] = joint
-                    out[j] = i
+            at = layout.offsets[row] + j
+            # Strictly greater: a tie goes to the null word, then to the first source word.
+            most, links[at] = null[at], -1
+            for i in range(m):
+                if posteriors[cell + i * n + j] > most:
+                    most, links[at] = posteriors[cell + i * n + j], i
     return np.zeros(0)

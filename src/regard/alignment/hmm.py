@@ -16,7 +16,7 @@ import numpy as np
 from regard.alignment.base import TrainingSetup, register_aligner
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import Block, EMAligner, EMTrainer, TranslationTable, alpha_option
-from regard.alignment.hmm_kernels import NUM_JUMPS, HMMParameters, expect_paths, pick_links, viterbi_paths
+from regard.alignment.hmm_kernels import NUM_JUMPS, HMMParameters, expect_paths, viterbi_paths
 from regard.alignment.ibm import IBM1Config, IBMAligner
 from regard.config import configclass, option
 from regard.text.array_files import MAX_COUNT, check_array, check_range
@@ -46,7 +46,6 @@ class HMMConfig:
         default="posterior",
         help="Decoding: the top-scoring link of each word (posterior), or the top-scoring path (viterbi).",
     )
-    threshold: float = option(default=0.0, help="Minimum link probability in posterior decoding.", ge=0, le=1)
 
 
 @register_aligner("hmm", HMMConfig)
@@ -80,10 +79,8 @@ class HMMAligner(EMAligner):
         """Compute the best source words, or the best path; see `EMAligner.best`."""
         if self.config.decoding == "viterbi":
             block.run(viterbi_paths, threads, self._parameters(), links)
-            return
-        posteriors, null = np.empty(len(block.layout.slots), np.float32), np.empty(len(links), np.float32)
-        self.expect(block, posteriors, null, threads)
-        block.run(pick_links, threads, posteriors, null, self.config.threshold, links)
+        else:
+            super().best(block, links, threads)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
         """Run the expectation step; return log-likelihood, number of null words, and jump counts."""

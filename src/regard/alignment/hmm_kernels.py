@@ -17,7 +17,6 @@ __all__ = [
     "HMMParameters",
     "emissions",
     "expect_paths",
-    "pick_links",
     "transitions",
     "viterbi_paths",
 ]
@@ -251,18 +250,3 @@ def expect_paths(first_row, last_row, layout, learned, posteriors, null_posterio
                 jump = max(-MAX_HMM_JUMP, min(MAX_HMM_JUMP, i - origin))
                 sums[2 + MAX_HMM_JUMP + jump] += pairs[origin, i] * moves[origin, i]
     return sums
-
-
-@njit(nogil=True, cache=True)
-def pick_links(first, last, layout, posteriors, null, threshold, links):
-    """Write the source position with the highest posterior to `links`; -1 if no link is more probable."""
-    for row in range(first, last):
-        m, n, cell = layout.source_lengths[row], layout.target_lengths[row], layout.cells[row]
-        for j in range(n):
-            at = layout.offsets[row] + j
-            most, links[at] = null[at], -1
-            for i in range(m):
-                value = posteriors[cell + i * n + j]
-                if value > most and value >= threshold:
-                    most, links[at] = value, i
-    return np.zeros(0)

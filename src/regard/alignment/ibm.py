@@ -15,7 +15,7 @@ import numpy as np
 from regard.alignment.base import TrainingSetup, register_aligner
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import Block, EMAligner, EMTrainer, TranslationTable, alpha_option
-from regard.alignment.em_kernels import best_sources, expect_links, expected_distance
+from regard.alignment.em_kernels import expect_links, expected_distance
 from regard.config import configclass, option
 from regard.text.array_files import check_array, check_range
 
@@ -118,20 +118,14 @@ class IBMAligner(EMAligner):
                 model.tension = fit_tension(model.tension, float(sums[2]), float(sums[1]), sizes)
         return model
 
-    def best(self, block: Block, links: np.ndarray, threads: int) -> None:
-        """Compute the best source words; see `EMAligner.best`."""
-        block.run(best_sources, threads, *self._arguments(), links)
-
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
         """Run the expectation step; return log-likelihood, null words, and minus the diagonal distance."""
-        return block.run(expect_links, threads, *self._arguments(), posteriors, null)
+        parameters = self.table.values, self.table.nulls, self.null, self.tension
+        return block.run(expect_links, threads, *parameters, posteriors, null)
 
     def metrics(self) -> dict[str, float]:
         """Return the tension of Model 2."""
         return {"tension": self.tension} if self.tension else {}
-
-    def _arguments(self) -> tuple[np.ndarray, np.ndarray, float, float]:
-        return self.table.values, self.table.nulls, self.null, self.tension
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the learned arrays; see `DirectionAligner.arrays`."""

@@ -27,8 +27,8 @@ def align_command(call: ApiCall, output: OutputOption = None, json_file: JsonOpt
     """Align the words of parallel text. Words are separated by whitespace.
 
     The output has one line of links per sentence pair: `0-0 1-2` links source word 0 to target word 0 and
-    source word 1 to target word 2. The perplexity of each pass is written to stderr. For the sampler `bayes`
-    it is the perplexity of the words given the sampled links, followed by the number of links that changed.
+    source word 1 to target word 2. The perplexity of each pass is written to stderr; for the sampler `bayes`,
+    the share of the links that changed.
     The settings of --set are those of the alignment model.
 
     Example: regard align corpus.de corpus.en -o links.txt --save-aligner aligner

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from alignment.aligner_text import by_sentence, random_pairs
+from alignment.aligner_text import by_sentence, random_pairs, table_probability
 from regard.alignment.base import IterationStats, TrainingSetup
 from regard.alignment.corpus import Corpus
-from regard.alignment.em import Blocks, TranslationTable
+from regard.alignment.em import TranslationTable, iterate_blocks
 from regard.alignment.hmm_kernels import NUM_JUMPS
 from regard.errors import DataError
 from regard.extensions.smt.fertility_kernels import (
@@ -93,7 +93,7 @@ def probability(model, source, target, links) -> float:
         # In Model 4, the words of a cept are placed in order, so there is no factor f!.
         product *= (1 if model.cepts else math.factorial(count)) * float(model.fertilities[word, count])
     for j, link in enumerate(links):
-        product *= model.table.probability(model.table.words if link < 0 else source[link], target[j])
+        product *= table_probability(model.table, model.table.words if link < 0 else source[link], target[j])
     return product * distortion(model, links, len(source))
 
 
@@ -118,7 +118,7 @@ def test_hill_climbing_ends_at_a_local_maximum(model, tiny):
 
 
 def test_expectations_are_sums_over_the_neighborhood(model, tiny):
-    (block,) = Blocks(tiny, model.table, 1)
+    (block,) = iterate_blocks(tiny, model.table, 1)
     null = np.empty(int(tiny.target.lengths.sum()), np.float32)
     sums, counted = model.expect_fertilities(block, np.empty(len(block.layout.slots), np.float32), null, 1)
     likelihood, at = 0.0, 0
@@ -164,7 +164,7 @@ def test_probabilities_of_all_targets_sum_to_at_most_one(n):
     model = IBM4Aligner(table, np.ones((2, NUM_JUMPS)), fertilities, distortions, config)
     total = 0.0
     for row in range(len(corpus)):
-        (block,) = Blocks(corpus.subset(row, row + 1), table, 1)
+        (block,) = iterate_blocks(corpus.subset(row, row + 1), table, 1)
         total += math.exp(model.expect(block, np.empty(n, np.float32), np.empty(n, np.float32), 1)[0])
     assert 0.8 < total <= 1
 

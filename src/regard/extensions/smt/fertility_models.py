@@ -163,18 +163,18 @@ class FertilityAligner(EMAligner):
         """Train the model, after the HMM."""
         first = HMMConfig(iterations=config.hmm_iterations, alpha=config.alpha, decoding="viterbi")
         hmm = HMMAligner.train(corpus, first, setup)
-        local_corpus = setup.local_part(corpus)
+        local_corpus = corpus
         links = hmm.align(local_corpus, setup.num_threads)
         totals = np.zeros((len(corpus.source.words) + 1, MAX_FERTILITY + 1))
         # Rows of the identity matrix are the one-hot fertilities.
         one_hot = np.eye(MAX_FERTILITY + 1)[np.minimum(count_fertilities(local_corpus, links), MAX_FERTILITY)]
         np.add.at(totals, local_corpus.source.sentence_tokens, one_hot)
-        fertilities = smoothed_fertilities(setup.reduce(totals), FERTILITY_ALPHA)
+        fertilities = smoothed_fertilities(totals, FERTILITY_ALPHA)
         uniform = {name: np.ones(size) for name, size in cls.distortion_sizes.items()}
         model = cls(hmm.table, hmm.jumps, fertilities, uniform, config)
         text = local_corpus.layout()
         counts = count_distortions(0, len(local_corpus), text, model._parameters(), links)
-        model.distortions = cls._split(setup.reduce(counts))
+        model.distortions = cls._split(counts)
         totals[:] = 0
 
         def expect(block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
@@ -184,7 +184,7 @@ class FertilityAligner(EMAligner):
 
         passes = EMTrainer(corpus, model, setup).passes(config.kind, config.iterations, config.alpha, expect)
         for _, sums in passes:
-            model.fertilities = smoothed_fertilities(setup.reduce(totals), FERTILITY_ALPHA)
+            model.fertilities = smoothed_fertilities(totals, FERTILITY_ALPHA)
             model.distortions = cls._split(sums[2:])
             totals[:] = 0
         return model
