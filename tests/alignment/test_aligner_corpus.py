@@ -1,9 +1,8 @@
 """Tests of the aligner's corpus: word numbering, file formats and errors."""
 
-import numpy as np
 import pytest
 
-from regard.alignment.corpus import UNKNOWN, Corpus, split_joined
+from regard.alignment.corpus import UNKNOWN, Corpus
 from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
@@ -35,19 +34,18 @@ def test_part_selects_pairs_and_swapped_exchanges_sides():
     corpus = Corpus.from_tokens(PAIRS)
     assert spelled(corpus.subset(1, 2).target, 0) == ["y", "x"]
     assert spelled(corpus.swapped().source, 1) == ["y", "x"]
-    assert corpus.swapped() is corpus.swapped() and corpus.swapped().swapped() is corpus
 
 
-def test_parallel_files_and_joined_lines_give_the_same_corpus(tmp_path):
-    source, target, joined = (tmp_path / name for name in ("s", "t", "joined"))
+def test_files_can_be_lowercased(tmp_path):
+    source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("Ein Haus\nDas Buch\n")
     target.write_text("a house\nthe book\n")
-    joined.write_text("Ein Haus ||| a house\nDas Buch ||| the book\n")
-    one, other = Corpus.read(source, target, lowercase=True), Corpus.read_joined(joined, lowercase=True)
-    for a, b in ((one.source, other.source), (one.target, other.target)):
-        assert a.words == b.words
-        np.testing.assert_array_equal(a.tokens, b.tokens)
-    assert "haus" in one.source.words.words
+    assert "haus" in Corpus.read(source, target, lowercase=True).source.words.words
+
+
+def test_empty_corpus_raises():
+    with pytest.raises(DataError, match="no sentence pair"):
+        Corpus.from_tokens([])
 
 
 def test_empty_side_raises_with_file_and_line(tmp_path):
@@ -57,25 +55,6 @@ def test_empty_side_raises_with_file_and_line(tmp_path):
     with pytest.raises(DataError, match=r"t:2: the line is empty"):
         Corpus.read(source, target)
     assert len(Corpus.read(source, target, allow_empty=True)) == 2
-
-
-@pytest.mark.parametrize(
-    "line, message",
-    [
-        ("a b", "0 separators"),
-        ("a ||| b ||| c", "2 separators"),
-        ("||| b", "source is empty"),
-        ("a |||", "target"),
-    ],
-)
-def test_malformed_joined_line_raises_with_its_number(line, message):
-    with pytest.raises(DataError, match=f"standard input:2: .*{message}"):
-        Corpus.read_joined(["a ||| b", line])
-
-
-def test_empty_corpus_raises():
-    with pytest.raises(DataError, match="no sentence pair"):
-        Corpus.read_joined([])
 
 
 def test_prepared_data_gives_the_same_sentences_without_eos(tmp_path):
@@ -96,5 +75,3 @@ def test_unicode_spaces_do_not_split_words(tmp_path):
     corpus = Corpus.read(source, target)
     assert spelled(corpus.source, 0) == ["1\u3000章", "の\u00a0目次", "\u3000", "。"]
     assert spelled(corpus.target, 0) == ["contents", "of", "1\u2009a", "."]
-    joined = split_joined("1\u3000章 ||| 1\u2009a", "x")
-    assert joined == ("1\u3000章", "1\u2009a")

@@ -76,11 +76,9 @@ def test_empty_translations_have_no_links(text, tmp_path):
     assert isinstance(run(sources, outputs, "--allow-empty").exception, UsageError)
 
 
-def test_joined_lines_and_saved_aligner_give_the_same_links(text, tmp_path):
+def test_saved_aligner_gives_the_same_links(text, tmp_path):
     first = run(text / "de", text / "en", "--model", "ibm1", "--save-aligner", tmp_path / "kept")
-    sides = ((text / name).read_text().splitlines() for name in ("de", "en"))
-    joined = "".join(f"{source} ||| {target}\n" for source, target in zip(*sides, strict=True))
-    second = run("--aligner", tmp_path / "kept", "-o", tmp_path / "links", input=joined)
+    second = run(text / "de", text / "en", "--aligner", tmp_path / "kept", "-o", tmp_path / "links")
     assert second.exit_code == 0 and not second.stdout and not second.stderr
     assert (tmp_path / "links").read_text() == first.stdout
 
@@ -127,9 +125,10 @@ def test_forward_symmetrization_trains_one_direction(text):
         assert len(targets) == len(set(targets))
 
 
-def test_lowercase_ignores_case():
-    lines = "Das HAUS ||| the house\ndas Haus ||| THE house\n"
-    one = run("--lowercase", "--model", "ibm1", input=lines).stdout.splitlines()
+def test_lowercase_ignores_case(tmp_path):
+    (tmp_path / "s").write_text("Das HAUS\ndas Haus\n")
+    (tmp_path / "t").write_text("the house\nTHE house\n")
+    one = run(tmp_path / "s", tmp_path / "t", "--lowercase", "--model", "ibm1").stdout.splitlines()
     assert one[0] == one[1]
 
 
@@ -141,28 +140,24 @@ def test_lowercase_ignores_case():
         (UsageError, ["--model", "ibm1", "--set", "iterations"], "key=value"),
         (ConfigError, ["--model", "ibm1", "--set", "iteration=3"], "iteration"),
         (UsageError, ["--model", "ibm1", "--aligner", "x"], "--aligner"),
-        (DataError, ["nowhere.txt"], "nowhere.txt"),
+        (DataError, ["nowhere.txt", "nowhere.txt", "--model", "ibm1"], "nowhere.txt"),
+        (UsageError, ["nowhere.txt"], "two text files"),
     ],
 )
 def test_invalid_arguments_are_reported_and_write_nothing(kind, arguments, message, tmp_path):
-    result = run(*arguments, "-o", tmp_path / "links", input="a ||| b\n")
+    result = run(*arguments, "-o", tmp_path / "links")
     assert isinstance(result.exception, kind), result.output
     assert message in str(result.exception)
     assert not list(tmp_path.iterdir())
 
 
-def test_empty_source_line_writes_nothing(tmp_path):
-    result = run("-o", tmp_path / "links", "--save-aligner", tmp_path / "kept", input="a ||| b\n ||| c\n")
-    assert isinstance(result.exception, DataError) and "standard input:2" in str(result.exception)
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(("suffix", "module"), [(".gz", gzip), (".bz2", bz2), (".xz", lzma), (".zst", zstd)])
 def test_compressed_input_and_output_have_the_content_of_plain_ones(text, tmp_path, suffix, module):
-    german, english = ((text / name).read_text().splitlines()[:9] for name in ("de", "en"))
-    joined = "".join(f"{source} ||| {target}\n" for source, target in zip(german, english, strict=True))
-    plain = run("--model", "ibm1", input=joined.encode()).stdout
+    plain, compressed = [text / "de", text / "en"], [tmp_path / "de", tmp_path / "en"]
+    for source, target in zip(plain, compressed, strict=True):
+        target.write_bytes(module.compress(source.read_bytes()))
+    plain = run(*plain, "--model", "ibm1").stdout
     output = tmp_path / f"links{suffix}"
-    result = run("--model", "ibm1", "-o", output, input=module.compress(joined.encode()))
+    result = run(*compressed, "--model", "ibm1", "-o", output)
     assert result.exit_code == 0, result.exception
     assert module.decompress(output.read_bytes()).decode() == plain

@@ -17,17 +17,17 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.errors import DataError
-from regard.text.corpus import CorpusConfig, read_lines, read_pairs
+from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.whitespace import split_whitespace
 
-__all__ = ["UNKNOWN", "Corpus", "Text", "TextLayout", "WordList", "split_joined"]
+__all__ = ["UNKNOWN", "Corpus", "Text", "TextLayout", "WordList"]
 
 _log = logging.getLogger(__name__)
 
 UNKNOWN = -1
 """The number that stands for all words that do not occur in the training text."""
 
-TokenPairs = Iterable[tuple[Sequence[str], Sequence[str]]]
+TokenPairs = Iterable[Sequence[Sequence[str]]]
 
 
 @dataclass(frozen=True)
@@ -149,19 +149,8 @@ class Corpus:
         )
 
     def swapped(self) -> "Corpus":
-        """Return the same pairs in the other direction.
-
-        Repeated calls return the same object, and its `swapped` returns this one. `BayesAligner.align`
-        recognizes the training text by the identity of its sides.
-        """
-        return self._mirror
-
-    @cached_property
-    def _mirror(self) -> "Corpus":
-        mirror = Corpus(self.target, self.source)
-        # Fills the cached property of the mirror.
-        mirror.__dict__["_mirror"] = self
-        return mirror
+        """Return the same pairs in the other direction, with the same sides."""
+        return Corpus(self.target, self.source)
 
     def subset(self, first: int, last: int) -> "Corpus":
         """Return the pairs from `first` to `last` (exclusive), without copying."""
@@ -176,7 +165,8 @@ class Corpus:
         """Return the corpus with empty pairs instead of those with a side of more than `max_length` words.
 
         The time and memory of aligners grow faster than the length. The first call logs a warning with the
-        number of these pairs; further calls return the same object, as `swapped` does.
+        number of these pairs; further calls return the same object, by which `BayesAligner.align` recognizes
+        the training text.
         """
         if max_length not in self._shortened:
             sides = self.source, self.target
@@ -249,58 +239,12 @@ class Corpus:
             DataError: if a file cannot be read, the numbers of lines differ, or a line is empty. The message
                 names them.
         """
-        lines = read_pairs(CorpusConfig(source=str(source), target=str(target)))
-        pairs = ((_split(left, lowercase), _split(right, lowercase)) for left, right in lines)
-        return cls.from_tokens(pairs, words, (str(source), str(target)), allow_empty)
-
-    @classmethod
-    def read_joined(
-        cls,
-        lines: Path | str | Iterable[str],
-        words: tuple[WordList, WordList] | None = None,
-        lowercase: bool = False,
-        name: str = "standard input",
-    ) -> "Corpus":
-        """Read a corpus from one file, or from lines, in the format `source ||| target`.
-
-        Args:
-            lines: The file, plain or compressed, or its lines.
-            words: As in `from_tokens`.
-            lowercase: Whether to lowercase the text.
-            name: The name of the lines in error messages, if they do not come from a file.
-
-        Raises:
-            DataError: if the file cannot be read, or a line does not contain exactly one `|||` with words on
-                both sides.
-        """
-        if isinstance(lines, Path | str):
-            name, lines = str(lines), read_lines(lines)
-        split = (split_joined(line, f"{name}:{row}") for row, line in enumerate(lines, 1))
-        pairs = ((_split(left, lowercase), _split(right, lowercase)) for left, right in split)
-        return cls.from_tokens(pairs, words, (name, name))
-
-
-def split_joined(line: str, where: str) -> tuple[str, str]:
-    """Split a line `source ||| target` into its two sides.
-
-    Raises:
-        DataError: if the line does not contain exactly one `|||` with words on both sides. The message begins
-            with `where`.
-    """
-    tokens = split_whitespace(line)
-    if tokens.count("|||") != 1:
-        raise DataError(
-            f"{where}: the line has {tokens.count('|||')} separators |||, expected one: source ||| target"
+        fold = str.lower if lowercase else str
+        pairs = (
+            tuple(split_whitespace(fold(line)) for line in pair)
+            for pair in read_pairs(CorpusConfig(source=str(source), target=str(target)))
         )
-    middle = tokens.index("|||")
-    for side, name in ((tokens[:middle], "source"), (tokens[middle + 1 :], "target")):
-        if not side:
-            raise DataError(f"{where}: the {name} is empty; word alignment needs words on both sides")
-    return " ".join(tokens[:middle]), " ".join(tokens[middle + 1 :])
-
-
-def _split(line: str, lowercase: bool) -> list[str]:
-    return split_whitespace(line.lower() if lowercase else line)
+        return cls.from_tokens(pairs, words, (str(source), str(target)), allow_empty)
 
 
 class _SideBuilder:

@@ -119,7 +119,7 @@ class TranslationTable:
         return self.values[self.starts[-2] :]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays for a file, without entries at `MIN_PROBABILITY` except those of the null word."""
+        """Return the arrays for a file, without entries at `MIN_PROBABILITY` outside the null word's row."""
         keep = self.values > MIN_PROBABILITY
         keep[self.starts[-2] :] = True
         offsets = np.concatenate([[0], np.cumsum(keep)])

@@ -5,9 +5,9 @@ line in the order of their numbers, and one file of arrays per direction. No fil
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -107,22 +107,13 @@ class WordAligner:
         """
         shapes = zip(corpus.target.lengths.tolist(), corpus.source.lengths.tolist(), strict=True)
         short = self.alignable(corpus)
-        for shape, links in zip(shapes, self._posteriors(short, method, threads), strict=True):
+        texts = dict(zip(DIRECTIONS, (short, short.swapped()), strict=True))
+        names = [name for name in DIRECTIONS if method not in DIRECTIONS or method == name]
+        posteriors = [self._direction(name).posteriors(texts[name], threads) for name in names]
+        for shape, *parts in zip(shapes, *posteriors, strict=True):
+            by_target = [p.T if name == "backward" else p for name, p in zip(names, parts, strict=True)]
+            links = by_target[0] if len(names) == 1 else (by_target[0] + by_target[1]) / 2
             yield links if links.shape == shape else np.zeros(shape, dtype=np.float32)
-
-    def _posteriors(self, corpus: Corpus, method: Method, threads: int) -> Iterator[np.ndarray]:
-        if method == "backward":
-            yield from (
-                links.T for links in self._direction("backward").posteriors(corpus.swapped(), threads)
-            )
-            return
-        forward = self._direction("forward").posteriors(corpus, threads)
-        if method == "forward":
-            yield from forward
-            return
-        backward = self._direction("backward").posteriors(corpus.swapped(), threads)
-        for forward_posteriors, other in zip(forward, backward, strict=True):
-            yield (forward_posteriors + other.T) / 2
 
     def translations(self, word: str, count: int = 5) -> list[tuple[str, float]]:
         """Return the best translations of a source word in descending order of their scores.
@@ -140,17 +131,25 @@ class WordAligner:
         (number,) = self.words[0].numbers([word.lower() if self.lowercase else word])
         if number == UNKNOWN:
             return []
-        forward, backward = self._lexical_rows["forward"], self._lexical_rows["backward"]
-        pairs = [
-            (self.words[1].words[target], float(np.sqrt(share * dict(backward(target)).get(number, 0.0))))
-            for target, share in forward(number)
-        ]
-        return sorted((pair for pair in pairs if pair[1] > 0), key=lambda one: -one[1])[:count]
+        pairs = []
+        for target, share in self._most_linked("forward", number):
+            back = dict(self._most_linked("backward", target)).get(number, 0.0)
+            pairs.append((self.words[1].words[target], float(np.sqrt(share * back))))
+        return sorted((pair for pair in pairs if pair[1] > 0), key=lambda pair: -pair[1])[:count]
 
     @cached_property
-    def _lexical_rows(self) -> dict[str, Callable[[int], list[tuple[int, float]]]]:
-        """The lexical table of each direction: a function from a word to its most probable links."""
-        return {name: _lexical_row(self._direction(name).arrays()) for name in DIRECTIONS}
+    def _lexicons(self) -> dict[str, dict[str, np.ndarray]]:
+        """The arrays of each direction, whose `starts`, `columns` and `values` are its lexical table."""
+        return {name: self._direction(name).arrays() for name in DIRECTIONS}
+
+    def _most_linked(self, name: str, word: int) -> list[tuple[int, float]]:
+        """Return the most probable links of a word, (word, probability), in a direction."""
+        starts, columns, values = (self._lexicons[name][key] for key in ("starts", "columns", "values"))
+        row = slice(int(starts[word]), int(starts[word + 1]))
+        shares = values[row] / max(float(values[row].sum()), 1e-30)
+        # Rows of frequent words are long, and their tails are errors of the aligner.
+        best = np.argsort(-shares, kind="stable")[:_MAX_LEXICAL_LINKS]
+        return [(int(columns[row][i]), float(shares[i])) for i in best]
 
     def _direction(self, name: str) -> DirectionAligner:
         aligner: DirectionAligner | None = getattr(self, name)
@@ -270,24 +269,6 @@ def _load(
         raise DataError(f"{path}: not the arrays of an aligner of these words: {error}") from None
 
 
-def _lexical_row(arrays: Mapping[str, np.ndarray]) -> Callable[[int], list[tuple[int, float]]]:
-    """Return a function from a word to its most probable links, (word, probability).
-
-    Args:
-        arrays: Arrays of any aligner. `starts`, `columns` and `values` hold counts or probabilities by row.
-    """
-    starts, columns, values = (arrays[name] for name in ("starts", "columns", "values"))
-
-    def row(number: int) -> list[tuple[int, float]]:
-        row_slice = slice(int(starts[number]), int(starts[number + 1]))
-        shares = values[row_slice] / max(float(values[row_slice].sum()), 1e-30)
-        # Rows of frequent words are long, and their tails are errors of the aligner.
-        best = np.argsort(-shares, kind="stable")[:_MAX_LEXICAL_LINKS]
-        return [(int(columns[row_slice][i]), float(shares[i])) for i in best]
-
-    return row
-
-
 def train_both(
     corpus: Corpus,
     config: AlignerConfig,
@@ -310,11 +291,7 @@ def train_both(
     aligners: dict[str, DirectionAligner | None] = dict.fromkeys(DIRECTIONS)
     for name, text in zip(DIRECTIONS, (corpus, corpus.swapped()), strict=True):
         if name in directions:
-            callback = setup.report if report is None else _named(report, name)
+            callback = setup.report if report is None else partial(report, name)
             aligners[name] = train_direction(text, config, replace(setup, report=callback))
     words = (corpus.source.words, corpus.target.words)
     return WordAligner(words, aligners["forward"], aligners["backward"], lowercase)
-
-
-def _named(report: Callable[[str, IterationStats], None], name: str) -> Callable[[IterationStats], None]:
-    return lambda iteration: report(name, iteration)
