@@ -92,7 +92,7 @@ def collapsed_weight(links, rows, config, targets):
 # The oracle enumerates all links of both sentences, weighted by their joint probability.
 def test_gibbs_sampler_matches_enumerated_link_posteriors(with_jumps):
     corpus = corpus_of(TINY)
-    layout, slots = build_layout(corpus, threads=1)
+    layout, slots = build_layout(corpus)
     config = BayesConfig(alpha=0.3, null_probability=0.4, num_samples=1)
     sampler = Sampler(layout, slots, (2, 3), config, np.random.SeedSequence(5))
     jumps, ratios = np.ones(2 * MAX_JUMP + 1), np.ones((2, NUM_FERTILITIES))
@@ -121,7 +121,7 @@ def test_gibbs_sampler_matches_enumerated_link_posteriors(with_jumps):
 def test_weights_of_links_are_normal_numbers(text, stage):
     # The weight of a link is the product of these factors (module docstring of `bayes_kernels`).
     corpus, config = text[0], BayesConfig()
-    layout, slots = build_layout(corpus, threads=1)
+    layout, slots = build_layout(corpus)
     sizes = len(corpus.source.words), len(corpus.target.words)
     sampler = Sampler(layout, slots, sizes, config, np.random.SeedSequence(1))
     for _ in range(3):

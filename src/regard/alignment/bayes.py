@@ -160,7 +160,7 @@ class BayesAligner(DirectionAligner):
         to the text.
         """
         # One layout for all samplers, which only read it.
-        layout, slots = build_layout(corpus, setup.num_threads)
+        layout, slots = build_layout(corpus)
         sizes = len(corpus.source.words), len(corpus.target.words)
         tokens = corpus.num_target_tokens
         seeds = np.random.SeedSequence(setup.seed).spawn(config.num_chains)

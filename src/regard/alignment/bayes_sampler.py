@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 
-from regard.alignment.base import run_parallel, split_evenly
 from regard.alignment.bayes_kernels import (
     MAX_JUMP,
     NUM_FERTILITIES,
@@ -34,8 +33,6 @@ __all__ = [
     "normalize_counts",
 ]
 
-FREQUENT_PAIR = 16
-"""Word pairs that co-occur at least this often are numbered first, so that they are close in memory."""
 JUMP_ALPHA = 0.5
 """Concentration of the Dirichlet prior on jumps."""
 FERTILITY_ALPHA = 1.0
@@ -193,7 +190,7 @@ def fertility_ratio_table(weights: np.ndarray) -> np.ndarray:
     return ratios
 
 
-def build_layout(corpus: Corpus, threads: int) -> tuple[TextLayout, int]:
+def build_layout(corpus: Corpus) -> tuple[TextLayout, int]:
     """Number the word pairs of a corpus, using 4 bytes per cell.
 
     Returns:
@@ -201,18 +198,9 @@ def build_layout(corpus: Corpus, threads: int) -> tuple[TextLayout, int]:
         of slots.
     """
     source, layout = corpus.source, corpus.layout()
-    words, targets = len(source.words), len(corpus.target.words)
     layout = layout._replace(slots=np.empty(layout.cells[-1], dtype=np.uint32))
-    positions = occurrences(source.tokens, source.starts, source.lengths, words)
-    work = np.concatenate([[0], np.cumsum(layout.target_lengths[positions.rows], dtype=np.int64)])
-    spans = split_evenly(np.diff(work[positions.firsts]) + 1)
-    # Row 0: frequent pairs, row 1: the others that occur more than once. Slot 0 is shared.
-    sizes = np.zeros((2, words), dtype=np.int64)
-    run_parallel(_count_pairs, [(*span, positions, layout, targets, sizes) for span in spans], threads)
-    ends = 1 + np.cumsum(sizes)
-    numbers = ends.reshape(sizes.shape) - sizes
-    run_parallel(_number_pairs, [(*span, positions, layout, targets, numbers) for span in spans], threads)
-    return layout, int(ends[-1]) if words else 1
+    positions = occurrences(source.tokens, source.starts, source.lengths, len(source.words))
+    return layout, _number_pairs(positions, layout, len(corpus.target.words))
 
 
 @njit(nogil=True, cache=True)
@@ -236,54 +224,24 @@ def _sample_initial_links(layout, chain, null):
 
 
 @njit(nogil=True, cache=True)
-def _count_pairs(first, last, found, layout, targets, sizes):
-    """Count the target words that each source word co-occurs with often, and those with more than once."""
-    tokens, starts, lengths = layout.target, layout.target_starts, layout.target_lengths
-    firsts, rows, met = found.firsts, found.rows, np.zeros(targets, dtype=np.int32)
-    for word in range(first, last):
-        often, more = 0, 0
-        for at in range(firsts[word], firsts[word + 1]):
-            row = rows[at]
-            for token in tokens[starts[row] : starts[row] + lengths[row]]:
-                met[token] += 1
-                # Count each pair once, when its second (or `FREQUENT_PAIR`-th) occurrence is seen.
-                more += met[token] == 2
-                often += met[token] == FREQUENT_PAIR
-        sizes[0, word], sizes[1, word] = often, more - often
-        for at in range(firsts[word], firsts[word + 1]):
-            row = rows[at]
-            for token in tokens[starts[row] : starts[row] + lengths[row]]:
-                met[token] = 0
-
-
-@njit(nogil=True, cache=True)
-def _number_pairs(first, last, found, layout, targets, numbers):
-    """Fill the slots of the cells of source words `first` to `last`."""
+def _number_pairs(found, layout, targets):
+    """Fill the slots of all cells; return their number. Slot 0 is that of pairs that co-occur only once."""
     tokens, starts, lengths = layout.target, layout.target_starts, layout.target_lengths
     firsts, rows = found.firsts, found.rows
-    met, number = np.zeros(targets, dtype=np.int32), np.zeros(targets, dtype=np.uint32)
-    for word in range(first, last):
-        often, more = numbers[0, word], numbers[1, word]
-        for at in range(firsts[word], firsts[word + 1]):
-            row = rows[at]
+    met, number, size = np.zeros(targets, dtype=np.int32), np.zeros(targets, dtype=np.uint32), 1
+    for word in range(len(firsts) - 1):
+        for row in rows[firsts[word] : firsts[word + 1]]:
             for token in tokens[starts[row] : starts[row] + lengths[row]]:
                 met[token] += 1
-        for at in range(firsts[word], firsts[word + 1]):
-            row = rows[at]
-            for token in tokens[starts[row] : starts[row] + lengths[row]]:
-                if met[token] >= FREQUENT_PAIR:
-                    number[token] = often
-                    often += 1
-                elif met[token] >= 2:
-                    number[token] = more
-                    more += 1
-                met[token] = 0
+                if met[token] == 2:
+                    number[token] = size
+                    size += 1
         for at in range(firsts[word], firsts[word + 1]):
             row, m = rows[at], layout.source_lengths[rows[at]]
             cell = layout.cells[row] + found.places[at]
             for j in range(lengths[row]):
                 layout.slots[cell + j * m] = number[tokens[starts[row] + j]]
-        for at in range(firsts[word], firsts[word + 1]):
-            row = rows[at]
+        for row in rows[firsts[word] : firsts[word + 1]]:
             for token in tokens[starts[row] : starts[row] + lengths[row]]:
-                number[token] = 0
+                met[token] = number[token] = 0
+    return size

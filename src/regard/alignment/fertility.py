@@ -21,7 +21,6 @@ from regard.alignment.corpus import Corpus
 __all__ = [
     "align_fertilities",
     "count_fertilities",
-    "guided_fertilities",
     "max_fertilities",
 ]
 
@@ -84,10 +83,3 @@ def align_fertilities(
         counts.append(np.zeros(len(aligned), dtype=np.int64))
         counts[-1][aligned] = count_fertilities(short, aligner.align(short, setting.num_threads))
     return counts
-
-
-def guided_fertilities(
-    corpus: Corpus, setting: TrainingSetup, config: AlignerConfig | None = None
-) -> np.ndarray:
-    """Align a text and return the GUIDED fertilities: each source word's largest one, float32 [words]."""
-    return max_fertilities(corpus, align_fertilities([corpus], setting, config)[0])
