@@ -307,7 +307,7 @@ def test_transformer_returns_all_attention_on_request(transformer):
 
 
 def test_subword_weights_are_summed_to_words(tmp_path):
-    tokenizer = BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n")
+    tokenizer = BytePairTokenizer(BytePairConfig(tokenized=True), b"#version: 0.2\n")
     side = TextSide(tokenizer, Vocabulary((*SPECIAL_TOKENS, "a@@", "b", "c", "d@@", "e", "f", "g")))
     result = regard.load(save_model(tmp_path / "m", source=side), device="cpu").translate("ab c de")
     assert result.source_tokens == ("a@@", "b", "c", "d@@", "e")

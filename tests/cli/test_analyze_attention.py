@@ -53,7 +53,7 @@ def subword_model(directory):
     text = TextProcessor.load(model)
     # The vocabulary keeps its size.
     vocabulary = Vocabulary((*SPECIAL_TOKENS, "a@@", "b", "c", "d@@", "e", "f", "g"))
-    source = TextSide(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
+    source = TextSide(BytePairTokenizer(BytePairConfig(tokenized=True), b"#version: 0.2\n"), vocabulary)
     weights = load_weights(model)
     TextProcessor(source, text.target, text.budget).save(model)
     write_weights(model, to_dict(load_config(model)), weights, {})

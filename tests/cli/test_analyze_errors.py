@@ -135,7 +135,7 @@ def test_subword_tokens_are_joined_into_words(tmp_path, files):
     text = TextProcessor.load(model)
     # The vocabulary keeps its size. Without merges, every character is a subword token.
     vocabulary = Vocabulary((*SPECIAL_TOKENS, "a@@", "b@@", "c", "d@@", "e", "f", "g"))
-    source = TextSide(BytePairTokenizer(BytePairConfig(tokenized=True), "#version: 0.2\n"), vocabulary)
+    source = TextSide(BytePairTokenizer(BytePairConfig(tokenized=True), b"#version: 0.2\n"), vocabulary)
     weights = load_weights(model)
     TextProcessor(source, text.target, text.budget).save(model)
     write_weights(model, to_dict(load_config(model)), weights, {})

@@ -25,7 +25,7 @@ from regard.training.run_config import RunConfig
 # With this seed, models generate translations whose text is tokenized differently when it is read again.
 SEED = 20
 LINES = ["a b c", "", "d a", "c c c c", "b", "a b d c a b"]
-BPE = BytePairTokenizer(BytePairConfig(tokenized=True, joint=False), "#version: 0.2\na b</w>\n")
+BPE = BytePairTokenizer(BytePairConfig(tokenized=True, joint=False), b"#version: 0.2\na b</w>\n")
 KINDS = {
     # The tokens "a@@ b" have the text "ab", which is encoded as the single token "ab".
     "bpe": (BPE, ("a@@", "b", "ab"), {"kind": "constrained"}),

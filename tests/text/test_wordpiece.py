@@ -38,7 +38,7 @@ def tokenizer():
 def test_words_are_split_into_the_longest_tokens_from_the_left():
     """The example of the maximum matching algorithm of Devlin et al. (2019) in BERT's code: unaffable."""
     tokens = ["un", "##aff", "##able", "u", "##n", "##a", "##f", "##b", "##l", "##e", "##affx"]
-    tokenizer = WordPieceTokenizer(CONFIG, tokens)
+    tokenizer = WordPieceTokenizer(CONFIG, "\n".join(tokens).encode())
     assert tokenizer.encode("unaffable") == ["un", "##aff", "##able"]
     assert tokenizer.encode("unaffableX un") == ["unaffableX", "un"]
     assert tokenizer.word_ids(["un", "##aff", "##able", "un", "u", "##n"]) == [0, 0, 0, 1, 2, 2]

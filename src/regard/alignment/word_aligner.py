@@ -107,7 +107,7 @@ class WordAligner:
         """
         shapes = zip(corpus.target.lengths.tolist(), corpus.source.lengths.tolist(), strict=True)
         short = self.alignable(corpus)
-        texts = dict(zip(DIRECTIONS, (short, short.swapped()), strict=True))
+        texts = {"forward": short, "backward": short.swapped()}
         names = [name for name in DIRECTIONS if method not in DIRECTIONS or method == name]
         posteriors = [self._direction(name).posteriors(texts[name], threads) for name in names]
         for shape, *parts in zip(shapes, *posteriors, strict=True):

@@ -188,10 +188,6 @@ class PromptTokenizer(PretrainedTokenizer):
         self._context = f"{self._prompt.before}{_WORD}{self._prompt.after}{self._prompt.separator}"
         self._context_ids = [*self.prefix_ids, *self._source_ids(_WORD), *self.suffix_ids]
 
-    def __reduce__(self) -> tuple[type[PretrainedTokenizer], tuple[Any, ...]]:
-        """Pickle the archive; the tokenizer is loaded from it again."""
-        return PromptTokenizer, (self.config, self.archive, self.side, self.where)
-
     @classmethod
     def input_files(cls, config: PromptTokenizerConfig) -> Sequence[Path]:  # type: ignore[override]
         """Return the files of the tokenizer."""
@@ -219,7 +215,7 @@ class PromptTokenizer(PretrainedTokenizer):
 
     def _special_ids_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ids before and after every source sentence."""
-        config = _with_prompt_file(self.config, self.archive, self.where)
+        config = _with_prompt_file(self.config, self.learned, self.where)
         self.stop_at_newline = bool(config.stop_at_newline)
         self._prompt = prompt = _Prompt.build(self._hf, config, self.where)
         # The symbols that the tokenizer adds in front; those behind a text do not belong into a prompt.

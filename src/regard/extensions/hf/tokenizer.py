@@ -85,7 +85,8 @@ class PretrainedTokenizer(Tokenizer):
         self, config: PretrainedTokenizerConfig, archive: bytes, side: str, where: str = "the tokenizer"
     ) -> None:
         """Load the tokenizer."""
-        self.config, self.archive, self.side, self.where = config, archive, side, where
+        super().__init__(config, archive)
+        self.side, self.where = side, where
         with tempfile.TemporaryDirectory() as name:
             unpack_tokenizer(archive, Path(name), where)
             self._hf = load_hf_tokenizer(Path(name), where)
@@ -118,9 +119,9 @@ class PretrainedTokenizer(Tokenizer):
         self.special_tokens = tuple(self._names[number] for number in around)
         self._word_mark = _word_mark(vocabulary)
 
-    def __reduce__(self) -> tuple[type["PretrainedTokenizer"], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the archive; the tokenizer is loaded from it again."""
-        return PretrainedTokenizer, (self.config, self.archive, self.side, self.where)
+        return type(self), (self.config, self.learned, self.side, self.where)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -245,11 +246,6 @@ class PretrainedTokenizer(Tokenizer):
             marks = (self._word_mark, WORD_START_MARKS[0]) if self._word_mark else ("",)
             new = [token.startswith(marks) or token in self._specials for token in tokens]
         return list(accumulate(int(is_new and place > 0) for place, is_new in enumerate(new)))
-
-    @property
-    def learned(self) -> bytes:
-        """The archive."""
-        return self.archive
 
     @classmethod
     def load(cls, config: PretrainedTokenizerConfig, directory: Path, side: str) -> "PretrainedTokenizer":

@@ -13,9 +13,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
+from regard.config import option
 from regard.config.registry import PartConfig, Registry, subclass_of
+from regard.errors import DataError
 from regard.text.compression import remove_suffix
 from regard.text.files import write_atomic
+from regard.text.reading import read_bytes
 from regard.text.text_format import TextFormat, TextFormatDetector
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "check_joint_tokenizers",
     "create_tokenizers",
     "detect_text_format",
+    "joint_option",
     "learn_tokenizers",
     "load_tokenizer",
     "register_tokenizer",
@@ -53,6 +57,7 @@ class Tokenizer(ABC):
         extension: Extension of the file of the learned parameters; empty if there are none.
         plain_text: Whether the tokenizer takes plain text, so that the punctuation of input is not separated.
         config: The configuration.
+        learned: The learned parameters. With `config`, they determine the tokens. Empty if there are none.
     """
 
     inventory: frozenset[str] | None = None
@@ -67,10 +72,19 @@ class Tokenizer(ABC):
     extension: ClassVar[str] = ""
     plain_text: ClassVar[bool] = False
     config: Any
+    learned: bytes
 
-    def __init__(self, config: Any) -> None:
-        """Store the configuration."""
-        self.config = config
+    def __init__(self, config: Any, learned: bytes = b"") -> None:
+        """Store the configuration and the learned parameters.
+
+        Raises:
+            ValueError: if the parameters, which may come from a file, are invalid.
+        """
+        self.config, self.learned = config, learned
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what the constructor needs, without compiled patterns and caches."""
+        return type(self), (self.config, self.learned)
 
     @classmethod
     def create(cls, config: Any, text: Iterable[str], side: str) -> Self:
@@ -93,7 +107,7 @@ class Tokenizer(ABC):
 
         A joint tokenizer (option `joint`) is trained on both sides, whose languages may differ.
         """
-        return type(self)(config)
+        return type(self)(config, self.learned)
 
     @classmethod
     def load(cls, config: Any, directory: Path, side: str) -> "Tokenizer":
@@ -102,7 +116,12 @@ class Tokenizer(ABC):
         Raises:
             DataError: if a file is missing or invalid.
         """
-        return cls(config)
+        path = directory / f"{side}.{cls.extension}"
+        learned = read_bytes(path) if cls.extension else b""
+        try:
+            return cls(config, learned)
+        except ValueError as error:
+            raise DataError(f"{path}: not the parameters of a tokenizer: {error}") from None
 
     @classmethod
     def detect_format(cls, config: Any, detector: TextFormatDetector, language: str | None) -> TextFormat:
@@ -166,11 +185,6 @@ class Tokenizer(ABC):
         """Return the word index of each token: from 0, non-decreasing, equal for subwords of a word."""
         return list(range(len(tokens)))
 
-    @property
-    def learned(self) -> bytes:
-        """The learned parameters. With `config`, they determine the tokens. Empty if there are none."""
-        return b""
-
     def save(self, directory: Path, side: str) -> None:
         """Write the learned parameters, if there are any, to the file `SIDE.EXTENSION` in `directory`.
 
@@ -187,6 +201,15 @@ TOKENIZERS: Registry[type[Tokenizer]] = Registry(
 register_tokenizer = TOKENIZERS.register
 
 TokenizerConfig = Annotated[PartConfig, TOKENIZERS]
+
+
+def joint_option() -> bool:
+    """Return the option of a configuration for a subword model of both sides."""
+    return option(
+        default=True,
+        help="Learn one subword model from the source and target text of all training corpora; both "
+        "tokenizer tables must then be equal, except for `language`. false: one model per side.",
+    )
 
 
 def load_tokenizer(config: TokenizerConfig, directory: Path, side: str) -> Tokenizer:

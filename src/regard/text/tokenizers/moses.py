@@ -14,19 +14,29 @@ different: `5 %` becomes `5%`, and in French `Quoi?` becomes `Quoi ?`. Languages
 
 import re
 import unicodedata
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.config import configclass, option
 from regard.text.text_format import TextFormat, TextFormatDetector
 from regard.text.tokenizers.base import Tokenizer, register_tokenizer
-from regard.text.whitespace import normalize_whitespace
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.whitespace import normalize_whitespace, split_whitespace
 
 if TYPE_CHECKING:
     from sacremoses import MosesDetokenizer
 
-__all__ = ["MosesConfig", "MosesTokenizer", "check_language", "detokenize"]
+__all__ = [
+    "MosesConfig",
+    "MosesTokenizer",
+    "WordSplitter",
+    "check_language",
+    "detokenize",
+    "language_option",
+    "tokenized_option",
+]
 
 _FOLLOWING = ",.?!:;\\%}])" + "…‰" + "।॥۔؟،؛٪՞՝։።፣፤፥፦፧׃၊။។៕᠂᠃᱾᱿꫰꫱" + "、。，！？：；）」』】》"
 """Punctuation marks that follow a word without a space: those of Moses, then those of other scripts."""
@@ -94,20 +104,16 @@ class MosesTokenizer(Tokenizer):
 
     libraries = ("sacremoses",)
 
-    def __init__(self, config: MosesConfig) -> None:
+    def __init__(self, config: MosesConfig, learned: bytes = b"") -> None:
         """Create the tokenizer of the library."""
         # Imported here, because the library compiles hundreds of patterns on import.
         from sacremoses import MosesTokenizer as Rules
 
-        self.config = config
+        super().__init__(config)
         self._rules = Rules(lang=config.language)
         # Combining marks and joiners are part of a word, as in the Unicode rules of word boundaries (UAX 29).
         letters = f"{self._rules.IsAlnum}{_JOINERS}{_combining_marks()}\ufdd0-\ufdef"
         self._rules.PAD_NOT_ISALNUM = re.compile(rf"([^{letters}\s.'`,\-])"), r" \1 "
-
-    def __reduce__(self) -> tuple[type["MosesTokenizer"], tuple[MosesConfig]]:
-        """Pickle the configuration only, since the compiled patterns are slow to pickle."""
-        return MosesTokenizer, (self.config,)
 
     @classmethod
     def detect_format(
@@ -134,6 +140,56 @@ class MosesTokenizer(Tokenizer):
     def decode(self, tokens: Sequence[str]) -> str:
         """Return the detokenized text."""
         return detokenize(tokens, self.config.language)
+
+
+def language_option() -> str:
+    """Return the option of a configuration for the language of the Moses tokenizer."""
+    return option(
+        default="en",
+        help="Two-letter code of the language for the Moses tokenizer, which must have spaces between words.",
+        pattern="^[a-z]{2,3}$",
+    )
+
+
+def tokenized_option() -> bool:
+    """Return the option of a configuration for text that is already tokenized."""
+    return option(
+        default=False,
+        help="Whether the text is already tokenized. If true, words are split at white space, not by the "
+        "Moses tokenizer, and translations are not detokenized.",
+    )
+
+
+class WordSplitter(Tokenizer):
+    """Base class of tokenizers that split Moses tokens, or the words of tokenized text, into subword tokens.
+
+    The configuration has the options `language` and `tokenized`.
+    """
+
+    subword = True
+
+    def __init__(self, config: Any, learned: bytes = b"") -> None:
+        """Create the tokenizer of words."""
+        super().__init__(config, learned)
+        moses = MosesConfig(language=config.language)
+        self._words = WordsTokenizer(WordsConfig()) if config.tokenized else MosesTokenizer(moses)
+
+    @classmethod
+    def detect_format(cls, config: Any, detector: TextFormatDetector, language: str | None) -> TextFormat:
+        """Return the format; the Moses tokenizer separates punctuation, unless the text is tokenized."""
+        return detector.detect(language) if config.tokenized else TextFormat(language=config.language)
+
+    def pretokenize(self, line: str) -> list[str]:
+        """Return the words of a line."""
+        return self._words.pretokenize(line)
+
+    @abstractmethod
+    def join(self, tokens: Sequence[str]) -> str:
+        """Join subword tokens to words, separated by spaces."""
+
+    def decode(self, tokens: Sequence[str]) -> str:
+        """Join subword tokens to words, and detokenize the words unless `tokenized` is set."""
+        return self._words.decode(split_whitespace(self.join(tokens)))
 
 
 def detokenize(tokens: Sequence[str], language: str, unescape: bool = False) -> str:

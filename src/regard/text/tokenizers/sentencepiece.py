@@ -12,15 +12,13 @@ bytes.
 import io
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby
-from pathlib import Path
 from typing import Literal, Self
 
 import sentencepiece
 
 from regard.config import configclass, option
 from regard.errors import DataError
-from regard.text.reading import read_bytes
-from regard.text.tokenizers.base import Tokenizer, register_tokenizer
+from regard.text.tokenizers.base import Tokenizer, joint_option, register_tokenizer
 from regard.text.tokenizers.words import SPACE_MARK
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 from regard.text.whitespace import normalize_whitespace
@@ -54,11 +52,7 @@ class SentencePieceConfig:
         ge=1,
         le=1_000_000,
     )
-    joint: bool = option(
-        default=True,
-        help="Learn one subword model from the source and target text of all training corpora; both "
-        "tokenizer tables must then be equal, except for `language`. false: one model per side.",
-    )
+    joint: bool = joint_option()
     character_coverage: float | None = option(
         default=None,
         help="Fraction of the characters of the text that get a token of their own. Default: 1, or 0.9995 "
@@ -93,6 +87,9 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
     """
     model = io.BytesIO()
     sentences = [normalize_whitespace(line) for line in lines]
+    coverage = config.character_coverage
+    if coverage is None:
+        coverage = 0.9995 if len(set[str]().union(*sentences)) > LARGE_SCRIPT_SIZE else 1.0
     # The trainer samples, and its result must not depend on earlier calls.
     sentencepiece.set_random_generator_seed(1)
     try:
@@ -101,9 +98,7 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
             model_writer=model,
             model_type=config.model_type,
             vocab_size=config.vocab_size,
-            character_coverage=_coverage(sentences)
-            if config.character_coverage is None
-            else config.character_coverage,
+            character_coverage=coverage,
             byte_fallback=config.byte_fallback,
             normalization_rule_name="identity",
             hard_vocab_limit=False,  # small text gives fewer tokens instead of an error
@@ -118,22 +113,12 @@ def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> by
             minloglevel=2,
         )
     except RuntimeError as error:
+        # The message starts with the position in the source code of the library.
+        reason = str(error).rpartition("] ")[2].strip() or error
         raise DataError(
-            f"SentencePiece cannot train a model with a vocabulary size of {config.vocab_size}: "
-            f"{_reason(str(error))}"
+            f"SentencePiece cannot train a model with a vocabulary size of {config.vocab_size}: {reason}"
         ) from None
     return model.getvalue()
-
-
-def _coverage(sentences: Sequence[str]) -> float:
-    """Return the default character coverage: 1, or less for scripts with thousands of characters."""
-    characters = set[str]().union(*sentences)
-    return 0.9995 if len(characters) > LARGE_SCRIPT_SIZE else 1.0
-
-
-def _reason(message: str) -> str:
-    """Return the message of the library without the position in its source code."""
-    return message.rpartition("] ")[2].strip() or message
 
 
 @register_tokenizer("sentencepiece", SentencePieceConfig)
@@ -147,11 +132,13 @@ class SentencePieceTokenizer(Tokenizer):
     subword = True
     extension = "sentencepiece"
 
-    def __init__(self, config: SentencePieceConfig, model: bytes) -> None:
+    def __init__(self, config: SentencePieceConfig, learned: bytes) -> None:
         """Initialize from the content of a model file, as returned by `train_sentencepiece`."""
-        self.config = config
-        self.model = model
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)  # type: ignore[call-arg]
+        super().__init__(config, learned)
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=learned)  # type: ignore[call-arg]
+        except RuntimeError:
+            raise ValueError("not a SentencePiece model") from None
         # Id 0 is the unknown token.
         ids = range(1, self._processor.get_piece_size())
         self._subwords = frozenset(self._processor.id_to_piece(i) for i in ids)
@@ -162,18 +149,10 @@ class SentencePieceTokenizer(Tokenizer):
             characters = sorted(subword for subword in self._subwords if len(subword) == 1)
             self.required_tokens = (*BYTE_TOKENS, *characters)
 
-    def __reduce__(self) -> tuple[type["SentencePieceTokenizer"], tuple[SentencePieceConfig, bytes]]:
-        """Pickle the configuration and the model file."""
-        return SentencePieceTokenizer, (self.config, self.model)
-
     @classmethod
     def create(cls, config: SentencePieceConfig, text: Iterable[str], side: str) -> Self:
         """Train a model."""
         return cls(config, train_sentencepiece(text, config))
-
-    def with_config(self, config: SentencePieceConfig) -> "SentencePieceTokenizer":
-        """Return a tokenizer with the same model; see `Tokenizer.with_config`."""
-        return SentencePieceTokenizer(config, self.model)
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the subword tokens of a line."""
@@ -228,24 +207,6 @@ class SentencePieceTokenizer(Tokenizer):
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token; a word starts at every token that begins with U+2581."""
         return list(accumulate(int(token.startswith(SPACE_MARK) and i > 0) for i, token in enumerate(tokens)))
-
-    @property
-    def learned(self) -> bytes:
-        """The model."""
-        return self.model
-
-    @classmethod
-    def load(cls, config: SentencePieceConfig, directory: Path, side: str) -> "SentencePieceTokenizer":
-        """Load a tokenizer that was written by `save`.
-
-        Raises:
-            DataError: if the file is missing or not a SentencePiece model.
-        """
-        path = directory / f"{side}.{cls.extension}"
-        try:
-            return cls(config, read_bytes(path))
-        except RuntimeError:
-            raise DataError(f"{path}: not a SentencePiece model") from None
 
 
 def _byte_tokens(character: str) -> tuple[str, ...]:

@@ -8,19 +8,14 @@ with a character that did not occur in the training text is a single token, whic
 The package chooses the tokens by frequency, as byte pair encoding does, not by likelihood as in the paper.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from regard.config import configclass, option
-from regard.errors import DataError, UsageError
-from regard.text.reading import read_bytes
-from regard.text.text_format import TextFormat, TextFormatDetector
-from regard.text.tokenizers.base import Tokenizer, register_tokenizer
-from regard.text.tokenizers.moses import MosesConfig, MosesTokenizer, check_language
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.whitespace import split_whitespace
+from regard.errors import UsageError
+from regard.text.tokenizers.base import joint_option, register_tokenizer
+from regard.text.tokenizers.moses import WordSplitter, check_language, language_option, tokenized_option
 
 __all__ = ["WordPieceConfig", "WordPieceTokenizer", "train_wordpiece"]
 
@@ -37,27 +32,15 @@ class WordPieceConfig:
     kind: Literal["wordpiece"] = option(
         default="wordpiece", help="WordPiece tokens of Moses tokens, as in BERT (Schuster & Nakajima, 2012)."
     )
-    language: str = option(
-        default="en",
-        help="Two-letter code of the language for the Moses tokenizer, which must have spaces between words.",
-        pattern="^[a-z]{2,3}$",
-    )
+    language: str = language_option()
     vocab_size: int = option(
         default=8_000,
         help="Maximum number of tokens to learn, including characters. All characters of the text are kept.",
         ge=1,
         le=1_000_000,
     )
-    joint: bool = option(
-        default=True,
-        help="Learn one subword model from the source and target text of all training corpora; both "
-        "tokenizer tables must then be equal, except for `language`. false: one model per side.",
-    )
-    tokenized: bool = option(
-        default=False,
-        help="Whether the text is already tokenized. If true, words are split at white space, not by the "
-        "Moses tokenizer, and translations are not detokenized.",
-    )
+    joint: bool = joint_option()
+    tokenized: bool = tokenized_option()
 
     def __post_init__(self) -> None:
         """Check that Moses supports the language, unless the text is tokenized."""
@@ -80,7 +63,7 @@ def _library() -> Any:
     return tokenizers
 
 
-def train_wordpiece(counts: Mapping[str, int], vocab_size: int) -> tuple[str, ...]:
+def train_wordpiece(counts: Mapping[str, int], vocab_size: int) -> bytes:
     """Learn the tokens from word frequencies. The result is deterministic.
 
     Args:
@@ -88,15 +71,15 @@ def train_wordpiece(counts: Mapping[str, int], vocab_size: int) -> tuple[str, ..
         vocab_size: Maximum number of tokens. All characters are kept, even if they are more.
 
     Returns:
-        The tokens: the characters, at the start of a word and inside of words, then longer tokens in the
-        order in which they were learned.
+        The tokens, one per line, as in the file `vocab.txt` of BERT: the characters, at the start of a word
+        and inside of words, then longer tokens in the order in which they were learned.
     """
     known = [word for word in sorted(counts) if len(word) <= _MAX_LENGTH]
     inside = {character for word in known for character in word[1:]}
     starts = {word[0] for word in known}
     characters = [*sorted(starts | inside), *(f"{_MARK}{symbol}" for symbol in sorted(inside))]
     if not characters:
-        return ()
+        return b""
     library = _library()
     model = library.Tokenizer(library.models.WordPiece(unk_token=_UNKNOWN))
     model.pre_tokenizer = library.pre_tokenizers.WhitespaceSplit()
@@ -111,26 +94,28 @@ def train_wordpiece(counts: Mapping[str, int], vocab_size: int) -> tuple[str, ..
     # The library counts words by itself, so each word is repeated as often as it occurs.
     model.train_from_iterator((" ".join([word] * counts[word]) for word in known), trainer)
     ids = model.get_vocab(with_added_tokens=False)
-    return tuple(sorted(ids, key=ids.__getitem__))
+    return "".join(f"{token}\n" for token in sorted(ids, key=ids.__getitem__)).encode()
 
 
 @register_tokenizer("wordpiece", WordPieceConfig)
-class WordPieceTokenizer(Tokenizer):
-    """A tokenizer that splits Moses tokens, or white space separated words, into WordPiece tokens."""
+class WordPieceTokenizer(WordSplitter):
+    """A tokenizer that splits Moses tokens, or white space separated words, into WordPiece tokens.
+
+    Attributes:
+        tokens: The learned tokens.
+    """
 
     libraries = ("sacremoses", "tokenizers")
-    subword = True
     extension = "wordpiece"
 
-    def __init__(self, config: WordPieceConfig, tokens: Sequence[str]) -> None:
+    def __init__(self, config: WordPieceConfig, learned: bytes = b"") -> None:
         """Initialize from the learned tokens, as returned by `train_wordpiece`."""
-        self.config = config
-        self.tokens = tuple(tokens)
-        self._words = (
-            WordsTokenizer(WordsConfig())
-            if config.tokenized
-            else MosesTokenizer(MosesConfig(language=config.language))
-        )
+        super().__init__(config, learned)
+        # Only `\n` separates lines: a token may be another line separator of Unicode.
+        lines = learned.decode().removesuffix("\n")
+        self.tokens = tuple(lines.split("\n")) if lines else ()
+        if not all(self.tokens) or len(set(self.tokens)) < len(self.tokens):
+            raise ValueError("not a list of tokens: expected one per line, each once")
         vocabulary = {token: number for number, token in enumerate((_UNKNOWN, *self.tokens))}
         self._model = _library().models.WordPiece(
             vocabulary,
@@ -139,33 +124,9 @@ class WordPieceTokenizer(Tokenizer):
             continuing_subword_prefix=_MARK,
         )
 
-    def __reduce__(self) -> tuple[type["WordPieceTokenizer"], tuple[WordPieceConfig, tuple[str, ...]]]:
-        """Pickle the configuration and the tokens."""
-        return WordPieceTokenizer, (self.config, self.tokens)
-
-    @classmethod
-    def create(cls, config: WordPieceConfig, text: Iterable[str], side: str) -> Self:
-        """Create a tokenizer without tokens; `learn` trains it."""
-        return cls(config, ())
-
     def learn(self, counts: Mapping[str, int]) -> "WordPieceTokenizer":
         """Learn the tokens."""
         return WordPieceTokenizer(self.config, train_wordpiece(counts, self.config.vocab_size))
-
-    def with_config(self, config: WordPieceConfig) -> "WordPieceTokenizer":
-        """Return a tokenizer with the same tokens; see `Tokenizer.with_config`."""
-        return WordPieceTokenizer(config, self.tokens)
-
-    @classmethod
-    def detect_format(
-        cls, config: WordPieceConfig, detector: TextFormatDetector, language: str | None
-    ) -> TextFormat:
-        """Return the format; the Moses tokenizer separates punctuation, unless the text is tokenized."""
-        return detector.detect(language) if config.tokenized else TextFormat(language=config.language)
-
-    def pretokenize(self, line: str) -> list[str]:
-        """Return the words of a line."""
-        return self._words.pretokenize(line)
 
     def segment(self, unit: str) -> Sequence[str]:
         """Return the subword tokens of a word; all except the first begin with `##`."""
@@ -176,39 +137,14 @@ class WordPieceTokenizer(Tokenizer):
         # An unknown word is kept, so that it can be copied.
         return (unit,) if tokens == [_UNKNOWN] else tokens
 
-    def decode(self, tokens: Sequence[str]) -> str:
-        """Join subword tokens to words, and detokenize the words unless `tokenized` is set."""
-        words = "".join(
+    def join(self, tokens: Sequence[str]) -> str:
+        """Join subword tokens to words, separated by spaces."""
+        return "".join(
             token.removeprefix(_MARK) if token.startswith(_MARK) and len(token) > len(_MARK) else f" {token}"
             for token in tokens
         )
-        return self._words.decode(split_whitespace(words))
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token; a word starts at every token without the mark."""
         starts = (not token.startswith(_MARK) or len(token) == len(_MARK) for token in tokens)
         return list(accumulate(int(start and place > 0) for place, start in enumerate(starts)))
-
-    @property
-    def learned(self) -> bytes:
-        """The tokens, one per line, as in the file `vocab.txt` of BERT."""
-        return "".join(f"{token}\n" for token in self.tokens).encode()
-
-    @classmethod
-    def load(cls, config: WordPieceConfig, directory: Path, side: str) -> "WordPieceTokenizer":
-        """Load a tokenizer that was written by `save`.
-
-        Raises:
-            DataError: if the file is missing or not a list of tokens.
-            UsageError: if the package tokenizers is not installed.
-        """
-        path = directory / f"{side}.{cls.extension}"
-        try:
-            text = read_bytes(path).decode()
-        except UnicodeDecodeError:
-            raise DataError(f"{path}: not a list of tokens: not UTF-8") from None
-        # Only `\n` separates lines: a token may be another line separator of Unicode.
-        tokens = text.removesuffix("\n").split("\n") if text else []
-        if not all(tokens) or len(set(tokens)) < len(tokens):
-            raise DataError(f"{path}: not a list of tokens: expected one per line, each once")
-        return cls(config, tokens)
