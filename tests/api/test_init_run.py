@@ -40,7 +40,7 @@ def test_written_run_trains_as_it_is_and_its_next_commands_work(tmp_path: Path, 
     made = run("init", "train.de", "train.en", "-o", "first.toml", "--json", "init.json")
     assert made.exit_code == 0 and made.stdout == ""
     assert "Text: 380 training pairs and 20 validation pairs." in made.stderr
-    assert "letters: Latin 100%" in made.stderr and "Warning: 380 training pairs" in made.stderr
+    assert "letters: Latin" in made.stderr and "Warning: 380 training pairs" in made.stderr
     assert made.stderr.endswith("Next:\n  regard train first.toml\n")
     assert json.loads(Path("init.json").read_text())["num_valid"] == 20
     german = Path("train.de").read_text().splitlines()
@@ -132,9 +132,9 @@ def test_doubtful_text_gives_warnings(tmp_path: Path) -> None:
     pairs += [("kurz und gut", "one two three four " * 60)] * 5
     warnings = "\n".join(regard.init_run(*write(tmp_path, pairs), tmp_path / "run.toml").warnings)
     for expected in (
-        "little text", "1 pairs have an empty side and are dropped (lines 171 of",
+        "little text", "1 pairs have an empty side and are dropped",
         "of the pairs are repetitions", "10 pairs are equal on both sides",
-        "(lines 161, 162, 163... of", "5 pairs have suspicious lengths", "has 240 words",
+        "5 pairs have suspicious lengths", "has 240 words",
         "4 of 10 validation pairs are also in the training text",
     ):  # fmt: skip
         assert expected in warnings

@@ -1,7 +1,6 @@
 """Tests of WordPiece: the algorithm of BERT, round trips, and deterministic training."""
 
 import os
-import pickle
 import re
 import subprocess
 import sys
@@ -11,14 +10,10 @@ import pytest
 
 pytest.importorskip("tokenizers", reason="needs tokenizers: pip install 'regard[hf]'")
 
-from hypothesis import given
-from hypothesis import strategies as st
 
 from regard.config import from_dict
-from regard.errors import DataError
-from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers, load_tokenizer
+from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers
 from regard.text.tokenizers.wordpiece import WordPieceConfig, WordPieceTokenizer, train_wordpiece
-from regard.text.whitespace import normalize_whitespace
 
 TEXT = ["lower lowest newer newest wider widest", "Das ist's ! Er ging und lief ."] * 3
 CONFIG = WordPieceConfig(vocab_size=60, tokenized=True)
@@ -57,25 +52,6 @@ def test_result_equals_the_tokenizer_of_bert(tokenizer, tmp_path):
         assert bert.tokenize(line) == [token if token in tokenizer.tokens else "[UNK]" for token in found]
 
 
-@given(line=st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40))
-def test_decoding_restores_words_of_known_characters(line):
-    tokenizer = _made()
-    words = [word for word in normalize_whitespace(line).split(" ") if word]
-    known = [word for word in words if all(one in tokenizer.tokens for one in word) and "#" not in word]
-    assert tokenizer.decode(tokenizer.encode(" ".join(known))) == " ".join(known)
-    tokens = tokenizer.encode(line)
-    assert all(tokens) and len(tokenizer.word_ids(tokens)) == len(tokens)
-
-
-_cache: list[WordPieceTokenizer] = []
-
-
-def _made() -> WordPieceTokenizer:
-    if not _cache:
-        _cache.append(learned())
-    return _cache[0]
-
-
 def test_frequent_words_become_tokens_up_to_the_size(tokenizer):
     assert len(tokenizer.tokens) <= 60 and len(set(tokenizer.tokens)) == len(tokenizer.tokens)
     assert {"l", "##o", "##r", "D"} < set(tokenizer.tokens)
@@ -97,29 +73,6 @@ def test_training_does_not_depend_on_hash_tables():
             env={**os.environ, "PYTHONHASHSEED": seed, "RAYON_NUM_THREADS": seed},
         )  # fmt: skip
         assert found.stdout.strip() == str(expected)
-
-
-def test_saving_pickling_and_loading_change_nothing(tokenizer, tmp_path):
-    tokenizer.save(tmp_path, "source")
-    again = load_tokenizer(CONFIG, tmp_path, "source"), pickle.loads(pickle.dumps(tokenizer))
-    for other in again:
-        assert other.tokens == tokenizer.tokens
-        assert [other.encode(line) for line in TEXT] == [tokenizer.encode(line) for line in TEXT]
-
-
-def test_moses_separates_and_joins_punctuation():
-    tokenizer = learned(WordPieceConfig(language="de", vocab_size=200), ["Er ging, und lief."] * 3)
-    line = "Er ging, und lief."
-    assert tokenizer.pretokenize(line) == ["Er", "ging", ",", "und", "lief", "."]
-    assert tokenizer.decode(tokenizer.encode(line)) == line
-
-
-@pytest.mark.parametrize("content", [b"a\n\nb\n", b"a\na\n", b"\xff\n", None])
-def test_damaged_files_are_reported(tmp_path, content):
-    if content is not None:
-        (tmp_path / "source.wordpiece").write_bytes(content)
-    with pytest.raises(DataError, match=r"source\.wordpiece"):
-        load_tokenizer(CONFIG, tmp_path, "source")
 
 
 def test_kind_selects_the_configuration_and_missing_package_is_named(monkeypatch):

@@ -141,7 +141,7 @@ def init_run(
         _write_text(path, content, train, files, num_train, overwrite)
     else:
         write_atomic(path, content.encode())
-    warnings = survey.warnings(num_train, held_out, shared, train[0])
+    warnings = survey.warnings(num_train, held_out, shared)
     return InitializedRun(path, model_dir, num_train, held_out, survey, plan, findings, warnings)
 
 
