@@ -16,7 +16,7 @@ BAD = {
     "counts": (b"a\nb\n", b"x\n", "has 2 lines but .* has 1"),
     "empty": (b"", b"x\n", "source: the file is empty"),
     "latin": (b"a\nsch\xf6n\n", b"x\ny\n", "source: line 2, byte 4: not UTF-8"),
-    "gzip": (gzip.compress(b"a\n" * 90)[:-9], b"x\n" * 90, "source: damaged gzip"),
+    "gzip": (gzip.compress(b"a\n" * 90)[:-9], b"x\n" * 90, "source: damaged file"),
     "blank": (b"\n\n", b"x\ny\n", "no train pair is left"),
 }
 

@@ -5,7 +5,6 @@ of a format do; its name need not have the suffix.
 """
 
 import bz2
-import codecs
 import gzip
 import io
 import lzma
@@ -27,9 +26,7 @@ __all__ = [
     "SUFFIXES",
     "compress",
     "decompress",
-    "format_of",
     "is_compressed",
-    "is_decompressed",
     "read_failure",
     "remove_suffix",
 ]
@@ -38,107 +35,66 @@ READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 """The errors of reading a file that `decompress` returned; see `read_failure`."""
 
 
-class _GzipFile(gzip.GzipFile):
-    """A gzip file with the arguments of the other formats."""
-
-    def __init__(self, file: Any, mode: Any) -> None:
-        # Without name and time in the header, equal content gives equal bytes.
-        super().__init__("", mode, compresslevel=6, fileobj=file, mtime=0)
+def _open_gzip(file: Any, mode: Any) -> gzip.GzipFile:
+    # Without name and time in the header, equal content gives equal bytes.
+    return gzip.GzipFile("", mode, compresslevel=6, fileobj=file, mtime=0)
 
 
-class _ZstdFile(zstd.ZstdFile):
-    """A zstd file with a checksum, as the program `zstd` writes it."""
-
-    def __init__(self, file: Any, mode: Any) -> None:
-        super().__init__(
-            file, mode, options={zstd.CompressionParameter.checksum_flag: 1} if mode == "wb" else None
-        )
+def _open_zstd(file: Any, mode: Any) -> zstd.ZstdFile:
+    # With a checksum, as the program `zstd` writes it.
+    options = {zstd.CompressionParameter.checksum_flag: 1} if mode == "wb" else None
+    return zstd.ZstdFile(file, mode, options=options)
 
 
-_FORMATS = {".gz": _GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile, ".zst": _ZstdFile}
-# The formats are named like their programs.
-_NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
-# Text may start with "BZh9", so the magic number of a block or of the end must follow, or the end of a
-# truncated file. The second pattern of zstd is that of a skippable frame, with which files of `pzstd` start.
-_STARTS = {
-    ".gz": re.compile(rb"\x1f\x8b"),
-    ".bz2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90|.{0,5}\Z)", re.DOTALL),
-    ".xz": re.compile(rb"\xfd7z"),
-    ".zst": re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
+# A function that opens a file, and a pattern of the first bytes. Text may start with "BZh9", so
+# the magic number of a block or of the end must follow. The second pattern of zstd is that of a skippable
+# frame, with which files of `pzstd` start.
+_FORMATS = {
+    ".gz": (_open_gzip, re.compile(rb"\x1f\x8b")),
+    ".bz2": (bz2.BZ2File, re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)")),
+    ".xz": (lzma.LZMAFile, re.compile(rb"\xfd7z")),
+    ".zst": (_open_zstd, re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")),
 }
 _START_BYTES = 10
-
 
 SUFFIXES = tuple(_FORMATS)
 """The suffixes of the names of compressed files."""
 
 
-def _find_format(start: bytes) -> str | None:
-    """Return the suffix of the format of a file that starts with these bytes."""
-    return next((suffix for suffix, pattern in _STARTS.items() if pattern.match(start)), None)
-
-
 def is_compressed(start: bytes) -> bool:
     """Return whether the first bytes of a file are those of a compressed file."""
-    return _find_format(start) is not None
-
-
-def format_of(name: str) -> str | None:
-    """Return the format of the suffix of a file name: `gzip` for `train.de.gz`. None without one."""
-    return _NAMES.get(Path(name).suffix)
+    return any(pattern.match(start) for _, pattern in _FORMATS.values())
 
 
 def remove_suffix(name: str) -> str:
     """Return a file name without the suffix of a format: `train.de` for `train.de.gz`."""
-    return name if format_of(name) is None else name.removesuffix(Path(name).suffix)
+    return name.removesuffix(Path(name).suffix) if Path(name).suffix in SUFFIXES else name
 
 
 @contextmanager
 def compress(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
     """Yield a file whose content is written to `file`, compressed in the format of the suffix of `path`."""
-    if path.suffix not in _FORMATS:
+    if path.suffix not in SUFFIXES:
         yield file
         return
-    with _FORMATS[path.suffix](file, "wb") as compressed:
+    with _FORMATS[path.suffix][0](file, "wb") as compressed:
         yield cast(BinaryIO, compressed)
 
 
-def decompress(file: IO[bytes], name: str) -> IO[bytes]:
+def decompress(file: IO[bytes]) -> IO[bytes]:
     """Return a file with the decompressed content of a file, or the file itself if it is not compressed.
 
     The content is decompressed while it is read, so that a small file cannot exhaust the memory. Reading
     raises one of `READ_ERRORS`.
-
-    Args:
-        file: The file.
-        name: Its name, which gives the format if the file is neither text nor starts as a compressed file
-            does: the file is damaged.
     """
     buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(Any, file))
     start = buffered.peek(_START_BYTES)
-    suffix = _find_format(start)
-    if suffix is None and Path(name).suffix in _FORMATS and not _is_text(start):
-        suffix = Path(name).suffix
-    return buffered if suffix is None else cast(IO[bytes], _FORMATS[suffix](buffered, "rb"))
+    for open_compressed, pattern in _FORMATS.values():
+        if pattern.match(start):
+            return cast(IO[bytes], open_compressed(buffered, "rb"))
+    return buffered
 
 
-def _is_text(start: bytes) -> bool:
-    """Return whether the first bytes of a file are UTF-8, possibly with an incomplete last character."""
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def is_decompressed(file: IO[bytes]) -> bool:
-    """Return whether a file that `decompress` returned has decompressed content."""
-    return isinstance(file, tuple(_FORMATS.values()))
-
-
-def read_failure(error: Exception, file: IO[bytes]) -> str:
+def read_failure(error: Exception) -> str:
     """Return the reason of one of `READ_ERRORS`: that of the system, or the damage of a compressed file."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    names = [_NAMES[suffix] for suffix, kind in _FORMATS.items() if isinstance(file, kind)]
-    return "".join(f"damaged {name} file: " for name in names) + str(error)
+    return error.strerror if isinstance(error, OSError) and error.strerror else f"damaged file: {error}"

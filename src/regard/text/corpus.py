@@ -8,7 +8,6 @@ their number is logged.
 """
 
 import logging
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Annotated
@@ -17,7 +16,7 @@ from pydantic import Field
 
 from regard.config import configclass, option
 from regard.errors import DataError
-from regard.text.compression import READ_ERRORS, decompress, is_decompressed, read_failure
+from regard.text.compression import READ_ERRORS, decompress, read_failure
 from regard.text.reading import open_regular_file
 from regard.text.whitespace import CONTROL_CHARACTERS, split_whitespace
 
@@ -165,8 +164,7 @@ def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) ->
     """
     number = replaced = offset = 0
     try:
-        file = decompress(file, name)
-        for number, (raw, size) in enumerate(_read_limited_lines(file, max_bytes), 1):
+        for number, (raw, size) in enumerate(_read_limited_lines(decompress(file), max_bytes), 1):
             offset, start = offset + size, offset
             if size > len(raw):  # the line was too long, so that its content was not kept
                 _log.warning(
@@ -178,17 +176,11 @@ def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) ->
                 )
                 yield ""
                 continue
-            try:
-                line, count = clean_line(_decode_line(raw, name, number, start))
-            except DataError:
-                # Damaged data may look like another encoding. Its checksum, at the end, shows the damage.
-                if is_decompressed(file):
-                    deque(_read_limited_lines(file, max_bytes), maxlen=0)
-                raise
+            line, count = clean_line(_decode_line(raw, name, number, start))
             replaced += count
             yield line
     except READ_ERRORS as error:
-        raise DataError(f"{name}: {read_failure(error, file)} (after line {number})") from None
+        raise DataError(f"{name}: {read_failure(error)} (after line {number})") from None
     if replaced:
         _log.warning("%s: %d control characters replaced by spaces", name, replaced)
 

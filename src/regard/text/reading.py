@@ -129,11 +129,10 @@ def read_json(path: Path | str, model: type[_T], max_bytes: int = MAX_JSON_BYTES
     """
     content = read_limited(path, max_bytes)
     if is_compressed(content):
-        file = decompress(io.BytesIO(content), str(path))
         try:
-            content = file.read(max_bytes + 1)
+            content = decompress(io.BytesIO(content)).read(max_bytes + 1)
         except READ_ERRORS as error:
-            raise DataError(f"{path}: {read_failure(error, file)}") from None
+            raise DataError(f"{path}: {read_failure(error)}") from None
         if len(content) > max_bytes:
             raise DataError(f"{path}: more than {max_bytes:,} bytes, the maximum, after decompression")
     return parse_json(content, model)
