@@ -11,15 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.pretokenization import TAG_PREFIX, TOO_LONG
+from regard.data.pretokenization import SIDES, TAG_PREFIX, TOO_LONG
 from regard.text.tokenizers.base import Tokenizer
 from regard.text.vocabulary import EOS, UNK
 
-__all__ = ["PAIR_OUTCOMES", "SIDES", "SegmentedUnits", "count_kept_tokens", "count_units", "write_split"]
+__all__ = ["PAIR_OUTCOMES", "SegmentedUnits", "count_kept_tokens", "count_units", "write_split"]
 
 CHUNK_ROWS = 10_000
 """Number of rows in a chunk."""
-SIDES = ("source", "target")
 PAIR_OUTCOMES = ("kept", "empty", "too_long")
 """What becomes of a pair, by number: it is kept, or dropped because a side is empty or too long."""
 

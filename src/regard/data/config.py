@@ -9,6 +9,16 @@ from regard.text.tokenizers.words import WordsConfig
 __all__ = ["DataConfig"]
 
 
+def _vocab_size_option(side: str, other: str) -> int | None:
+    return option(
+        default=None,
+        help=f"Maximum size of the {side} vocabulary, without special symbols, by decreasing frequency. With "
+        f"`shared_vocab`: size of the common vocabulary, equal to `{other}_vocab_size`. Default: no limit.",
+        ge=1,
+        le=10_000_000,
+    )
+
+
 @configclass
 class DataConfig:
     """Corpora, tokenizers and vocabularies.
@@ -34,22 +44,8 @@ class DataConfig:
     )
     source_tokenizer: TokenizerConfig = option(default=WordsConfig, help="Source tokenizer.")
     target_tokenizer: TokenizerConfig = option(default=WordsConfig, help="Target tokenizer.")
-    source_vocab_size: int | None = option(
-        default=None,
-        help="Maximum size of the source vocabulary, without special symbols, by decreasing frequency. With "
-        "`shared_vocab`: size of the common vocabulary, equal to `target_vocab_size`. Default: no "
-        "limit.",
-        ge=1,
-        le=10_000_000,
-    )
-    target_vocab_size: int | None = option(
-        default=None,
-        help="Maximum size of the target vocabulary, without special symbols, by decreasing frequency. With "
-        "`shared_vocab`: size of the common vocabulary, equal to `source_vocab_size`. Default: no "
-        "limit.",
-        ge=1,
-        le=10_000_000,
-    )
+    source_vocab_size: int | None = _vocab_size_option("source", "target")
+    target_vocab_size: int | None = _vocab_size_option("target", "source")
     min_frequency: int = option(
         default=1,
         help="Minimum frequency of a token in the training text. Rarer tokens are unknown.",

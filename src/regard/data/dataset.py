@@ -328,7 +328,7 @@ def prepare_data(
     remove_leftovers(target.parent, stem_of(target))
     wanted = describe_settings(config)
     manifest = _read_known_manifest(output_dir)
-    inputs = describe_inputs(config, None if manifest is None else manifest["inputs"])
+    inputs = describe_inputs(config)
     if manifest is not None and is_up_to_date(manifest, wanted, inputs):
         try:
             prepared = open_data(config, output_dir)

@@ -57,6 +57,28 @@ Fertilities = Bounds | np.ndarray
 is used, or the minimum if that is higher."""
 
 
+def _aligner_option() -> str:
+    return option(
+        default="bayes",
+        help="Word aligner, trained on the training text, whose links are counted: ibm1, ibm2 (the model of "
+        "Malaviya et al., 2018), hmm, bayes, or a registered one.",
+    )
+
+
+def _file_option() -> str | None:
+    return option(
+        default=None,
+        help="File with fertilities that replace the links of the aligner: one line per pair of all training "
+        "corpora in their order, with one integer per source word or per source token. Default: none.",
+    )
+
+
+def _sink_option() -> bool:
+    return option(
+        default=True, help="Append a sink token, whose attention is unlimited, to each source sentence."
+    )
+
+
 @configclass
 class ConstantFertilityConfig:
     """The same fertility for every token."""
@@ -68,9 +90,7 @@ class ConstantFertilityConfig:
         gt=0,
         le=1e6,
     )
-    sink: bool = option(
-        default=True, help="Append a sink token, whose attention is unlimited, to each source sentence."
-    )
+    sink: bool = _sink_option()
 
 
 @configclass
@@ -82,19 +102,9 @@ class GuidedFertilityConfig:
         help="The maximum number of links that each vocabulary entry has in the word-aligned training text; "
         "at least 1.",
     )
-    aligner: AlignerName = option(
-        default="bayes",
-        help="Word aligner, trained on the training text, whose links are counted: ibm1, ibm2 (the model of "
-        "Malaviya et al., 2018), hmm, bayes, or a registered one.",
-    )
-    file: str | None = option(
-        default=None,
-        help="File with fertilities that replace the links of the aligner: one line per pair of all training "
-        "corpora in their order, with one integer per source word or per source token. Default: none.",
-    )
-    sink: bool = option(
-        default=True, help="Append a sink token, whose attention is unlimited, to each source sentence."
-    )
+    aligner: AlignerName = _aligner_option()
+    file: str | None = _file_option()
+    sink: bool = _sink_option()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -116,16 +126,8 @@ class PredictedFertilityConfig:
         help="In training, the number of links of each token in the word-aligned text (at least 1); in "
         "validation and translation, the prediction of a tagger trained on them.",
     )
-    aligner: AlignerName = option(
-        default="bayes",
-        help="Word aligner, trained on the training text, whose links are counted: ibm1, ibm2 (the model of "
-        "Malaviya et al., 2018), hmm, bayes, or a registered one.",
-    )
-    file: str | None = option(
-        default=None,
-        help="File with fertilities that replace the links of the aligner: one line per pair of all training "
-        "corpora in their order, with one integer per source word or per source token. Default: none.",
-    )
+    aligner: AlignerName = _aligner_option()
+    file: str | None = _file_option()
     valid_file: str | None = option(
         default=None,
         help="The file of data.valid in the same form, with which the tagger is evaluated. Needed with file.",
@@ -153,9 +155,7 @@ class PredictedFertilityConfig:
         ge=1,
         le=1_000_000,
     )
-    sink: bool = option(
-        default=True, help="Append a sink token, whose attention is unlimited, to each source sentence."
-    )
+    sink: bool = _sink_option()
 
     def __post_init__(self) -> None:
         """Reject a file of only one of the two splits."""

@@ -7,7 +7,6 @@ checksum of each input file) has changed.
 
 import json
 import os
-import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -34,8 +33,6 @@ __all__ = [
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 2
-TIMESTAMP_MARGIN_NS = 2_000_000_000
-"""Time in nanoseconds after a change in which a file could change again with the same time stamp."""
 
 
 def describe_settings(config: DataConfig) -> dict[str, Any]:
@@ -74,40 +71,21 @@ def _version(library: str) -> str:
         return "absent"  # the tokenizer raises a helpful error when it needs the library
 
 
-def describe_inputs(config: DataConfig, previous: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """Return path, size, modification time and checksum of each input file by its role (`train.0.source`).
-
-    Args:
-        config: The corpora.
-        previous: Descriptions from an earlier manifest. If path, size and time of a file agree, its checksum
-            is reused.
+def describe_inputs(config: DataConfig) -> dict[str, dict[str, Any]]:
+    """Return path, size and checksum of each input file by its role (`train.0.source`).
 
     Raises:
         DataError: if a file is missing or not a regular file.
     """
-    inputs = {}
-    for role, path in input_files(config):
-        try:
-            state = os.stat(path)
-        except OSError as error:
-            raise DataError(f"{path}: {error.strerror}") from None
-        if not Path(path).is_file():
-            raise DataError(
-                f"{path}: {'a directory' if Path(path).is_dir() else 'not a file'}, expected a text file"
-            )
-        # A file that changed just now may change again with the same time stamp: do not store the time.
-        settled = time.time_ns() - state.st_mtime_ns > TIMESTAMP_MARGIN_NS
-        entry = {
-            # Absolute, so that the same file is recognized from another working directory.
+    return {
+        role: {
+            # Absolute, so that messages name the same file in another working directory.
             "path": readable(os.path.abspath(path)),
-            "size": state.st_size,
-            "mtime_ns": state.st_mtime_ns if settled else None,
+            "sha256": file_digest(Path(path)),
+            "size": os.stat(path).st_size,
         }
-        old = (previous or {}).get(role, {})
-        # Computing checksums of large corpora is slow, so that known ones are reused.
-        same = settled and all(old.get(key) == value for key, value in entry.items())
-        inputs[role] = {**entry, "sha256": old["sha256"] if same else file_digest(Path(path))}
-    return inputs
+        for role, path in input_files(config)
+    }
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

@@ -18,7 +18,6 @@ import numpy as np
 from regard.config.cpu_threads import num_available_cpus
 from regard.data.arrays import (
     PAIR_OUTCOMES,
-    SIDES,
     SegmentedUnits,
     count_kept_tokens,
     count_units,
@@ -26,7 +25,7 @@ from regard.data.arrays import (
 )
 from regard.data.config import DataConfig
 from regard.data.manifest import MANIFEST
-from regard.data.pretokenization import TAG_PREFIX, ProgressCallback, UnitNumbering, UnitWriter
+from regard.data.pretokenization import SIDES, TAG_PREFIX, ProgressCallback, UnitNumbers, UnitWriter
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
 from regard.text.corpus import CorpusConfig, corpus_name, read_pairs
@@ -116,13 +115,13 @@ class _Preprocessor:
         pairs = self._survey()
         texts = (self._sample(0, pairs["train"]), self._sample(1, pairs["train"]))
         tokenizers = create_tokenizers(self.config.source_tokenizer, self.config.target_tokenizer, texts)
-        units = (UnitNumbering(), UnitNumbering())
+        units = (UnitNumbers(), UnitNumbers())
         for split, corpora in self.corpora.items():
             self._tokenize(split, corpora, pairs[split], UnitWriter(tokenizers, units, self.scratch))
         # Byte pair encoding is learned from the unit counts, so that the text need not be read again.
-        names = (list(units[0].numbers), list(units[1].numbers))
+        names = (list(units[0]), list(units[1]))
         counts = tuple(
-            count_units(self.scratch, "train", side, len(units[i].numbers)) for i, side in enumerate(SIDES)
+            count_units(self.scratch, "train", side, len(units[i])) for i, side in enumerate(SIDES)
         )
         tokenizers = learn_tokenizers(tokenizers, (_table(names[0], counts[0]), _table(names[1], counts[1])))
         segments = (

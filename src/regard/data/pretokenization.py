@@ -5,9 +5,10 @@ The text becomes a flat file of unit numbers and a file of sentence lengths. Tex
 and memory holds the distinct units, not the corpus.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -20,10 +21,11 @@ from regard.text.tokenizers.base import Tokenizer
 from regard.text.whitespace import split_whitespace
 from regard.text.workers import ordered_map
 
-__all__ = ["TAG_PREFIX", "TOO_LONG", "ProgressCallback", "UnitNumbering", "UnitWriter"]
+__all__ = ["SIDES", "TAG_PREFIX", "TOO_LONG", "ProgressCallback", "UnitNumbers", "UnitWriter"]
 
 ProgressCallback = Callable[[str, int, int | None], None]
 
+SIDES = ("source", "target")
 CHUNK_LINES = 4096
 """Number of lines in a chunk that is tokenized at once."""
 TAG_PREFIX = "\0"
@@ -33,63 +35,43 @@ TOO_LONG = -1
 _BETWEEN, _LONG = "\x1f", "\x1e"
 
 
-class _Numbering(dict[str, int]):
-    """A dictionary that assigns the next number to each new key."""
+class UnitNumbers(dict[str, int]):
+    """The number of each distinct unit of one language; a new unit gets the next number."""
 
     def __missing__(self, key: str) -> int:
+        """Assign the next number."""
         number = self[key] = len(self)
         return number
 
-
-@dataclass
-class UnitNumbering:
-    """The numbering of the units of one language.
-
-    Attributes:
-        numbers: The number of each distinct unit.
-    """
-
-    numbers: dict[str, int] = field(default_factory=_Numbering)
-
-    def write(
-        self, lines: Iterable[str], source_prefix: str | None, units: IO[bytes], lengths: IO[bytes]
-    ) -> None:
-        """Number the units of lines in the encoding of `_ChunkTokenizer` and append them to the two files."""
-        first = [] if source_prefix is None else [self.numbers[TAG_PREFIX + source_prefix]]
+    def append(self, lines: Iterable[str], source_prefix: str | None, files: Sequence[IO[bytes]]) -> None:
+        """Append the units of the lines of `_tokenize_chunk`, and their numbers, to two files."""
+        first = [] if source_prefix is None else [self[TAG_PREFIX + source_prefix]]
         flat: list[int] = []
         sizes: list[int] = []
         for line in lines:
-            if line == _LONG:
-                sizes.append(TOO_LONG)
-                continue
-            numbers = [self.numbers[unit] for unit in line.split(_BETWEEN)] if line else []
-            if numbers:  # an empty sentence gets no prefix, so that the pair is dropped
-                flat += first
-                flat += numbers
-            sizes.append(len(numbers) + (len(first) if numbers else 0))
-        units.write(np.array(flat, dtype="<i4").tobytes())
-        lengths.write(np.array(sizes, dtype="<i4").tobytes())
+            # An empty sentence gets no prefix, so that the pair is dropped.
+            units = (
+                [*first, *(self[unit] for unit in line.split(_BETWEEN))] if line not in ("", _LONG) else []
+            )
+            flat += units
+            sizes.append(TOO_LONG if line == _LONG else len(units))
+        for file, numbers in zip(files, (flat, sizes), strict=True):
+            file.write(np.array(numbers, dtype="<i4").tobytes())
 
 
-@dataclass(frozen=True)
-class _ChunkTokenizer:
-    """A function that splits a chunk of pairs into units; it is pickled and sent to worker processes."""
+def _tokenize_chunk(
+    tokenizers: tuple[Tokenizer, Tokenizer], max_words: int, pairs: list[tuple[str, str]]
+) -> list[list[str]]:
+    """Split the sides of pairs into units, separated by `_BETWEEN`."""
 
-    source: Tokenizer
-    target: Tokenizer
-    max_words: int
-
-    def __call__(self, pairs: list[tuple[str, str]]) -> tuple[list[str], list[str]]:
-        sources = [self._split(self.source, source) for source, _ in pairs]
-        targets = [self._split(self.target, target) for _, target in pairs]
-        return sources, targets
-
-    def _split(self, tokenizer: Tokenizer, line: str) -> str:
+    def split(tokenizer: Tokenizer, line: str) -> str:
         # No tokenizer produces fewer tokens than words, so that a line with too many words will be dropped
         # in any case and need not be tokenized.
-        if len(line) > self.max_words and len(split_whitespace(line)) > self.max_words:
+        if len(line) > max_words and len(split_whitespace(line)) > max_words:
             return _LONG
         return _BETWEEN.join(tokenizer.pretokenize(line))
+
+    return [[split(tokenizer, pair[side]) for pair in pairs] for side, tokenizer in enumerate(tokenizers)]
 
 
 @dataclass(frozen=True)
@@ -104,7 +86,7 @@ class UnitWriter:
     """
 
     tokenizers: tuple[Tokenizer, Tokenizer]
-    units: tuple[UnitNumbering, UnitNumbering]
+    units: tuple[UnitNumbers, UnitNumbers]
     directory: Path
 
     def write(
@@ -130,27 +112,25 @@ class UnitWriter:
         Raises:
             DataError: if a line does not have the format of its tokenizer. The message gives file and line.
         """
-        tokenize = _ChunkTokenizer(*self.tokenizers, max_words)
+        tokenize = partial(_tokenize_chunk, self.tokenizers, max_words)
         if any(type(tokenizer).__module__ == "__main__" for tokenizer in self.tokenizers):
             num_processes = 1  # another process cannot import the class of a script or a notebook
         counts = []
         with ExitStack() as opened:
             files: dict[tuple[str, str], IO[bytes]] = {
                 (side, kind): opened.enter_context(open(self.directory / f"{split}.{side}.{kind}", "wb"))
-                for side in ("source", "target")
+                for side in SIDES
                 for kind in ("units", "sizes", "raw")
             }
             for corpus in corpora:
                 chunks = _chunks(_checked(corpus, self.tokenizers), files if split != "train" else None)
                 counts.append(0)
-                for sources, targets in ordered_map(tokenize, chunks, num_processes):
-                    for side, lines, numbering, prefix in (
-                        ("source", sources, self.units[0], corpus.source_prefix),
-                        ("target", targets, self.units[1], None),
-                    ):
-                        numbering.write(lines, prefix, files[side, "units"], files[side, "sizes"])
-                    counts[-1] += len(sources)
-                    on_progress(len(sources))
+                prefixes = corpus.source_prefix, None
+                for sides in ordered_map(tokenize, chunks, num_processes):
+                    for name, lines, units, prefix in zip(SIDES, sides, self.units, prefixes, strict=True):
+                        units.append(lines, prefix, (files[name, "units"], files[name, "sizes"]))
+                    counts[-1] += len(sides[0])
+                    on_progress(len(sides[0]))
         return counts
 
 

@@ -42,7 +42,7 @@ def _open_gzip(file: Any, mode: Any) -> gzip.GzipFile:
 
 def _open_zstd(file: Any, mode: Any) -> zstd.ZstdFile:
     # With a checksum, as the program `zstd` writes it.
-    options = {zstd.CompressionParameter.checksum_flag: 1} if mode == "wb" else None
+    options: Any = {zstd.CompressionParameter.checksum_flag: 1} if mode == "wb" else None
     return zstd.ZstdFile(file, mode, options=options)
 
 
