@@ -15,13 +15,13 @@ from regard.text.whitespace import split_whitespace
 
 __all__ = ["SideSurvey", "TextSurvey", "survey_pairs"]
 
-MAX_LENGTH_RATIO = 3.0
+UNUSUAL_LENGTH_RATIO = 3.0
 """Factor by which the ratio of the lengths of a suspicious pair differs from that of the whole text."""
 MIN_RATIO_CHARACTERS = 20
 """Number of characters of the longer side from which the ratio of a pair is examined."""
 ALL_CHARACTER_LINES, CHARACTER_STEP = 100_000, 16
 """Characters are counted in the first lines, and then in every 16th line."""
-FEW_PAIRS = 5_000
+SMALL_TEXT_PAIRS = 5_000
 """Number of training pairs below which a warning predicts poor translations."""
 MAX_SENTENCE_WORDS = 200
 """Number of words from which a line is probably not a sentence."""
@@ -106,7 +106,7 @@ class TextSurvey:
         repeated = self.duplicates / max(1, self.pairs)
         checks = {
             f"{num_train:,} training pairs are little text: expect poor translations of other sentences": (
-                num_train < FEW_PAIRS
+                num_train < SMALL_TEXT_PAIRS
             ),
             f"{self.empty:,} pairs have an empty side and are dropped": self.empty > 0,
             f"{repeated:.0%} of the pairs are repetitions: remove them if they are not intended": (
@@ -180,5 +180,5 @@ def _count_suspicious(lengths: np.ndarray) -> int:
     if not len(source):
         return 0
     ratio = target / source / np.median(target / source)
-    unusual = (ratio > MAX_LENGTH_RATIO) | (ratio < 1 / MAX_LENGTH_RATIO)
+    unusual = (ratio > UNUSUAL_LENGTH_RATIO) | (ratio < 1 / UNUSUAL_LENGTH_RATIO)
     return int((unusual & (np.maximum(source, target) >= MIN_RATIO_CHARACTERS)).sum())

@@ -83,7 +83,7 @@ class Tokenizer(ABC):
         self.config, self.learned = config, learned
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what the constructor needs, without compiled patterns and caches."""
+        """Pickle the arguments of the constructor, without compiled patterns and caches."""
         return type(self), (self.config, self.learned)
 
     @classmethod
