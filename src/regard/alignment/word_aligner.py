@@ -143,7 +143,7 @@ class WordAligner:
         return {name: self._direction(name).arrays() for name in DIRECTIONS}
 
     def _most_linked(self, name: str, word: int) -> list[tuple[int, float]]:
-        """Return the most probable links of a word, (word, probability), in a direction."""
+        """Return the top-scoring links of a word, (word, probability), in a direction."""
         starts, columns, values = (self._lexicons[name][key] for key in ("starts", "columns", "values"))
         row = slice(int(starts[word]), int(starts[word + 1]))
         shares = values[row] / max(float(values[row].sum()), 1e-30)

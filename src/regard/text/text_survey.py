@@ -39,7 +39,7 @@ class SideSurvey:
         max_words: The largest number of words of a line.
         long_characters: The number of characters that 99.9 % of the lines do not exceed.
         distinct_characters: The number of distinct characters of the examined lines.
-        script: The most frequent script of the letters, as `LATIN`; Japanese counts as `CJK`. Empty without
+        script: The dominant script of the letters, as `LATIN`; Japanese counts as `CJK`. Empty without
             letters.
     """
 
