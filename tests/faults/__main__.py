@@ -6,32 +6,13 @@ write event of every command that writes files.
 
 import argparse
 import importlib
-import importlib.util
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
-from .injector import Attack, run
+from .injector import run
 
 # As in pytest, modules of other folders of tests can be imported.
 sys.path.insert(0, str(Path(__file__).parents[1]))
-
-
-def _fuzzer() -> Callable[..., Iterable[Any]] | None:
-    """Return the function that fuzzes the inputs, if the module exists."""
-    name = f"{__package__}.fuzzer"
-    return importlib.import_module(name).run if importlib.util.find_spec(name) else None
-
-
-def _parts(options: argparse.Namespace) -> list[Attack]:
-    rows: list[Attack] = []
-    if options.part in ("all", "writes"):
-        rows += run(options.cases, options.seed)
-    fuzz = _fuzzer() if options.part in ("all", "inputs") else None
-    if fuzz is not None:
-        rows += fuzz(options.cases, options.seed, options.memory)
-    return rows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,7 +30,11 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--part", choices=("all", "writes", "inputs"), default="all", help="The part to run.")
     options = parser.parse_args(arguments)
-    rows = _parts(options)
+    rows = run(options.cases, options.seed) if options.part in ("all", "writes") else []
+    if options.part in ("all", "inputs"):
+        rows += importlib.import_module(f"{__package__}.fuzzer").run(
+            options.cases, options.seed, options.memory
+        )
     width = max(len(row.name) for row in rows)
     print(f"{'attack':{width}}  cases  failures")
     for row in rows:

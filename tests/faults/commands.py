@@ -1,6 +1,5 @@
 """The commands that write files, with their inputs, and the small corpus and models on which they run."""
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -90,7 +89,6 @@ BASE = (
     "align corpus/train.de corpus/train.en --model ibm1 --save-aligner aligner -o links.txt --num-threads 1",
     "init corpus/train.de corpus/train.en -o own.toml --json i.json",
     "lm corpus/train.en --order 2 -o old.arpa",
-    "lm corpus/train.en --order 2 -o old.arpa.gz",
     "translate model --input corpus/test.de --output out.txt --num-threads 1",
     "report model --test corpus/test.de corpus/test.en -o page.html",
 )
@@ -99,8 +97,6 @@ BASE = (
 _INIT = ("own.toml", "own-text", "i.json")
 _TEST = "corpus/test.de corpus/test.en"
 COMMANDS = (
-    Command("phrasebook", "phrasebook made --num-train 9 --num-valid 3 --num-test 3", ("made",), whole=False),
-    Command("prepare", "prepare lstm.toml data.cache_dir=prepared-new", ("prepared-new",)),
     Command(
         "prepare again",
         "prepare lstm.toml data.cache_dir=prepared data.min_frequency=1",
@@ -109,31 +105,12 @@ COMMANDS = (
     ),
     Command("lm", "lm corpus/train.en --order 3 -o old.arpa", ("old.arpa",), needs=("corpus", "old.arpa")),
     Command(
-        "lm, gzip",
-        "lm corpus/train.en --order 3 -o old.arpa.gz",
-        ("old.arpa.gz",),
-        needs=("corpus", "old.arpa.gz"),
-    ),
-    Command(
         "align",
         "align corpus/train.de corpus/train.en --model ibm2 --save-aligner aligner -o links.txt --json "
         "pass.json "
         "--num-threads 1",
         ("aligner", "links.txt", "pass.json"),
         needs=("corpus", "aligner", "links.txt"),
-    ),
-    Command("actions", "actions table.tsv --output-dir actions --num-threads 1", ("actions",), whole=False),
-    Command(
-        "fertility",
-        "fertility corpus/train.de --links corpus/train.talp -o f.txt --json f.json",
-        ("f.txt", "f.json"),
-    ),
-    Command(
-        "fertility --save-predictor",
-        "fertility corpus/train.de --links corpus/train.talp --validation corpus/valid.de corpus/valid.talp "
-        "--save-predictor predictor --num-threads 1",
-        ("predictor",),
-        whole=False,
     ),
     Command(
         "train",
@@ -162,28 +139,11 @@ COMMANDS = (
         needs=("corpus", "model", "out.txt", "links.txt"),
     ),
     Command(
-        "score", f"score model {_TEST} --output s.txt --num-threads 1", ("s.txt",), needs=("corpus", "model")
-    ),
-    Command(
-        "evaluate",
-        "evaluate corpus/test.en corpus/test.en --metrics chrf --num-bootstrap-samples 2 --json e.json",
-        ("e.json",),
-    ),
-    Command(
         "report",
         f"report model --test {_TEST} -o page.html",
         ("page.html",),
         needs=("corpus", "model", "page.html"),
     ),
-    Command(
-        "tune",
-        "tune model --source corpus/valid.de --reference corpus/valid.en --length-penalties 0 "
-        "--coverage-penalties 0 --json t.json "
-        "--num-threads 1",
-        ("t.json",),
-        needs=("corpus", "model"),
-    ),
-    Command("init", "init corpus/train.de corpus/train.en -o own.toml --json i.json", _INIT),
     Command(
         "init --overwrite",
         "init corpus/train.de corpus/train.en -o own.toml --num-valid 9 --overwrite --json i.json",
@@ -201,13 +161,3 @@ def write_inputs(root: Path) -> None:
         (root / f"{name}.toml").write_text(text, encoding="utf-8")
     (root / "pretrain.toml").write_text(PRETRAIN, encoding="utf-8")
     (root / "table.tsv").write_text(TABLE, encoding="utf-8")
-
-
-def make_old(root: Path) -> None:
-    """Give every file the same old time stamp.
-
-    A file that changed a moment ago may change again within the resolution of the clock, so it would be read
-    twice.
-    """
-    for path in root.rglob("*"):
-        os.utime(path, (1_000_000_000, 1_000_000_000))

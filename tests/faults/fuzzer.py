@@ -1,4 +1,4 @@
-"""Fuzzing of every input format and of the command line, in this process.
+"""Fuzzing of every input format, in this process.
 
 The requirements: a command ends with its result or with one message, and never with a traceback. It ends
 within a time limit and, where one is given, within a memory limit. A changed file that has a checksum is
@@ -10,18 +10,15 @@ import logging
 import os
 import random
 import resource
-import shutil
 import signal
 import tempfile
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
 from quick_coverage import train_quickly
@@ -29,27 +26,13 @@ from regard.cli.main import app
 from regard.errors import RegardError
 
 from .commands import write_inputs
-from .fuzzer_inputs import MAKES, TARGETS, Target, mutated, random_words, write_more
+from .fuzzer_inputs import MAKES, TARGETS, Target, mutated, write_more
 from .fuzzer_structure import forge
 from .injector import Attack
 
 __all__ = ["attack", "base", "limited", "run"]
 
 SECONDS = 60
-LINES = "command line"
-LONG = (
-    "serve",
-    "train",
-    "pretrain",
-    "tune",
-    "quickstart",
-    "tour",
-    "reproduce",
-    "phrasebook",
-    "actions",
-    "prepare",
-)
-"""Commands that may run for a long time. An invalid last option makes each of them stop after its options."""
 
 
 class Hang(BaseException):
@@ -121,36 +104,6 @@ def _timed(line: Sequence[str]) -> tuple[str, str]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _commands(named: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the commands, and those of groups, each with the words that select it."""
-    for name, command in named.items():
-        if hasattr(command, "commands"):
-            yield from _commands(command.commands, f"{prefix}{name} ")
-        else:
-            yield f"{prefix}{name}", command
-
-
-def command_line(rng: random.Random) -> list[str]:
-    """Return a random command line: a command with some options and arguments of usual or odd values."""
-    group = typer.main.get_command(app)
-    assert isinstance(group, click.Group) or hasattr(group, "commands")
-    commands = dict(_commands(group.commands))  # type: ignore[union-attr]
-    name = rng.choice(sorted(commands))
-    command, line, words = commands[name], name.split(), random_words(rng)
-    getattr(command, "complete", lambda: None)()
-    options = [one for one in command.params if one.param_type_name == "option"]
-    for option in rng.sample(options, min(len(options), rng.randrange(5))):
-        line.append(rng.choice(option.opts))
-        if not option.is_flag:
-            line += [next(words) for _ in range(max(1, option.nargs))]
-    if name in LONG:
-        # The options are parsed, then the last one is rejected, before any work begins.
-        return [*line, "--no-such-option"]
-    for _ in range(rng.randrange(4)):
-        line.insert(rng.randrange(1, len(line) + 1), next(words))
-    return line
-
-
 @contextlib.contextmanager
 def base(directory: Path) -> Iterator[Path]:
     """Create the files and models that are changed, and work in their directory."""
@@ -196,13 +149,11 @@ def run(cases: int, seed: int, memory_limit: int | None = None) -> list[Attack]:
     Returns:
         One row per kind of input.
     """
-    rows = {name: Attack(name) for name in (*(target.name for target in TARGETS), LINES)}
-    # Command lines run in a copy, since they may write anywhere below their directory.
+    rows = {target.name: Attack(target.name) for target in TARGETS}
     with tempfile.TemporaryDirectory() as name, _quiet():
         directory = Path(name).resolve() / "base"
         directory.mkdir()
         with base(directory) as root:
-            shutil.copytree(root, other := directory.with_name("lines"))
             wanted = {}
             for target in TARGETS:
                 ended = _call(target.line.split())
@@ -212,16 +163,8 @@ def run(cases: int, seed: int, memory_limit: int | None = None) -> list[Attack]:
             with limited(memory_limit):
                 for case in range(cases or 1000):
                     rng = random.Random(f"{seed} {case}")
-                    kind = case % (len(TARGETS) + 2)
-                    if kind < len(TARGETS):
-                        target = TARGETS[kind]
-                        row, wrong = rows[target.name], attack(root, target, rng, wanted[target.name])
-                    else:
-                        line = command_line(rng)
-                        os.chdir(other)
-                        row, (_, wrong) = rows[LINES], _timed(line)
-                        os.chdir(root)
-                        wrong = f"{' '.join(one[:60] for one in line)!r}: {wrong}" if wrong else ""
+                    target = TARGETS[case % len(TARGETS)]
+                    row, wrong = rows[target.name], attack(root, target, rng, wanted[target.name])
                     row.cases += 1
                     if wrong:
                         row.failures.append(f"case {case} of seed {seed}, {row.name}: {wrong}")

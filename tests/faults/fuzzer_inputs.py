@@ -2,7 +2,6 @@
 
 import gzip
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,48 +110,11 @@ def write_more(root: Path) -> None:
 
 
 _TOKENS = [
-    *(
-        "9" * 5000,
-        "0x" + "f" * 20_000,
-        "-1",
-        "0",
-        "1e400",
-        "nan",
-        "-inf",
-        "1e-400",
-        "1.5",
-        "true",
-        "null",
-        '""',
-    ),
+    *("9" * 5000, "0x" + "f" * 20_000, "-1", "0", "1e400", "nan", "-inf", "1e-400", "1.5", "true", "null"),
     *(str(2**31), str(2**63), str(10**23), "1000000007", "[" * 3000, "{" * 3000, "[" * 900 + "]" * 900),
-    *(
-        "../../etc/passwd",
-        "/etc/passwd",
-        "/dev/zero",
-        ".",
-        "\0",
-        "\r",
-        "\t",
-        "\n\n",
-        "\u2028",
-        "\u3000",
-        "\ufeff",
-    ),
-    *(
-        "\udc80",
-        "e\u0301" * 50,
-        "\U0001f600",
-        "<s>",
-        "</s>",
-        "<unk>",
-        "|||",
-        "0-0",
-        "99999999-1",
-        "\x7f",
-        " " * 40,
-    ),
-]
+    *("../../etc/passwd", "/etc/passwd", "/dev/zero", ".", "\0", "\r", "\t", "\n\n", "\u2028", "\ufeff"),
+    *("\udc80", "e\u0301" * 50, "\U0001f600", "<s>", "</s>", "<unk>", "|||", "0-0", "99999999-1", " " * 40),
+]  # fmt: skip
 
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
@@ -222,53 +184,4 @@ def _splice(content: bytes, rng: random.Random) -> bytes:
     return content[:place] + content[start : start + rng.choice((4, 40, 400))] + content[place:]
 
 
-_WAYS = (
-    _flip,
-    _flip,
-    _cut,
-    _drop,
-    _insert,
-    _insert,
-    _replace,
-    _replace,
-    _replace,
-    _lines,
-    _splice,
-    _pack,
-    _long,
-)
-
-
-def random_words(rng: random.Random) -> Iterator[str]:
-    """Yield an infinite sequence of random words for a command line."""
-    words = [token for token in _TOKENS if "\0" not in token]
-    words += [
-        "model",
-        "corpus/test.de",
-        "corpus/test.en",
-        "aligner",
-        "phrased",
-        "lm.arpa",
-        "nowhere",
-        "corpus",
-        "2",
-    ]
-    words += [
-        "1",
-        "5",
-        "cpu",
-        "cuda:9",
-        "bleu",
-        "13a",
-        "ibm1",
-        "links.txt",
-        "-",
-        "--",
-        "",
-        "a,b",
-        "seed=1",
-        "=",
-        "x" * 9000,
-    ]
-    while True:
-        yield rng.choice(words)
+_WAYS = (*2 * (_flip, _insert), *3 * (_replace,), _cut, _drop, _lines, _splice, _pack, _long)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .commands import BASE, COMMANDS, Command, make_old, write_inputs
+from .commands import BASE, COMMANDS, Command, write_inputs
 
 __all__ = ["Attack", "compiler", "run", "workbench"]
 
@@ -142,7 +142,6 @@ def workbench(directory: Path, base: Sequence[str] = BASE) -> Iterator[Workbench
         for line in base:
             done = bench.run_trial(line, "warm", root=bench.base)
             assert done["status"] == 0, f"{line}: {done}"
-            make_old(bench.base)
         yield bench
     finally:
         server.kill()

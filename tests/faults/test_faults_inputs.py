@@ -14,7 +14,7 @@ from .fuzzer import Target, attack, run
 
 pytestmark = pytest.mark.faults
 
-CASES, MEMORY = 138, 1024
+CASES, MEMORY = 112, 1024
 
 
 def test_altered_inputs_end_in_a_result_or_one_message():

@@ -16,7 +16,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    needed = [line for line in BASE if not line.startswith("report") and "arpa.gz" not in line]
+    needed = [line for line in BASE if not line.startswith("report")]
     with workbench(tmp_path_factory.mktemp("faults").resolve(), needed) as made:
         yield made
 
