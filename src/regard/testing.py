@@ -1,4 +1,4 @@
-"""Checks of parts that plugins add: `check_attention` and `check_normalizer` run the laws of interfaces.
+"""Checks of parts that plugins add: the laws of mechanisms, of normalizers and of word aligners.
 
     from regard.testing import check_attention
     from my_plugin import MyAttentionConfig
@@ -14,14 +14,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
+from regard.alignment.base import AlignerConfig, TrainingSetup, train_direction
+from regard.alignment.corpus import Corpus
 from regard.attention.base import Attention, AttentionStep, Memory, stack_steps
 from regard.attention.registry import AttentionConfig, build_attention
 from regard.types import Float, Tensor
 
 __all__ = [
     "ATTENTION_LAWS",
+    "check_aligner",
     "check_attention",
     "check_normalizer",
     "example_memory",
@@ -265,3 +269,52 @@ ATTENTION_LAWS = {
     "inference equals training": check_inference,
 }
 """The laws of the attention interface, by name: functions of a mechanism in double precision."""
+
+
+def check_aligner(config: AlignerConfig, seed: int = 1) -> None:
+    """Check that a word aligner follows its interface (`regard.alignment.base`).
+
+    The laws: links and posteriors have the shape and the range of the interface; a pair gets the same result
+    alone and among others, also with unknown words and empty sides; the number of threads, saving and loading
+    change nothing.
+
+    Args:
+        config: The configuration of a registered aligner.
+        seed: The random seed of the text and of the training.
+
+    Raises:
+        AssertionError: if a law does not hold.
+    """
+    random = np.random.default_rng(seed)
+    pairs = [
+        tuple([f"{side}{word}" for word in random.integers(0, 9, random.integers(1, 8))] for side in "st")
+        for _ in range(40)
+    ]
+    corpus = Corpus.from_tokens(pairs)
+    words = corpus.source.words, corpus.target.words
+    new = Corpus.from_tokens(
+        [*pairs[:9], (["s1", "?"], ["t1", "!"]), ([], ["t1"]), (["s1"], [])], words, allow_empty=True
+    )
+    setups = (TrainingSetup(num_threads=threads, seed=seed) for threads in (1, 3))
+    aligner, other = (train_direction(corpus, config, setup) for setup in setups)
+    loaded = aligner.load(aligner.arrays(), config, (len(words[0]), len(words[1])))
+    links, posteriors = aligner.align(new, 1), list(aligner.posteriors(new, 1))
+    assert links.dtype == np.int32 and len(links) == new.num_target_tokens, f"{config}: form of links"
+    for row, (first, last) in enumerate(zip(new.target.offsets, new.target.offsets[1:], strict=False)):
+        part, linked, length = posteriors[row], links[first:last], int(new.source.lengths[row])
+        assert ((linked >= -1) & (linked < length)).all(), (
+            f"{config}: links are positions of the source or -1"
+        )
+        assert part.shape == (last - first, length) and part.dtype == np.float32, (
+            f"{config}: form of posteriors"
+        )
+        assert (part >= 0).all() and (part.sum(1) < 1 + 1e-4).all(), f"{config}: posteriors sum to at most 1"
+        alone = new.subset(row, row + 1)
+        np.testing.assert_array_equal(aligner.align(alone, 1), linked, f"{config}: a pair alone")
+        np.testing.assert_array_equal(
+            next(iter(aligner.posteriors(alone, 1))), part, f"{config}: a pair alone"
+        )
+    for same, threads in ((other, 3), (loaded, 1)):
+        np.testing.assert_array_equal(same.align(new, threads), links, f"{config}: threads or loading")
+        for one, part in zip(same.posteriors(new, threads), posteriors, strict=True):
+            np.testing.assert_array_equal(one, part, f"{config}: threads or loading")

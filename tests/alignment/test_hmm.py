@@ -84,15 +84,6 @@ def test_log_likelihood_and_expected_jumps_match_enumeration(model, tiny):
     np.testing.assert_allclose(sums[2:].reshape(2, NUM_JUMPS), jumps, atol=1e-4)
 
 
-def test_result_does_not_depend_on_threads(phrases):
-    corpus = phrases[1].subset(0, 300)
-    one, three = (
-        HMMAligner.train(corpus, HMMConfig(iterations=2), TrainingSetup(num_threads=n)) for n in (1, 3)
-    )
-    np.testing.assert_array_equal(one.jumps, three.jumps)
-    np.testing.assert_array_equal(one.align(corpus, 1), three.align(corpus, 3))
-
-
 def test_long_sentences_do_not_underflow():
     # Products of 150 probabilities would underflow in float32 without scaling.
     words = [f"w{number}" for number in range(150)]

@@ -106,30 +106,6 @@ def test_links_maximize_the_posterior(small):
             assert (free if head < 0 else row[head]) == pytest.approx(most, abs=1e-5)
 
 
-@pytest.mark.parametrize("config", [IBM1Config(), IBM2Config()])
-def test_result_does_not_depend_on_threads(phrases, config):
-    corpus = phrases[1].subset(0, 500)
-    one, four = (IBMAligner.train(corpus, config, TrainingSetup(num_threads=threads)) for threads in (1, 4))
-    np.testing.assert_array_equal(one.table.values, four.table.values)
-    np.testing.assert_array_equal(one.align(corpus, 1), four.align(corpus, 4))
-
-
-@pytest.mark.parametrize(
-    "config",
-    [IBM2Config(), IBM1Config(null_word=False)],
-    ids=["ibm2", "ibm1"],
-)
-def test_unknown_words_and_empty_sides_can_be_aligned(small, config):
-    model, _ = passes(small, config)
-    words = (small.source.words, small.target.words)
-    pairs = [(["s1", "new"], ["t1", "other"]), ([], ["t1"]), (["s1"], [])]
-    new = Corpus.from_tokens(pairs, words, allow_empty=True)
-    assert len(model.align(new)) == 3 and model.align(new)[2] == -1
-    found = list(model.posteriors(new))
-    assert [links.shape for links in found] == [(2, 2), (1, 0), (0, 1)]
-    assert all(np.isfinite(links).all() for links in found)
-
-
 def test_prepared_data_trains_the_same_model(tmp_path):
     pairs = random_pairs(3)
     for name, side in (("s", 0), ("t", 1)):

@@ -27,6 +27,7 @@ from regard.config import configclass, from_dict, option
 from regard.data.fertility import GuidedFertilityConfig
 from regard.errors import DataError
 from regard.metrics.alignment import alignment_score
+from regard.testing import check_aligner
 from regard.text.links import GoldLinks, read_gold_links
 from regard.text.reading import compute_checksums
 
@@ -41,6 +42,15 @@ def trained(request, phrases):
 
 def words_of(aligner, pairs):
     return Corpus.from_tokens(pairs, aligner.words, allow_empty=True)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [*CONFIGS[:3], IBM1Config(null_word=False), HMMConfig(decoding="viterbi"), BayesConfig(effort=0.1)],
+    ids=str,
+)
+def test_aligners_follow_the_laws_of_the_interface(config):
+    check_aligner(config)
 
 
 def test_alignment_error_rate_on_phrasebook_is_low(trained, phrases):
@@ -230,6 +240,7 @@ def test_registered_aligner_is_trained_saved_and_loaded(phrases, tmp_path, monke
     pairs = [(["a", "b"], ["x", "y", "z"])]
     config = from_dict(GuidedFertilityConfig, {"aligner": "diagonal"})
     assert config.aligner == "diagonal"
+    check_aligner(DiagonalConfig(offset=1))
     aligner = train_both(Corpus.from_tokens(pairs), DiagonalConfig(offset=1), TrainingSetup())
     aligner.save(tmp_path / "aligner")
     loaded = WordAligner.load(tmp_path / "aligner")
