@@ -36,13 +36,6 @@ def test_part_selects_pairs_and_swapped_exchanges_sides():
     assert spelled(corpus.swapped().source, 1) == ["y", "x"]
 
 
-def test_files_can_be_lowercased(tmp_path):
-    source, target = tmp_path / "s", tmp_path / "t"
-    source.write_text("Ein Haus\nDas Buch\n")
-    target.write_text("a house\nthe book\n")
-    assert "haus" in Corpus.read(source, target, lowercase=True).source.words.words
-
-
 def test_empty_corpus_raises():
     with pytest.raises(DataError, match="no sentence pair"):
         Corpus.from_tokens([])

@@ -10,6 +10,7 @@ from regard.alignment.base import split_evenly
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import TranslationTable, iterate_blocks
 from regard.alignment.em_kernels import MIN_PROBABILITY, digamma
+from regard.alignment.fertility import count_fertilities, max_fertilities
 
 
 def rows(table):
@@ -102,3 +103,13 @@ def test_cut_gives_contiguous_nonempty_ranges():
         assert [item for first, last in ranges for item in range(first, last)] == list(range(len(costs)))
         assert len(ranges) <= 7 and all(first < last for first, last in ranges)
     assert split_evenly(np.zeros(0)) == []
+
+
+def test_fertility_is_the_number_of_linked_target_words_and_at_least_one_per_word():
+    corpus = Corpus.from_tokens(
+        [(["im", "Haus"], ["in", "the", "house"]), (["Haus"], ["a", "house"]), (["ja"], ["yes"])]
+    )
+    counts = count_fertilities(corpus, np.array([0, 0, 1, -1, 0, -1], dtype=np.int32))
+    assert counts.tolist() == [2, 1, 1, 0]
+    largest = max_fertilities(corpus, counts).tolist()
+    assert dict(zip(corpus.source.words.words, largest, strict=True)) == {"im": 2, "Haus": 1, "ja": 1}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from aligner_text import by_sentence, random_pairs, table_probability
+from aligner_text import table_probability
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,11 +15,7 @@ from regard.alignment.ibm import (
     IBM2Config,
     IBMAligner,
     fit_tension,
-    length_counts,
 )
-from regard.config import from_dict
-from regard.data.config import DataConfig
-from regard.data.dataset import prepare_data
 
 TEXTBOOK = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
 
@@ -96,32 +92,6 @@ def test_posteriors_follow_bayes_rule_with_diagonal_prior(small):
             np.testing.assert_allclose(found[j], joint / (joint.sum() + null), rtol=2e-4, atol=1e-7)
 
 
-def test_links_maximize_the_posterior(small):
-    model, _ = passes(small, IBM2Config())
-    heads = by_sentence(model.align(small), small.target)
-    for found, links in zip(model.posteriors(small), heads, strict=True):
-        null = 1 - found.sum(axis=1)
-        for row, free, head in zip(found, null, links, strict=True):
-            most = max(row.max(), free)
-            assert (free if head < 0 else row[head]) == pytest.approx(most, abs=1e-5)
-
-
-def test_prepared_data_trains_the_same_model(tmp_path):
-    pairs = random_pairs(3)
-    for name, side in (("s", 0), ("t", 1)):
-        (tmp_path / name).write_text("".join(" ".join(pair[side]) + "\n" for pair in pairs))
-    files = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
-    config = from_dict(DataConfig, {"train": [files], "valid": files, "cache_dir": str(tmp_path / "data")})
-    ways = [
-        passes(corpus, IBM1Config())[1]
-        for corpus in (Corpus.from_tokens(pairs), prepare_data(config).alignment_corpus())
-    ]
-    # The prepared vocabulary has special tokens, which share the uniform initial probability.
-    # Their effect is gone after a few iterations.
-    for one, other in list(zip(*ways, strict=True))[3:]:
-        assert one.perplexity == pytest.approx(other.perplexity, rel=0.05)
-
-
 # The closed forms of Dyer, Chahuneau & Smith (2013) against explicit sums.
 
 
@@ -136,11 +106,6 @@ def test_normalizer_and_gradient_equal_explicit_sums(j, n, m, tension):
     assert normalizer(j, n, m, tension) == pytest.approx(weights.sum(), rel=1e-9)
     expected = -(weights * distances(j, n, m)).sum() / weights.sum()
     assert log_normalizer_gradient(j, n, m, tension) == pytest.approx(expected, rel=1e-6, abs=1e-8)
-
-
-def test_sizes_count_distinct_length_pairs():
-    sizes = length_counts(np.array([3, 2, 3, 3]), np.array([4, 2, 4, 5]))
-    assert [list(map(int, row)) for row in zip(*sizes, strict=True)] == [[2, 2, 1], [3, 4, 2], [3, 5, 1]]
 
 
 @pytest.mark.parametrize("true", [2.0, 5.0, 9.0])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import regard
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.base import ALIGNERS, MAX_LENGTH, default_config
 from regard.alignment.fertility import align_fertilities
@@ -73,21 +72,3 @@ def test_command_writes_an_empty_line_for_a_long_pair(tmp_path, option):
     assert run.exit_code == 0
     lines = out.read_text().split("\n")
     assert lines[20] == "" and lines[0] == lines[21] != ""
-
-
-def test_text_of_long_pairs_only_has_no_links(tmp_path):
-    for kind in ALIGNERS.names():
-        corpus = Corpus.from_tokens([(["a"] * 2500, ["x"] * 2500)])
-        assert list(train_both(corpus, default_config(kind), SETUP).align(corpus)) == [frozenset()]
-
-
-def test_python_interface_aligns_the_other_pairs():
-    sources, targets = (
-        [" ".join(pair[side]) for pair in PAIRS] + [f"{word} " * 3000] for side, word in enumerate("ax")
-    )
-    aligner = regard.Aligner.train(sources, targets)
-    links = aligner.align(sources, targets)
-    assert links[-1].shape == (0, 2) and links[0].tolist() == [[0, 0], [1, 1]]
-    posteriors = aligner.posteriors(sources[-2:], targets[-2:])
-    assert posteriors[0].any()
-    assert posteriors[1].shape == (3000, 3000) and not posteriors[1].any()

@@ -1,7 +1,6 @@
 """Tests of symmetrization against the published pseudocode of Koehn et al. (2005)."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,24 +74,6 @@ def test_symmetrization_methods_are_nested(pair):
     assert inter == one & other and union == one | other
     assert inter <= diag <= both <= union and diag <= final <= union
     assert symmetrized(*pair, "forward") == one and symmetrized(*pair, "backward") == other
-
-
-@pytest.mark.parametrize(
-    "method, wanted",
-    [
-        ("intersection", {(0, 0), (3, 3)}),
-        # 1-1 is adjacent to 0-0 and both of its words are free; 3-2 is adjacent to 3-3 and target 2 is free.
-        ("grow-diag", {(0, 0), (3, 3), (1, 1), (3, 2)}),
-        # 2-5 has no neighbor, but both of its words are free.
-        ("grow-diag-final-and", {(0, 0), (3, 3), (1, 1), (3, 2), (2, 5)}),
-        # 0-4: target 4 is free, source 0 is not.
-        ("grow-diag-final", {(0, 0), (3, 3), (1, 1), (3, 2), (2, 5), (0, 4)}),
-    ],
-)
-def test_links_of_a_worked_example(method, wanted):
-    forward = [0, 1, 3, 3, 0, -1]  # the source word of each target word
-    backward = [0, -1, 5, 3]  # the target word of each source word
-    assert symmetrized(forward, backward, method) == wanted
 
 
 def test_links_keep_the_order_of_pairs():

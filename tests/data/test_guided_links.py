@@ -13,7 +13,6 @@ from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.guided_alignment import SplitLinks
 from regard.data.text import TextSide
 from regard.errors import DataError
-from regard.text.corpus import CorpusConfig
 
 SOURCE = ["a b c", "a b c d e f g", "b a", "c"]
 TARGET = ["A B", "A", "B A C", "C"]
@@ -87,12 +86,6 @@ def test_sink_has_no_links(made) -> None:
 def test_invalid_links_are_reported_with_the_line(made, links, message) -> None:
     with pytest.raises(DataError, match=message):
         made(links)
-
-
-def test_missing_files_are_reported(made, tmp_path: Path) -> None:
-    split, _ = made(LINKS)
-    with pytest.raises(DataError, match="nowhere"):
-        SplitLinks.read(tmp_path / "nowhere", split, [CorpusConfig(tsv="x")] * 2)
 
 
 def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> None:
@@ -173,15 +166,3 @@ def _span(side: TextSide, words: list[str], index: int) -> range:
 
 def _parts(side: TextSide, unit: str) -> list[str]:
     return [part for token in side.tokenizer.segment(unit) for part in side.split_unknown(token)]
-
-
-def test_a_link_beyond_the_words_of_raw_text_is_refused_by_line(tmp_path: Path) -> None:
-    for name, lines in {**RAW, "links": ["0-0", "3-0", "", ""]}.items():
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    pair = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
-    plain = {"cache_dir": str(tmp_path / "p"), "train": [pair], "valid": pair}
-    plain |= {"source_tokenizer": {"kind": "moses"}, "target_tokenizer": {"kind": "moses"}}
-    config = from_dict(DataConfig, plain)
-    split = prepare_data(config, num_processes=1).split("train")
-    with pytest.raises(DataError, match="line 2: link 3-0, but the pair has 3 source and 3 target words"):
-        SplitLinks.read(tmp_path / "links", split, config.train, "words")

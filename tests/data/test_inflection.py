@@ -1,9 +1,6 @@
 """Tests of the inflection tokenizer: characters of the lemma and one symbol per morphological feature."""
 
-import dataclasses
-import gzip
 import logging
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,7 +12,6 @@ from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor, TextSide, _warn_unknown
 from regard.errors import DataError
 from regard.generation.linking import tokens_to_words
-from regard.text.corpus import CorpusConfig
 from regard.text.tokenizers.words import (
     SPACE_MARK,
     CharactersConfig,
@@ -25,7 +21,6 @@ from regard.text.tokenizers.words import (
 )
 from regard.text.vocabulary import UNK, Vocabulary
 
-REAL = Path(__file__).parents[3] / "shared/data/inflection"
 TOKENIZER = InflectionTokenizer(InflectionConfig())
 NOUNS = [
     ("Kloß", "case=nominative,number=plural", "Klöße"),
@@ -73,11 +68,6 @@ def test_features_are_distinguished_from_characters(lemma, wanted, separator):
     assert TOKENIZER.decode(tokens) == f"{lemma}\t{';'.join(wanted)}"
 
 
-def test_every_token_counts_as_a_word():
-    tokens = TOKENIZER.encode("in Abrede stellen\tV;NFIN")
-    assert TOKENIZER.word_ids(tokens) == list(range(len(tokens)))
-
-
 def test_column_order_does_not_change_the_arrays(tmp_path):
     made = []
     for order, columns in (((0, 1, 2), [1, 2, 3]), ((0, 2, 1), [1, 3, 2])):
@@ -87,24 +77,6 @@ def test_column_order_does_not_change_the_arrays(tmp_path):
         split = prepare_data(configure(directory, path, path, columns)).split("train")
         made.append([tuple(ids.tolist() for ids in split.example(row)) for row in range(len(split))])
     assert made[0] == made[1] and len(made[0]) == 3
-
-
-def test_forms_are_decoded_from_ids_and_sources_from_raw_text(tmp_path):
-    path = table(tmp_path, "nouns.tsv", NOUNS)
-    prepared = prepare_data(configure(tmp_path, path, path, [1, 2, 3]))
-    valid = prepared.split("valid")
-    assert [prepared.text.target.decode(valid.example(row)[1]) for row in range(3)] == [n[2] for n in NOUNS]
-    sources, forms = valid.raw_lines()
-    assert list(forms) == [noun[2] for noun in NOUNS]
-    assert [prepared.text.source.encode(line) for line in sources] == [
-        valid.example(row)[0].tolist() for row in range(3)
-    ]
-
-
-def test_single_characters_are_valid_lemmas_and_forms(tmp_path):
-    path = table(tmp_path, "letters.tsv", [("A", "PL", "A")])
-    split = prepare_data(configure(tmp_path, path, path, [1, 2, 3])).split("train")
-    assert split.lengths[0].tolist() == [2] and split.lengths[1].tolist() == [2]
 
 
 @pytest.mark.parametrize(
@@ -124,46 +96,14 @@ def test_missing_columns_are_reported_with_file_and_line(tmp_path, line, message
         prepare_data(configure(tmp_path, str(path), table(tmp_path, "valid.tsv", NOUNS), [1, 2, 3]))
 
 
-def test_two_file_corpora_are_checked(tmp_path):
-    (tmp_path / "lemmas").write_text("Kloß\tPL\nEi\n")
-    (tmp_path / "forms").write_text("Klöße\nEier\n")
-    files = {"source": str(tmp_path / "lemmas"), "target": str(tmp_path / "forms")}
-    config = configure(tmp_path, "x", "x", [1, 2, 3])
-    config = dataclasses.replace(config, train=(from_dict(CorpusConfig, files),))
-    with pytest.raises(DataError, match="lemmas: line 2: no tab in 'Ei'"):
-        prepare_data(dataclasses.replace(config, valid=config.train[0]))
-
-
-def test_unselected_feature_column_is_reported(tmp_path):
-    path = table(tmp_path, "nouns.tsv", NOUNS)
-    with pytest.raises(DataError, match=r"nouns\.tsv: line 1: no tab in 'Kloß'"):
-        prepare_data(configure(tmp_path, path, path, [1, 3]))
-
-
-@pytest.fixture
-def fresh():
-    _warn_unknown.cache_clear()
-
-
-@pytest.mark.usefixtures("fresh")
 def test_unseen_features_are_unknown_and_logged_once(caplog):
+    _warn_unknown.cache_clear()
     side = TextSide(TOKENIZER, Vocabulary.build({"E": 1, "i": 1, "+PL": 1}))
     with caplog.at_level(logging.WARNING):
         assert side.encode("Ei\tDU;PL")[2] == UNK
         side.encode("Ei\tDU;PL")
     assert caplog.text.count("+DU: does not occur in the training text; replaced by <unk>") == 1
     assert "+PL" not in caplog.text
-
-
-@pytest.mark.usefixtures("fresh")
-def test_features_unique_to_validation_text_are_logged(tmp_path, caplog):
-    train = table(tmp_path, "train.tsv", NOUNS)
-    valid = table(tmp_path, "valid.tsv", [*NOUNS, ("Ei", "case=vocative,number=dual", "Eier")] * 2)
-    with caplog.at_level(logging.WARNING):
-        prepared = prepare_data(configure(tmp_path, train, valid, [1, 2, 3]))
-        lines = prepared.split("valid").raw_lines()[0]
-        assert prepared.text.source.encode(list(lines)[3])[-2:] == [UNK, UNK]
-    assert caplog.text.count("+case=vocative:") == caplog.text.count("+number=dual:") == 1
 
 
 def test_characters_of_forms_count_as_words(tmp_path):
@@ -193,21 +133,3 @@ def test_lines_without_features_are_invalid_but_empty_lines_are_valid():
     assert tagged.format_error("<de> Haus\tPL") is None and "no tab" in (
         tagged.format_error("<de> Haus") or ""
     )
-
-
-@pytest.mark.skipif(not REAL.is_dir(), reason="needs ../shared/data/inflection next to the project")
-@pytest.mark.parametrize(
-    ("name", "columns", "count"),
-    [("de_noun.train.tsv.gz", (0, 1), 6), ("sigmorphon2017-de.train-high.gz", (0, 2), 18)],
-)
-def test_real_tables_are_read_completely(name, columns, count):
-    with gzip.open(REAL / name, "rt", encoding="utf-8") as file:
-        rows = [line.rstrip("\n").split("\t") for line in file]
-    seen = set()
-    for row in rows:
-        line = "\t".join(row[column] for column in columns)
-        assert TOKENIZER.format_error(line) is None
-        tokens = TOKENIZER.encode(line)
-        assert tokens[: len(row[0])] == list(row[0].replace(" ", "\u2581"))
-        seen.update(tokens[len(row[0]) :])
-    assert len(seen) == count

@@ -11,14 +11,11 @@ import numpy as np
 import pytest
 from made_corpora import KINDS, both, configure, corpus, sentences
 
-from regard.config import from_dict
 from regard.data import arrays, pretokenization
 from regard.data.batch import BatchConfig
-from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData, prepare_data
 from regard.errors import DataError
 from regard.text.vocabulary import EOS, UNK
-from regard.text.whitespace import normalize_whitespace
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -34,14 +31,6 @@ def test_prepared_ids_equal_the_encoded_lines(data, kind):
             assert [len(side) for side in ids] == [int(side[row]) for side in split.lengths]
 
 
-@pytest.mark.parametrize("kind", ["words", "bpe", "sentencepiece", "characters"])
-def test_decoding_prepared_ids_restores_the_text(data, kind):
-    prepared = prepare_data(configure(data, **both(kind)))
-    split = prepared.split("train")
-    lines = [prepared.text.target.decode(split.example(row)[1].tolist()) for row in range(len(split))]
-    assert lines == sentences(60)[1]
-
-
 def test_result_does_not_depend_on_the_number_of_processes(data, tmp_path, monkeypatch):
     monkeypatch.setattr(pretokenization, "CHUNK_LINES", 7)
     config = configure(data, **both("bpe"))
@@ -50,18 +39,6 @@ def test_result_does_not_depend_on_the_number_of_processes(data, tmp_path, monke
         directory = prepare_data(config, tmp_path / f"p{processes}", num_processes=processes).directory
         contents.append({path.name: path.read_bytes() for path in directory.iterdir()})
     assert contents[0] == contents[1]
-
-
-def test_batches_contain_the_examples(data):
-    split = prepare_data(configure(data)).split("train")
-    made = split.batches(BatchConfig(batch_size=8), 3, 1)
-    assert sorted(np.concatenate(made).tolist()) == list(range(60))
-    batch = split.batch(made[0])
-    assert batch.target is not None
-    for i, row in enumerate(batch.rows.tolist()):
-        source, target = split.example(row)
-        assert batch.source.tokens[i, : len(source)].tolist() == source.tolist()
-        assert batch.target.tokens[i, : len(target)].tolist() == target.tolist()
 
 
 def test_sampling_weights_set_the_frequency_of_a_corpus(tmp_path, data):
@@ -103,12 +80,6 @@ def test_source_prefix_precedes_every_sentence_of_its_corpus(tmp_path, data):
     assert PreparedData.open(prepared.directory).text.source.encode("<bt> Der Hund.")[0] == prefix
 
 
-def test_shared_vocabulary_covers_both_sides(data):
-    text = prepare_data(configure(data, shared_vocab=True)).text
-    assert text.source.vocabulary == text.target.vocabulary
-    assert "Der" in text.target.vocabulary and "The" in text.source.vocabulary
-
-
 def test_vocabularies_are_built_from_training_text_only(tmp_path, data):
     valid = corpus(tmp_path, "odd", ["Ungesehen"], ["unseen"])
     prepared = prepare_data(configure(data, valid=valid))
@@ -138,13 +109,6 @@ def test_empty_and_long_training_pairs_are_dropped_and_counted(tmp_path, data, c
     assert [int(split.location(row).rpartition(" ")[2]) for row in range(len(split))] == sorted(
         i + 1 for i in range(10) if i not in (2, 4, 7, 9) and len(sources[i].split()) + 1 <= 7
     )
-
-
-def test_rows_report_their_file_and_line(tmp_path, data):
-    more = corpus(tmp_path, "more", ["", "a", "b"], ["x", "", "y"])
-    split = prepare_data(configure(data, train=[data["train"][0], more])).split("train")
-    assert split.location(60) == f"{more['source']} and {more['target']}: line 3"
-    assert split.location(59).endswith("line 60")
 
 
 def test_evaluation_text_is_stored_unchanged(tmp_path, data):
@@ -184,12 +148,6 @@ def test_gzip_and_tsv_text_give_the_same_arrays(tmp_path, data):
     assert (plain.directory / name).read_bytes() == (zipped.directory / name).read_bytes()
 
 
-def test_progress_is_reported(data):
-    events = []
-    prepare_data(configure(data), progress=lambda *event: events.append(event))
-    assert ("tokenizing train", 60, 60) in events and ("tokenizing valid", 7, 7) in events
-
-
 def test_memory_does_not_grow_with_the_corpus(tmp_path, data, monkeypatch):
     monkeypatch.setattr(arrays, "CHUNK_ROWS", 500)
     monkeypatch.setattr(pretokenization, "CHUNK_LINES", 500)
@@ -205,21 +163,6 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, data, monkeypatch):
         tracemalloc.stop()
     # Each additional pair has 34 bytes of text, 40 of ids and 24 of offsets: it must not stay in memory.
     assert peaks[1] - peaks[0] < 10 * 12_000
-
-
-REAL = Path(__file__).parents[3] / "shared" / "data" / "multi30k"
-
-
-@pytest.mark.skipif(not REAL.exists(), reason="needs ../shared/data/multi30k next to the project")
-def test_real_captions_are_restored_after_preparing(tmp_path):
-    files = {"source": str(REAL / "val.de.gz"), "target": str(REAL / "val.en.gz")}
-    sentencepiece = {"kind": "sentencepiece", "vocab_size": 2000, "character_coverage": 1.0}
-    tokenizers = {"source_tokenizer": sentencepiece, "target_tokenizer": sentencepiece}
-    data = {"train": [files], "valid": files, **tokenizers}
-    prepared = prepare_data(from_dict(DataConfig, data), tmp_path / "prepared")
-    split = prepared.split("valid")
-    for row, line in enumerate(split.raw_lines()[0][:300]):
-        assert prepared.text.source.decode(split.example(row)[0].tolist()) == normalize_whitespace(line)
 
 
 def test_unknown_tokens_are_reported_per_split(data, caplog):

@@ -61,8 +61,3 @@ def test_opening_reports_the_damaged_file(data, name):
     with pytest.raises(DataError) as caught:
         PreparedData.open(directory)
     assert str(path) in str(caught.value)
-
-
-def test_opening_another_directory_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"manifest\.json"):
-        PreparedData.open(tmp_path)

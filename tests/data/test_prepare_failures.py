@@ -40,22 +40,6 @@ def test_missing_input_and_directories_are_reported(tmp_path, data, path):
         prepare_data(configure(data))
 
 
-def test_windows_text_with_a_bom_gives_the_same_data(tmp_path, data):
-    plain = prepare_data(configure(data))
-    path = Path(data["train"][0]["source"])
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
-    windows = prepare_data(configure(data), tmp_path / "windows")
-    assert windows.text.source.vocabulary == plain.text.source.vocabulary
-
-
-def test_invalid_input_keeps_the_earlier_data(data):
-    first = prepare_data(configure(data))
-    Path(data["train"][0]["source"]).write_bytes(b"\xff\n")
-    with pytest.raises(DataError):
-        prepare_data(configure(data))
-    assert len(PreparedData.open(first.directory).split("train")) == 60
-
-
 def test_full_disk_is_reported_and_keeps_the_earlier_data(tmp_path, data):
     first = prepare_data(configure(data))
     unchanged = stamp(first)

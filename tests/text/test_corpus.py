@@ -9,7 +9,7 @@ from regard.config import from_dict
 from regard.config.reference import reference
 from regard.data.config import DataConfig
 from regard.errors import ConfigError, DataError
-from regard.text.corpus import MAX_LINE_BYTES, CorpusConfig, clean_line, read_lines, read_pairs
+from regard.text.corpus import MAX_LINE_BYTES, CorpusConfig, read_lines, read_pairs
 
 
 def write(path, content):
@@ -44,10 +44,6 @@ def test_control_characters_become_spaces_and_are_counted(tmp_path, caplog):
         assert list(read_lines(path)) == ["a b\tc ", " [0m "]
     assert "4 control characters" in caplog.text
     assert path in caplog.text
-
-
-def test_cleaning_keeps_printable_text():
-    assert clean_line("Größe €5 \u200d\U0001f600\n") == ("Größe €5 \u200d\U0001f600", 0)
 
 
 def test_invalid_utf8_is_reported_with_file_line_and_byte(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from regard.errors import DataError
 from regard.text.directories import atomic_directory
 from regard.text.files import open_atomic, partial_directory, write_atomic
-from regard.text.reading import checked_file, file_digest, read_bytes
+from regard.text.reading import checked_file, read_bytes
 
 
 def test_writing_is_atomic_and_leaves_no_temporary_files(tmp_path) -> None:
@@ -44,12 +44,6 @@ def test_full_disk_and_missing_directory_are_reported(tmp_path) -> None:
     if Path("/dev/full").is_char_device():
         with pytest.raises(DataError, match="No space left"):
             write_atomic(Path("/dev/full"), b"x")
-
-
-def test_digest_is_sha256(tmp_path) -> None:
-    (tmp_path / "abc").write_bytes(b"abc")
-    # FIPS 180-2, Appendix B.1.
-    assert file_digest(tmp_path / "abc").startswith("ba7816bf8f01cfea414140de5dae2223")
 
 
 def test_named_pipes_are_written_to_and_not_replaced(tmp_path) -> None:

@@ -54,19 +54,6 @@ LINES = [
     ("uz", "o‘zbek, o'zbek, G‘afur"),
     ("vi", "Ông nói: “Không.” tie\u0302\u0301ng Vie\u0323\u0302t"),
 ]
-MARKS = [
-    "AT&amp;T",
-    "&lt;b&gt;",
-    "&apos;",
-    "@-@",
-    "a@@",
-    "##a",
-    "\u2581a",
-    "DOTMULTI",
-    "<unk>",
-    "</s>",
-    "[UNK]",
-]
 
 
 @cache
@@ -95,14 +82,6 @@ def test_decoding_changes_only_spaces(language, words):
     line = " ".join(words)
     tokenizer = create(language)
     assert "".join(tokenizer.decode(tokenizer.encode(line)).split()) == "".join(words)
-
-
-@pytest.mark.parametrize("word", MARKS)
-def test_marks_of_tokenizers_in_the_text_are_text(word):
-    tokenizer = create("en")
-    line = f"a {word} b"
-    assert tokenizer.decode(tokenizer.encode(line)) == line
-    assert tokenizer.decode(["a", word, "b"]) == line
 
 
 def test_combining_marks_and_joiners_are_part_of_their_word():

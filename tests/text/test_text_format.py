@@ -83,12 +83,6 @@ def test_words_of_the_vocabulary_are_not_split_when_marks_touch_them(plain, toke
     assert convert_format(tokenized, form, known.__contains__) == tokenized
 
 
-def test_many_marks_around_a_word_take_little_time():
-    line = "(" * 5_000 + "C++" + ")" * 5_000
-    form = TextFormat(tokenized=True, language="en")
-    assert "C++" in convert_format(line, form, {"C++"}.__contains__).split()
-
-
 @pytest.mark.parametrize("line", ["मेरे मामा खाते हैं", "می\u200cخواهم به خانه", "Ma\u0308dchen"])
 def test_words_with_attached_marks_are_words_without_punctuation(line):
     form = TextFormat(tokenized=True, language="en")

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import pytest
 import sacremoses
-import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE
@@ -154,12 +153,6 @@ def test_empty_lines_have_no_tokens(tokenizer):
     assert tokenizer.word_ids([]) == []
 
 
-def test_encoding_equals_segmenting_each_unit(tokenizer):
-    for line in TEXT:
-        units = tokenizer.pretokenize(line)
-        assert tokenizer.encode(line) == [token for unit in units for token in tokenizer.segment(unit)]
-
-
 def test_saving_loading_and_pickling_change_nothing(tokenizer, tmp_path):
     tokenizer.save(tmp_path, "source")
     assert all(path.name.startswith("source.") for path in tmp_path.iterdir())
@@ -196,32 +189,6 @@ def test_bpe_marks_and_joins_subwords():
     assert tokenizer.encode("lowest low") == ["lo@@", "w@@", "est", "lo@@", "w"]
     assert tokenizer.decode(["lo@@", "w@@", "est", "lo@@", "w"]) == "lowest low"
     assert tokenizer.word_ids(["lo@@", "w@@", "est", "lo@@", "w"]) == [0, 0, 0, 1, 1]
-
-
-def test_bpe_encodes_very_long_words():
-    tokenizer = _cached("bpe")
-    word = "newest" * 20_000
-    tokens = tokenizer.encode(word)
-    assert tokenizer.decode(tokens) == word
-    assert set(tokenizer.word_ids(tokens)) == {0}
-
-
-def test_word_ids_follow_spaces():
-    tokenizer = _cached("sentencepiece-bpe")
-    line = "Zwei Spielhaus xyz"
-    tokens = tokenizer.encode(line)
-    words = tokenizer.word_ids(tokens)
-    groups = [[t for t, w in zip(tokens, words, strict=True) if w == word] for word in range(3)]
-    assert [group[0][0] for group in groups] == ["\u2581"] * 3
-    assert [tokenizer.decode(group) for group in groups] == ["Zwei", "Spielhaus", "xyz"]
-    assert _cached("characters").word_ids(["a", "b", "\u2581", "c"]) == [0, 0, 1, 1]
-
-
-def test_sentencepiece_tokens_equal_the_saved_model(tmp_path):
-    tokenizer = _cached("sentencepiece-unigram")
-    tokenizer.save(tmp_path, "target")
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "target.sentencepiece"))
-    assert tokenizer.encode(TEXT[1]) == processor.encode(TEXT[1], out_type=str)
 
 
 def test_failed_sentencepiece_learning_reports_the_reason():
@@ -283,9 +250,3 @@ def test_only_ascii_white_space_separates_words():
         assert max(tokenizer.word_ids(tokenizer.encode(line))) == len(words) - 1
     characters = learned(CONFIGS["characters"], text)
     assert characters.decode(characters.encode(line)) == " ".join(words)
-
-
-def test_merges_with_line_separators_are_loaded(tmp_path):
-    made = learned(CONFIGS["bpe-words"], ["a\u2028b a\u2028b"] * 3)
-    made.save(tmp_path, "source")
-    assert load_tokenizer(made.config, tmp_path, "source").encode("a\u2028b") == made.encode("a\u2028b")

@@ -21,13 +21,6 @@ def test_order_is_by_count_then_by_code_points():
     assert vocabulary.tokens[5:] == ("top", "z", "é", "a")
 
 
-@given(st.dictionaries(words, st.integers(1, 5)), st.randoms())
-def test_order_of_counting_does_not_matter(counts, random):
-    shuffled = list(counts.items())
-    random.shuffle(shuffled)
-    assert Vocabulary.build(counts) == Vocabulary.build(dict(shuffled))
-
-
 def test_max_size_and_min_frequency_remove_rare_tokens():
     counts = {"a": 3, "b": 2, "c": 1}
     assert Vocabulary.build(counts, max_size=1).tokens[5:] == ("a",)
@@ -71,8 +64,3 @@ def test_invalid_vocabulary_files_are_reported(tmp_path, content, message):
     with pytest.raises(DataError, match=message) as caught:
         Vocabulary.load(path)
     assert str(path) in str(caught.value)
-
-
-def test_missing_files_are_reported(tmp_path):
-    with pytest.raises(DataError, match="absent"):
-        Vocabulary.load(tmp_path / "absent")

@@ -13,7 +13,6 @@ from regard.text.words import (
     is_alphabetic,
     is_reduplication,
     is_word,
-    joins_letters,
     split_line,
     word_spans,
 )
@@ -102,16 +101,6 @@ def test_languages_of_asia_and_ethiopia_double_words(words):
 @pytest.mark.parametrize("words", ["the", "die", "очень", "πολύ", "10", "the dog", "धीरे चलो", "我 们 的"])
 def test_doubled_words_of_european_alphabets_and_doubled_phrases_are_no_expressions(words):
     assert not is_reduplication(words.split())
-
-
-@pytest.mark.parametrize("character", "aé7\u0301\u200c\u00adम\u0941ا")
-def test_letters_digits_and_attached_marks_join(character):
-    assert joins_letters(character)
-
-
-@pytest.mark.parametrize("character", " -.,\u00a0\u3000\u200b日はก")
-def test_marks_spaces_and_letters_of_unspaced_scripts_do_not_join(character):
-    assert not joins_letters(character)
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u3000", "\u2009", "\u2028", "\u2003"])
