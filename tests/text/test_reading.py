@@ -15,7 +15,6 @@ from regard.text.reading import (
     open_regular_file,
     parse_json,
     read_bytes,
-    read_limited,
     verify_checksums,
 )
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
@@ -108,7 +107,7 @@ def test_oversized_files_are_rejected_before_reading(tmp_path):
     with open(path, "wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(DataError, match="the maximum is 1,024"):
-        read_limited(path, 1024)
+        read_bytes(path, 1024)
     with pytest.raises(DataError, match="sparse: the file has 1,099,511,627,776 bytes"):
         read_bytes(path)
     path.write_bytes(b"short")

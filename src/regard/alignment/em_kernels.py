@@ -272,12 +272,6 @@ def expected_distance(sources, targets, counts, tension):
 
 
 @njit(nogil=True, cache=True)
-def _null_share(null, m):
-    # `IBMAligner.null` is negative (`UNIFORM`) if the null word counts as one more source word.
-    return 1 / (m + 1) if null < 0 else null
-
-
-@njit(nogil=True, cache=True)
 def _prior_factors(m, n, tension, share, rise, fall, up, down):
     """Compute factors such that the prior of source i for target j is min(rise_i up_j, fall_i down_j)."""
     for i in range(m):
@@ -323,7 +317,8 @@ def expect_links(first, last, layout, values, nulls, null, tension, posteriors, 
     sums = np.zeros(3)
     for row in range(first, last):
         m, n = sources[row], targets[row]
-        share = _null_share(null, m)
+        # `IBMAligner.null` is negative (`UNIFORM`) if the null word counts as one more source word.
+        share = 1 / (m + 1) if null < 0 else null
         if m:
             _prior_factors(m, n, tension, 1 - share, rise, fall, up, down)
         out = null_posteriors[offsets[row] : offsets[row] + n]

@@ -16,8 +16,8 @@ from regard.errors import DataError, UsageError
 from regard.text.compression import remove_suffix
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.directories import atomic_directory
-from regard.text.files import is_special_file, write_atomic
-from regard.text.paths import check_name, check_outputs
+from regard.text.files import write_atomic
+from regard.text.paths import check_name, check_outputs, is_special_file
 from regard.text.reading import open_regular_file
 from regard.text.text_survey import TextSurvey, survey_pairs
 from regard.training.run_config import RunConfig

@@ -145,15 +145,14 @@ class Batch:
             for tensors in ([part.upper_bounds for part in batches], [part.lower_bounds for part in batches])
         )
         return Batch(
-            PaddedSequences(torch.cat([source.tokens for source in sources]), _joined_lengths(sources)),
-            PaddedSequences(torch.cat(padded), _joined_lengths(targets)),
+            PaddedSequences(
+                torch.cat([source.tokens for source in sources]),
+                torch.cat([source.lengths for source in sources]),
+            ),
+            PaddedSequences(torch.cat(padded), torch.cat([target.lengths for target in targets])),
             torch.cat([batch.rows for batch in batches]),
             *bounds,
         )
-
-
-def _joined_lengths(sequences: Sequence[PaddedSequences]) -> Int[Tensor, "B"]:
-    return torch.cat([sequence.lengths for sequence in sequences])
 
 
 def collate(

@@ -24,7 +24,6 @@ from regard.data.manifest import (
     describe_settings,
     is_up_to_date,
     read_manifest,
-    verify_files,
 )
 from regard.data.preprocessing import preprocess
 from regard.data.pretokenization import ProgressCallback
@@ -33,7 +32,7 @@ from regard.errors import ConfigError, DataError
 from regard.text.array_files import check_offsets, check_range
 from regard.text.files import remove_leftovers, stem_of
 from regard.text.paths import check_outputs
-from regard.text.reading import read_bytes
+from regard.text.reading import file_digest, read_bytes
 
 __all__ = ["DatasetSplit", "PreparedData", "open_data", "prepare_data"]
 
@@ -46,6 +45,9 @@ class DatasetSplit:
     Attributes:
         name: `train`, `valid` or `test`.
         text: Tokenizers and vocabularies.
+        corpora: The entry of each corpus in the manifest: `name`, `pairs`, `kept`, `weight` and others.
+        lines: [rows], the line number of each row, counted from 0 over all corpora in order.
+        lengths: `source_lengths` and `target_lengths`.
         source_lengths: [rows], number of source tokens.
         target_lengths: [rows], number of target tokens, including `EOS`.
     """
@@ -74,38 +76,19 @@ class DatasetSplit:
         self._fertilities = fertilities
         self.text = text
         self._directory = folder
-        self._corpora: list[dict[str, Any]] = about["corpora"]
+        self.corpora: list[dict[str, Any]] = about["corpora"]
         self._source, source_offsets = _open_arrays(folder, f"{name}.source")
         self._target, target_offsets = _open_arrays(folder, f"{name}.target")
         self._source_offsets, self._target_offsets = source_offsets, target_offsets
-        self._lines = np.memmap(folder / f"{name}.lines", dtype="<i8", mode="r")
-        self.source_lengths = np.diff(source_offsets)
-        self.target_lengths = np.diff(target_offsets)
+        self.lines = np.asarray(np.memmap(folder / f"{name}.lines", dtype="<i8", mode="r"))
+        self.lengths = self.source_lengths, self.target_lengths = (
+            np.diff(source_offsets),
+            np.diff(target_offsets),
+        )
 
     def __len__(self) -> int:
         """Return the number of pairs."""
         return len(self.source_lengths)
-
-    @property
-    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The source and target lengths of all rows, the target lengths including `EOS`."""
-        return self.source_lengths, self.target_lengths
-
-    def token_counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the frequency of each id in the source and in the target text, including `EOS`."""
-        sides = (self._source, self.text.source), (self._target, self.text.target)
-        source, target = (np.bincount(ids, minlength=len(side.vocabulary)) for ids, side in sides)
-        return source, target
-
-    @property
-    def corpora(self) -> list[dict[str, Any]]:
-        """The entry of each corpus in the manifest: `name`, `pairs`, `kept`, `weight` and others."""
-        return self._corpora
-
-    @property
-    def lines(self) -> np.ndarray:
-        """The line number of each row, counted from 0 over all corpora in order."""
-        return np.asarray(self._lines)
 
     def example(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the source ids and the target ids of a row, the target ids including `EOS`."""
@@ -116,15 +99,14 @@ class DatasetSplit:
     def batch(self, rows: Any) -> Batch:
         """Return rows as a padded batch."""
         examples = [self.example(int(row)) for row in rows]
-        bounds = None if self._fertilities is None else [self._bounds(int(row)) for row in rows]
+        bounds = None
+        if self._fertilities is not None:
+            starts = self._source_offsets
+            maxima = [self._fertilities[starts[row] : starts[row + 1]] for row in map(int, rows)]
+            # Lower bounds (zero) and upper bounds on the attention of each source token.
+            bounds = [np.stack([np.zeros_like(maximum), maximum], axis=-1) for maximum in maxima]
         sources, targets = ([example[side] for example in examples] for side in (0, 1))
         return self.text.batch(sources, targets, rows, bounds)
-
-    def _bounds(self, row: int) -> np.ndarray:
-        """Return lower bounds (zero) and upper bounds on the attention of each source token, [S, 2]."""
-        assert self._fertilities is not None
-        maximum = self._fertilities[self._source_offsets[row] : self._source_offsets[row + 1]]
-        return np.stack([np.zeros_like(maximum), maximum], axis=-1)
 
     def epoch_rows(self, seed: int, epoch: int) -> np.ndarray:
         """Return the rows of an epoch, with each corpus repeated according to its weight.
@@ -134,7 +116,7 @@ class DatasetSplit:
         """
         chosen = []
         start = 0
-        for number, corpus in enumerate(self._corpora):
+        for number, corpus in enumerate(self.corpora):
             rows = np.arange(start, start + corpus["kept"])
             start += corpus["kept"]
             whole = int(corpus["weight"])
@@ -152,8 +134,8 @@ class DatasetSplit:
 
     def location(self, row: int) -> str:
         """Return the file and line number of a row, for messages."""
-        line = int(self._lines[row])
-        for corpus in self._corpora:
+        line = int(self.lines[row])
+        for corpus in self.corpora:
             if line < corpus["pairs"]:
                 return f"{corpus['name']}: line {line + 1}"
             line -= corpus["pairs"]
@@ -239,7 +221,12 @@ class PreparedData:
         Raises:
             DataError: if a file was altered. The message names the file.
         """
-        verify_files(self.directory, self.manifest)
+        for name, about in self.manifest["files"].items():
+            if file_digest(self.directory / name) != about["sha256"]:
+                raise DataError(
+                    f"{self.directory / name}: altered: its checksum differs from the one in {MANIFEST}; "
+                    f"remove {self.directory} and prepare again"
+                )
 
     @property
     def fingerprint(self) -> str:
@@ -338,7 +325,8 @@ def prepare_data(
             _log_unknown_tokens(manifest["splits"])
             return prepared
     check_outputs([described["path"] for described in inputs.values()], directories=[output_dir])
-    preprocess(config, output_dir, {"wanted": wanted, "inputs": inputs}, progress or _silent, num_processes)
+    report = progress or (lambda stage, done, total: None)
+    preprocess(config, output_dir, {"wanted": wanted, "inputs": inputs}, report, num_processes)
     prepared = PreparedData.open(output_dir)
     _log_unknown_tokens(prepared.manifest["splits"])
     return prepared
@@ -383,10 +371,6 @@ def _cache_dir(config: DataConfig, output_dir: Path | str | None) -> Path:
     if chosen is None:
         raise ConfigError("data.cache_dir is not set: set it to a directory for the preprocessed data")
     return Path(chosen)
-
-
-def _silent(stage: str, done: int, total: int | None) -> None:
-    pass
 
 
 def _read_known_manifest(directory: Path) -> dict[str, Any] | None:

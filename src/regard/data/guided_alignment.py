@@ -102,10 +102,6 @@ class SplitLinks:
             place.report_unplaced(str(path))
         return cls(np.array(flat, dtype=np.int32).reshape(-1, 2), np.array(ends))
 
-    def links_of_row(self, row: int) -> list[tuple[int, int]]:
-        """Return the links of a row as pairs of source and target position."""
-        return [(i, j) for i, j in self.pairs[self.offsets[row] : self.offsets[row + 1]].tolist()]
-
     def target_distributions(
         self, rows: Sequence[int] | np.ndarray, target_length: int, source_length: int
     ) -> Float[Tensor, "B T S"]:
@@ -177,18 +173,15 @@ class WordTokens:
 def _words_of_units(words: Sequence[str], units: Sequence[str]) -> list[int] | None:
     """Return the word of each unit by the characters of both; None if the characters differ."""
     # Tokenizers remove or mark spaces, some of which (U+00A0) are inside a word of the aligner.
-    words, units = [_visible(word) for word in words], [_visible(unit) for unit in units]
+    words, units = (
+        ["".join(text.replace(SPACE_MARK, " ").split()) for text in side] for side in (words, units)
+    )
     if "".join(words) != "".join(units):
         return None
     ends = list(itertools.accumulate(map(len, words)))
     starts = itertools.accumulate(map(len, units[:-1]), initial=0)
     # A unit without characters, such as a mark for a space, belongs to the word after it.
     return [min(bisect_right(ends, start), len(words) - 1) for start in starts] if units else []
-
-
-def _visible(text: str) -> str:
-    """Return text without white space and without marks for it."""
-    return "".join(text.replace(SPACE_MARK, " ").split())
 
 
 class _WordPlaces:

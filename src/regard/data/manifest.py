@@ -28,7 +28,6 @@ __all__ = [
     "input_files",
     "is_up_to_date",
     "read_manifest",
-    "verify_files",
 ]
 
 MANIFEST = "manifest.json"
@@ -48,7 +47,7 @@ def describe_settings(config: DataConfig) -> dict[str, Any]:
     for side in ("source_tokenizer", "target_tokenizer"):
         if settings[side]["kind"] == "pretrained":
             settings[side].pop("path")  # its files are inputs
-    for corpus in _plain_corpora(settings):
+    for corpus in [*settings["train"], settings["valid"], settings.get("test", {})]:
         for name in ("source", "target", "tsv", "sampling_weight"):
             corpus.pop(name, None)
     libraries = {
@@ -148,29 +147,15 @@ class _Corpus(BaseModel):
     weight: float = Field(gt=0, le=1e4)
 
 
-def verify_files(directory: Path, manifest: dict[str, Any]) -> None:
-    """Compare the content of each file with its checksum.
-
-    Raises:
-        DataError: if a file was altered. The message names the file.
-    """
-    for name, about in manifest["files"].items():
-        if file_digest(directory / name) != about["sha256"]:
-            raise DataError(
-                f"{directory / name}: altered: its checksum differs from the one in {MANIFEST}; "
-                f"remove {directory} and prepare again"
-            )
-
-
 def is_up_to_date(
     manifest: dict[str, Any], wanted: dict[str, Any], inputs: dict[str, dict[str, Any]]
 ) -> bool:
-    """Return whether existing data agrees with the current settings and inputs."""
-    return manifest["wanted"] == wanted and _content(manifest["inputs"]) == _content(inputs)
-
-
-def _content(inputs: dict[str, dict[str, Any]]) -> dict[str, tuple[int, str]]:
-    return {role: (about["size"], about["sha256"]) for role, about in inputs.items()}
+    """Return whether existing data agrees with the current settings and the content of the inputs."""
+    old, new = (
+        {role: (about["size"], about["sha256"]) for role, about in described.items()}
+        for described in (manifest["inputs"], inputs)
+    )
+    return manifest["wanted"] == wanted and old == new
 
 
 def input_files(config: DataConfig) -> list[tuple[str, str]]:
@@ -191,7 +176,3 @@ def input_files(config: DataConfig) -> list[tuple[str, str]]:
         for side, tokenizer in tokenizers
         for path in TOKENIZERS.part_of(tokenizer).input_files(tokenizer)
     ]
-
-
-def _plain_corpora(settings: dict[str, Any]) -> list[dict[str, Any]]:
-    return [*settings["train"], settings["valid"], *([settings["test"]] if "test" in settings else [])]

@@ -28,14 +28,13 @@ from filelock import FileLock, Timeout
 
 from regard.errors import DataError
 from regard.text.compression import compress
-from regard.text.paths import readable_json
+from regard.text.paths import is_special_file, readable_json
 
 __all__ = [
     "MAX_NAME_BYTES",
     "atomic_file",
     "format_json",
     "is_partial",
-    "is_special_file",
     "open_atomic",
     "partial_directory",
     "remove_leftovers",
@@ -108,11 +107,6 @@ def format_json(content: Any, indent: int | None = None, separators: tuple[str, 
             "is damaged"
         ) from None
     return readable_json(text)
-
-
-def is_special_file(path: Path) -> bool:
-    """Return whether a path exists and is neither a file nor a directory (a device, named pipe or socket)."""
-    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def sync(path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from regard.errors import UsageError
 
-__all__ = ["check_name", "check_outputs", "readable", "readable_json"]
+__all__ = ["check_name", "check_outputs", "is_special_file", "readable", "readable_json"]
 
 _SURROGATE = re.compile("[\udc80-\udcff]")
 _RESULT = re.compile(
@@ -37,7 +37,7 @@ def check_outputs(
         UsageError: if an output does; names both paths.
     """
     directories = list(directories)
-    outputs = [path for path in (*files, *directories) if not _is_special(path)]
+    outputs = [path for path in (*files, *directories) if not is_special_file(path)]
     named = [("input", path) for path in inputs] + [("output", path) for path in outputs]
     for number, output in enumerate(outputs):
         for kind, path in named[: len(named) - len(outputs) + number]:
@@ -45,18 +45,14 @@ def check_outputs(
                 kind == "input"
                 and os.path.isfile(output)
                 and _contains(path, output)
-                and not _is_result(output)
+                # Pages, pictures and texts have other names than the parts of a model.
+                and not _RESULT.fullmatch(os.path.basename(output))
             ):
                 raise _overwriting(output, kind, path)
     for directory in directories:
         for kind, path in named:
             if _contains(directory, path):
                 raise _overwriting(directory, kind, path)
-
-
-def _is_result(path: Path | str) -> bool:
-    """Return whether a path has the name of a page, a picture or a text rather than of a part of a model."""
-    return _RESULT.fullmatch(os.path.basename(path)) is not None
 
 
 def _overwriting(output: Path | str, kind: str, path: Path | str) -> UsageError:
@@ -78,8 +74,8 @@ def _contains(directory: Path | str, path: Path | str) -> bool:
     return outer in inner.parents
 
 
-def _is_special(path: Path | str) -> bool:
-    """Return whether a path is a device, a named pipe or a socket."""
+def is_special_file(path: Path | str) -> bool:
+    """Return whether a path exists and is neither a file nor a directory (a device, named pipe or socket)."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 

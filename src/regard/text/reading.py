@@ -38,7 +38,6 @@ __all__ = [
     "parse_json",
     "read_bytes",
     "read_json",
-    "read_limited",
     "verify_checksums",
 ]
 
@@ -77,7 +76,11 @@ def open_regular_file(path: Path | str) -> BufferedReader:
         raise DataError(f"{str(path)!r}: not a valid file name") from None
 
 
-def read_limited(path: Path | str, max_bytes: int) -> bytes:
+MAX_READ_BYTES = 4 << 30
+"""Maximum size in bytes of a file that is read at once. Larger files are mapped or read line by line."""
+
+
+def read_bytes(path: Path | str, max_bytes: int = MAX_READ_BYTES) -> bytes:
     """Return the content of a regular file.
 
     Raises:
@@ -127,7 +130,7 @@ def read_json(path: Path | str, model: type[_T], max_bytes: int = MAX_JSON_BYTES
         DataError: if the file cannot be read or is too large.
         InvalidJsonError: if the content does not match the type `model`.
     """
-    content = read_limited(path, max_bytes)
+    content = read_bytes(path, max_bytes)
     if is_compressed(content):
         try:
             content = decompress(io.BytesIO(content)).read(max_bytes + 1)
@@ -136,20 +139,6 @@ def read_json(path: Path | str, model: type[_T], max_bytes: int = MAX_JSON_BYTES
         if len(content) > max_bytes:
             raise DataError(f"{path}: more than {max_bytes:,} bytes, the maximum, after decompression")
     return parse_json(content, model)
-
-
-MAX_READ_BYTES = 4 << 30
-"""Maximum size in bytes of a file that is read at once. Larger files are mapped or read line by line."""
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a regular file.
-
-    Raises:
-        DataError: if the file cannot be read, is not a regular file (a device, a named pipe) or is larger
-            than 4 GiB.
-    """
-    return read_limited(path, MAX_READ_BYTES)
 
 
 def file_digest(path: Path) -> str:

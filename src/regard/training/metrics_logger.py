@@ -15,7 +15,7 @@ from typing import IO, Any
 from regard.config.results import json_value
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.text.files import format_json, write_atomic
-from regard.text.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_limited
+from regard.text.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_bytes
 
 __all__ = ["METRICS_FILE", "MetricsLogger", "read_metrics"]
 
@@ -88,7 +88,7 @@ def read_metrics(output_dir: Path | str) -> list[dict[str, Any]]:
     """
     path = Path(output_dir) / METRICS_FILE
     try:
-        lines = read_limited(path, MAX_JSON_BYTES).splitlines(keepends=True) if path.exists() else []
+        lines = read_bytes(path, MAX_JSON_BYTES).splitlines(keepends=True) if path.exists() else []
     except DataError as error:
         raise CheckpointError(str(error)) from None
     entries = []

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
-from regard.text.reading import InvalidJsonError, checked_file, read_json, read_limited
+from regard.text.reading import InvalidJsonError, checked_file, read_bytes, read_json
 
 __all__ = [
     "HF_CONFIG",
@@ -243,7 +243,7 @@ def pack_tokenizer(directory: Path) -> bytes:
     _check_sizes((path.stat().st_size for path in files), f"{directory}: the tokenizer files")
     with zipfile.ZipFile(buffer, "w") as archive:
         for path in files:
-            content = read_limited(checked_file(directory, path.name), _MAX_TOKENIZER_BYTES)
+            content = read_bytes(checked_file(directory, path.name), _MAX_TOKENIZER_BYTES)
             # The files are packed whenever the directory is loaded, so that speed counts more than size.
             info = zipfile.ZipInfo(path.name, _FIRST)
             archive.writestr(info, content, zipfile.ZIP_DEFLATED, compresslevel=1)
