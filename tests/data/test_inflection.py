@@ -1,6 +1,5 @@
 """Tests of the inflection tokenizer: characters of the lemma and one symbol per morphological feature."""
 
-import logging
 
 import pytest
 from hypothesis import given
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
-from regard.data.text import TextProcessor, TextSide, _warn_unknown
+from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
 from regard.generation.linking import tokens_to_words
 from regard.text.tokenizers.words import (
@@ -19,7 +18,7 @@ from regard.text.tokenizers.words import (
     InflectionConfig,
     InflectionTokenizer,
 )
-from regard.text.vocabulary import UNK, Vocabulary
+from regard.text.vocabulary import Vocabulary
 
 TOKENIZER = InflectionTokenizer(InflectionConfig())
 NOUNS = [
@@ -64,7 +63,7 @@ def test_features_are_distinguished_from_characters(lemma, wanted, separator):
     tokens = TOKENIZER.encode(f"{lemma}\t{separator.join(wanted)}")
     assert len(tokens) == len(lemma) + len(wanted)
     assert all(len(token) == 1 for token in tokens[: len(lemma)])
-    assert TOKENIZER.symbols(tokens) == tokens[len(lemma) :] == [f"+{feature}" for feature in wanted]
+    assert tokens[len(lemma) :] == [f"+{feature}" for feature in wanted]
     assert TOKENIZER.decode(tokens) == f"{lemma}\t{';'.join(wanted)}"
 
 
@@ -94,16 +93,6 @@ def test_missing_columns_are_reported_with_file_and_line(tmp_path, line, message
     path.write_text(f"Kloß\tPL\tKlöße\n{line}\n")
     with pytest.raises(DataError, match=message):
         prepare_data(configure(tmp_path, str(path), table(tmp_path, "valid.tsv", NOUNS), [1, 2, 3]))
-
-
-def test_unseen_features_are_unknown_and_logged_once(caplog):
-    _warn_unknown.cache_clear()
-    side = TextSide(TOKENIZER, Vocabulary.build({"E": 1, "i": 1, "+PL": 1}))
-    with caplog.at_level(logging.WARNING):
-        assert side.encode("Ei\tDU;PL")[2] == UNK
-        side.encode("Ei\tDU;PL")
-    assert caplog.text.count("+DU: does not occur in the training text; replaced by <unk>") == 1
-    assert "+PL" not in caplog.text
 
 
 def test_characters_of_forms_count_as_words(tmp_path):

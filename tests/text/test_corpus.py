@@ -48,7 +48,7 @@ def test_control_characters_become_spaces_and_are_counted(tmp_path, caplog):
 
 def test_invalid_utf8_is_reported_with_file_line_and_byte(tmp_path):
     path = write(tmp_path / "latin", b"gut\nsch\xf6n\n")
-    with pytest.raises(DataError, match=r"latin: line 2, byte 4: not UTF-8 \(0xf6, byte 8 of the text\)"):
+    with pytest.raises(DataError, match=r"latin: line 2, byte 4: not UTF-8 \(0xf6\)"):
         list(read_lines(path))
     path = write(tmp_path / "utf16", "ab".encode("utf-16"))
     with pytest.raises(DataError, match="line 1, byte 1"):
@@ -167,5 +167,5 @@ def test_overlong_lines_become_empty_and_are_reported(tmp_path, caplog, zipped):
     )
     assert f"long: line 5 has {3 * MAX_LINE_BYTES} bytes" in caplog.text
     path.write_bytes(b"y" * 20 + b"\na\xff\n")
-    with pytest.raises(DataError, match=r"line 2, byte 2: not UTF-8 \(0xff, byte 23 of the text\)"):
+    with pytest.raises(DataError, match=r"line 2, byte 2: not UTF-8 \(0xff\)"):
         list(read_lines(path, 10))

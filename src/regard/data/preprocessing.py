@@ -240,13 +240,10 @@ class _Preprocessor:
                 for tokenizer, freqs, size, tokens in zip(tokenizers, counts, sizes, required, strict=True)
             )
         text_formats = self._text_formats()
-        text = TextProcessor(
+        return TextProcessor(
             TextSide(tokenizers[0], source, prefixes, text_format=text_formats[0]),
             TextSide(tokenizers[1], target, text_format=text_formats[1]),
         )
-        for side, segmented in zip((text.source, text.target), segments, strict=True):
-            side.warn_unknown(segmented.tokens)
-        return text
 
     def _write_raw(self, split: str, outcomes: np.ndarray) -> None:
         for side in SIDES:

@@ -8,10 +8,9 @@
 import dataclasses
 import hashlib
 import json
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +31,12 @@ from regard.text.reading import InvalidJsonError, checked_file, compute_checksum
 from regard.text.text_format import PLAIN_TEXT, TextFormat, convert_format
 from regard.text.tokenizers.base import Tokenizer, TokenizerConfig, load_tokenizer
 from regard.text.tokenizers.words import SPACE_MARK, WordsConfig
-from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, UNK, TokenIds, Vocabulary
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, TokenIds, Vocabulary
 from regard.text.whitespace import ASCII_WHITESPACE, split_whitespace
 
 __all__ = ["TextProcessor", "TextSide"]
 
 TEXT_FILE = "text.json"
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -60,14 +58,13 @@ class TextSide:
     text_format: TextFormat = PLAIN_TEXT
 
     def tokenize(self, line: str) -> list[str]:
-        """Return the tokens of a line; log a warning once for each unknown symbol.
+        """Return the tokens of a line.
 
         A source prefix at the start of the line is kept as one token. All input text passes through this
         method. The line is first converted to the format of the training text, see `regard.text.text_format`.
         """
         prefix, rest = self._split_prefix(line)
         tokens = self.tokenizer.encode(convert_format(rest, self.text_format, self._known))
-        self.warn_unknown(tokens)
         return [*prefix, *(part for token in tokens for part in self.split_unknown(token))]
 
     def split_unknown(self, token: str) -> Sequence[str]:
@@ -81,12 +78,6 @@ class TextSide:
     def format_error(self, line: str) -> str | None:
         """Return the reason why a line does not have the tokenizer's format, or None if it does."""
         return self.tokenizer.format_error(self._split_prefix(line)[1])
-
-    def warn_unknown(self, tokens: Sequence[str]) -> None:
-        """Log a warning, once per symbol, for symbols of the tokenizer that are not in the vocabulary."""
-        for symbol in self.tokenizer.symbols(tokens):
-            if symbol not in self.vocabulary:
-                _warn_unknown(symbol)
 
     def encode(self, line: str) -> list[int]:
         """Return the ids of a line, without `BOS`, `EOS` and padding."""
@@ -113,12 +104,6 @@ class TextSide:
             if first in self.source_prefixes:
                 return [first], line.lstrip(ASCII_WHITESPACE).removeprefix(first).lstrip(ASCII_WHITESPACE)
         return [], line
-
-
-@lru_cache(maxsize=10_000)
-def _warn_unknown(symbol: str) -> None:
-    # The cache of this function makes sure that each symbol is reported once.
-    _log.warning("%s: does not occur in the training text; replaced by %s", symbol, SPECIAL_TOKENS[UNK])
 
 
 @configclass

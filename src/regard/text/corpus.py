@@ -105,26 +105,15 @@ def clean_line(text: str) -> tuple[str, int]:
     return CONTROL_CHARACTERS.subn(" ", text.removesuffix("\n").removesuffix("\r"))
 
 
-def _decode_line(raw: bytes, name: str, number: int, offset: int = 0) -> str:
-    """Decode one line of a text file.
-
-    Args:
-        raw: The line's bytes.
-        name: The file name, for the message.
-        number: The line number, from 1. A byte order mark is removed from line 1.
-        offset: Position of the line in the file, in bytes.
-
-    Raises:
-        DataError: if the line is not UTF-8. The message gives file, line and byte.
-    """
+def _decode_line(raw: bytes, name: str, number: int) -> str:
+    """Decode line `number` of a file, counted from 1, whose name is for the message; see `decode_lines`."""
     mark = len(_BOM) if number == 1 and raw.startswith(_BOM) else 0
     try:
         return raw[mark:].decode()
     except UnicodeDecodeError as error:
         byte = error.start + mark
         raise DataError(
-            f"{name}: line {number}, byte {byte + 1}: not UTF-8 (0x{raw[byte]:02x}, byte {offset + byte + 1} "
-            f"of the text); convert the file to UTF-8"
+            f"{name}: line {number}, byte {byte + 1}: not UTF-8 (0x{raw[byte]:02x}); convert it to UTF-8"
         ) from None
 
 
@@ -162,10 +151,9 @@ def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) ->
     Raises:
         DataError: if the file cannot be read, is damaged or not UTF-8. The message gives file, line and byte.
     """
-    number = replaced = offset = 0
+    number = replaced = 0
     try:
         for number, (raw, size) in enumerate(_read_limited_lines(decompress(file), max_bytes), 1):
-            offset, start = offset + size, offset
             if size > len(raw):  # the line was too long, so that its content was not kept
                 _log.warning(
                     "%s: line %d has %d bytes, more than the maximum of %d: replaced by an empty line",
@@ -176,7 +164,7 @@ def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) ->
                 )
                 yield ""
                 continue
-            line, count = clean_line(_decode_line(raw, name, number, start))
+            line, count = clean_line(_decode_line(raw, name, number))
             replaced += count
             yield line
     except READ_ERRORS as error:

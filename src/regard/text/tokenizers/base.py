@@ -174,13 +174,6 @@ class Tokenizer(ABC):
         """Return the reason why a line does not have the tokenizer's format; None if it does."""
         return None
 
-    def symbols(self, tokens: Sequence[str]) -> Sequence[str]:
-        """Return the tokens that belong to a closed set of symbols, such as morphological features.
-
-        Such a token that is not in the vocabulary is more likely an error than a rare word.
-        """
-        return ()
-
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token: from 0, non-decreasing, equal for subwords of a word."""
         return list(range(len(tokens)))

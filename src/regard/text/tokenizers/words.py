@@ -173,13 +173,9 @@ class InflectionTokenizer(Tokenizer):
         missing = "no tab" if not tab else "no lemma" if not lemma.strip() else "no features"
         return f"{missing} in {line[:60]!r}; expected a lemma, a tab, and features separated by , or ;"
 
-    def symbols(self, tokens: Sequence[str]) -> list[str]:
-        """Return the feature tokens."""
-        return [token for token in tokens if len(token) > 1 and token.startswith(FEATURE_PREFIX)]
-
     def decode(self, tokens: Sequence[str]) -> str:
         """Return the lemma, a tab, and the features separated by `;`."""
-        features = self.symbols(tokens)
+        features = [token for token in tokens if len(token) > 1 and token.startswith(FEATURE_PREFIX)]
         lemma = _CHARACTERS.decode([token for token in tokens if token not in features])
         if not features:
             return lemma
