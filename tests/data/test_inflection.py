@@ -1,6 +1,5 @@
 """Tests of the inflection tokenizer: characters of the lemma and one symbol per morphological feature."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

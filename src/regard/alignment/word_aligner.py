@@ -31,11 +31,10 @@ from regard.text.array_files import load_arrays
 from regard.text.directories import atomic_directory, check_replaceable
 from regard.text.reading import (
     Checksums,
-    InvalidJsonError,
     checked_file,
     compute_checksums,
     read_bytes,
-    read_json,
+    read_description,
     verify_checksums,
 )
 
@@ -208,16 +207,11 @@ class WordAligner:
             DataError: if a file is missing, truncated or modified. The message names it.
         """
         directory = Path(directory)
-        try:
-            description = read_json(checked_file(directory, ALIGNER_FILE), _AlignerDescription)
-        except InvalidJsonError as error:
-            raise DataError(
-                f"{directory / ALIGNER_FILE}: not the description of an aligner: {error}"
-            ) from None
+        path = checked_file(directory, ALIGNER_FILE)
+        description = read_description(path, _AlignerDescription, "the description of an aligner")
         if description.format != ALIGNER_FORMAT:
             raise DataError(
-                f"{directory / ALIGNER_FILE}: format {description.format!r} is not supported, expected "
-                f"{ALIGNER_FORMAT}"
+                f"{path}: format {description.format!r} is not supported, expected {ALIGNER_FORMAT}"
             )
         parts = {"forward": description.forward, "backward": description.backward}
         # Files that the description does not list must not be read.

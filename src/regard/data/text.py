@@ -25,9 +25,8 @@ from regard.data.fertility import (
     GuidedFertilityConfig,
     PredictedFertilityConfig,
 )
-from regard.errors import DataError
 from regard.text.files import write_atomic
-from regard.text.reading import InvalidJsonError, checked_file, compute_checksums, read_json, verify_checksums
+from regard.text.reading import checked_file, compute_checksums, read_description, verify_checksums
 from regard.text.text_format import PLAIN_TEXT, TextFormat, convert_format
 from regard.text.tokenizers.base import Tokenizer, TokenizerConfig, load_tokenizer
 from regard.text.tokenizers.words import SPACE_MARK, WordsConfig
@@ -279,12 +278,8 @@ class TextProcessor:
             DataError: if a file is missing, truncated or altered. The message names the file.
         """
         directory = Path(directory)
-        try:
-            settings = read_json(checked_file(directory, TEXT_FILE), _TextConfig)
-        except InvalidJsonError as error:
-            raise DataError(
-                f"{directory / TEXT_FILE}: not the description of text processing: {error}"
-            ) from None
+        path = checked_file(directory, TEXT_FILE)
+        settings = read_description(path, _TextConfig, "the description of text processing")
         verify_checksums(directory, settings.sha256, _files(directory), TEXT_FILE)
         sides = [
             TextSide(

@@ -26,10 +26,9 @@ from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic
 from regard.text.reading import (
     Checksums,
-    InvalidJsonError,
     checked_file,
     compute_checksums,
-    read_json,
+    read_description,
     verify_checksums,
 )
 from regard.text.whitespace import split_whitespace
@@ -103,12 +102,9 @@ def read_training_text(directory: Path) -> TrainingText | None:
         DataError: if the file is damaged or not a regular file of the directory.
     """
     path = checked_file(directory, _TEXT_FILE)
-    if not path.exists():
-        return None
-    try:
-        return read_json(path, TrainingText)
-    except InvalidJsonError as error:
-        raise DataError(f"{path}: not the description of a training text: {error}") from None
+    return (
+        read_description(path, TrainingText, "the description of a training text") if path.exists() else None
+    )
 
 
 def read_training_pairs(directory: Path) -> Iterator[tuple[str, str]]:

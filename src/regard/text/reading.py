@@ -37,6 +37,7 @@ __all__ = [
     "open_regular_file",
     "parse_json",
     "read_bytes",
+    "read_description",
     "read_json",
     "verify_checksums",
 ]
@@ -139,6 +140,23 @@ def read_json(path: Path | str, model: type[_T], max_bytes: int = MAX_JSON_BYTES
         if len(content) > max_bytes:
             raise DataError(f"{path}: more than {max_bytes:,} bytes, the maximum, after decompression")
     return parse_json(content, model)
+
+
+def read_description(path: Path, model: type[_T], content: str) -> _T:
+    """Read a JSON file, plain or compressed, that describes a directory or holds results.
+
+    Args:
+        path: The file.
+        model: The type of its content.
+        content: The expected content, for the message, such as `the description of an aligner`.
+
+    Raises:
+        DataError: if the file cannot be read or has other content.
+    """
+    try:
+        return read_json(path, model)
+    except InvalidJsonError as error:
+        raise DataError(f"{path}: not {content}: {error}") from None
 
 
 def file_digest(path: Path) -> str:

@@ -30,11 +30,10 @@ from regard.text.directories import atomic_directory, check_replaceable
 from regard.text.files import format_json
 from regard.text.reading import (
     Checksums,
-    InvalidJsonError,
     checked_directory,
     checked_file,
     compute_checksums,
-    read_json,
+    read_description,
     verify_checksums,
 )
 
@@ -92,11 +91,8 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
         DataError: if a file is missing or damaged; names it.
     """
     directory = Path(directory)
-    path = directory / _MODEL_FILE
-    try:
-        description = read_json(checked_file(directory, _MODEL_FILE), _Description)
-    except InvalidJsonError as error:
-        raise DataError(f"{path}: not the description of a coverage model: {error}") from None
+    path = checked_file(directory, _MODEL_FILE)
+    description = read_description(path, _Description, "the description of a coverage model")
     if description.format != _FORMAT:
         raise DataError(f"{path}: format {description.format}, expected {_FORMAT}: train the model again")
     # The checksum comes first: a damaged file would fail with an error that does not name it.
