@@ -18,9 +18,8 @@ def rows(table):
     return [table.columns[first:last].tolist() for first, last in bounds]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_row_holds_cooccurring_words_and_null_row_holds_all(small, threads):
-    table = TranslationTable.of(small, threads)
+def test_row_holds_cooccurring_words_and_null_row_holds_all(small):
+    table = TranslationTable.of(small)
     wanted = [set() for _ in range(len(small.source.words))]
     for row in range(len(small)):
         for word in small.source.sentence(row):
@@ -33,7 +32,7 @@ def test_row_holds_cooccurring_words_and_null_row_holds_all(small, threads):
 @pytest.mark.parametrize("size", [1, 100, 1 << 24])
 def test_slots_index_table_entries_for_any_block_size(small, size, monkeypatch):
     monkeypatch.setattr(em, "MAX_BLOCK_CELLS", size)
-    table = TranslationTable.of(small, 2)
+    table = TranslationTable.of(small)
     seen = 0
     for block in iterate_blocks(small, table, 2):
         for row in range(len(block.corpus)):
@@ -52,12 +51,12 @@ def test_unseen_pairs_and_unknown_words_have_no_slot():
     corpus = Corpus.from_tokens([(["a"], ["x"]), (["b"], ["y"])])
     words = (corpus.source.words, corpus.target.words)
     new = Corpus.from_tokens([(["a", "c"], ["y", "x", "z"]), ([], ["x"])], words, allow_empty=True)
-    (block,) = iterate_blocks(new, TranslationTable.of(corpus, 1), 1)
+    (block,) = iterate_blocks(new, TranslationTable.of(corpus), 1)
     assert (block.layout.slots >= 0).tolist() == [False, True, False, False, False, False]
 
 
 def test_counts_are_sums_of_posteriors(small):
-    table = TranslationTable.of(small, 1)
+    table = TranslationTable.of(small)
     random = np.random.default_rng(1)
     counts, wanted = np.zeros(len(table.columns)), np.zeros(len(table.columns))
     for block in iterate_blocks(small, table, 2):
@@ -78,7 +77,7 @@ def test_digamma_matches_pytorch():
 def test_update_normalizes_without_prior_and_applies_variational_bayes_with_prior():
     # Dyer, Chahuneau & Smith (2013): exp(psi(c + alpha) - psi(sum of c + alpha)).
     corpus = Corpus.from_tokens([(["a"], ["x", "y"])])
-    table = TranslationTable.of(corpus, 1)
+    table = TranslationTable.of(corpus)
     table.update(np.array([3.0, 1.0, 0.0, 0.0]), 0.0, 1)
     assert table.values.tolist() == [0.75, 0.25, 0.5, 0.5]
     table.update(np.array([3.0, 1.0, 2.0, 0.0]), 0.01, 1)
@@ -88,7 +87,7 @@ def test_update_normalizes_without_prior_and_applies_variational_bayes_with_prio
 
 
 def test_pruning_keeps_every_probability(small):
-    table = TranslationTable.of(small, 1)
+    table = TranslationTable.of(small)
     table.values[::2] = 0
     pruned = TranslationTable(**table.arrays())
     assert len(pruned.columns) < len(table.columns)

@@ -21,7 +21,7 @@ def tiny():
 @pytest.fixture(scope="module")
 def model(tiny):
     random = np.random.default_rng(2)
-    table = TranslationTable.of(tiny, 1)
+    table = TranslationTable.of(tiny)
     table.values[:] = random.random(len(table.values), dtype=np.float32)
     return HMMAligner(table, random.random((2, NUM_JUMPS)) + 0.1, HMMConfig())
 

@@ -21,12 +21,11 @@ from regard.alignment.em_kernels import (
     MIN_PROBABILITY,
     accumulate,
     accumulate_null,
-    fill_rows,
+    cooccurring_words,
     find_slots,
     normalize_rows,
     occurrences,
     pick_links,
-    row_costs,
     sort_cells,
 )
 from regard.config import option
@@ -80,27 +79,11 @@ class TranslationTable:
     values: np.ndarray
 
     @classmethod
-    def of(cls, corpus: Corpus, threads: int) -> "TranslationTable":
+    def of(cls, corpus: Corpus) -> "TranslationTable":
         """Return a uniform table of the words that co-occur in a corpus."""
-        source, layout = corpus.source, corpus.layout()
-        words, targets = len(source.words), len(corpus.target.words)
-        positions = occurrences(source.tokens, source.starts, source.lengths, words)
-        costs = np.zeros(words, dtype=np.int64)
-        row_costs(positions, layout.target_lengths, costs)
-        spans = split_evenly(costs)
-        sizes = np.zeros(words + 1, dtype=np.int64)
-        sizes[words] = targets
-
-        def fill(starts: np.ndarray, columns: np.ndarray) -> None:
-            shared = (positions, layout, starts, columns, sizes)
-            run_parallel(fill_rows, [(*span, *shared) for span in spans], threads)
-
-        # Without columns, only the sizes of the rows are computed.
-        fill(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32))
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        columns = np.empty(starts[-1], dtype=np.int32)
-        fill(starts, columns)
-        columns[starts[words] :] = np.arange(targets, dtype=np.int32)
+        source, targets = corpus.source, len(corpus.target.words)
+        positions = occurrences(source.tokens, source.starts, source.lengths, len(source.words))
+        starts, columns = cooccurring_words(positions, corpus.layout(), targets)
         return cls(starts, columns, np.full(len(columns), 1 / max(1, targets), dtype=np.float32))
 
     @property

@@ -23,10 +23,10 @@ __all__ = [
     "Occurrences",
     "accumulate",
     "accumulate_null",
+    "cooccurring_words",
     "digamma",
     "expect_links",
     "expected_distance",
-    "fill_rows",
     "find_slots",
     "log_normalizer_gradient",
     "longest_lengths",
@@ -34,7 +34,6 @@ __all__ = [
     "normalizer",
     "occurrences",
     "pick_links",
-    "row_costs",
     "sort_cells",
     "translation_probability",
 ]
@@ -79,40 +78,36 @@ def occurrences(tokens, starts, lengths, words):
 
 
 @njit(nogil=True, cache=True)
-def row_costs(found, lengths, costs):
-    """Add the lengths of the sentences with each word to `costs`."""
-    firsts, rows = found.firsts, found.rows
-    for word in range(len(costs)):
-        for at in range(firsts[word], firsts[word + 1]):
-            costs[word] += lengths[rows[at]]
+def cooccurring_words(found, layout, targets):
+    """Return the starts and the columns of a table: the distinct target words that co-occur with each word.
 
-
-@njit(nogil=True, cache=True)
-def fill_rows(first, last, found, layout, row_starts, columns, sizes):
-    """Write the distinct target words that co-occur with source words `first` to `last` to their rows.
-
-    If `columns` is empty, only the number of words of each row is written, to `sizes`.
+    The last row is that of the null word, with all target words.
     """
     tokens, starts, lengths = layout.target, layout.target_starts, layout.target_lengths
-    firsts, rows = found.firsts, found.rows
-    seen = np.full(sizes[-1], -1, dtype=np.int32)
-    fill = len(columns) > 0
-    for word in range(first, last):
-        size, before = 0, -1
-        for place in range(firsts[word], firsts[word + 1]):
-            row = rows[place]
-            if row == before:
-                continue
-            before = row
-            for at in range(starts[row], starts[row] + lengths[row]):
-                token = tokens[at]
-                # Marking entries of `seen` with the word itself makes resetting it unnecessary.
-                if seen[token] != word:
-                    seen[token] = word
-                    if fill:
-                        columns[row_starts[word] + size] = token
-                    size += 1
-        sizes[word] = size
+    firsts, rows, words = found.firsts, found.rows, len(found.firsts) - 1
+    row_starts, columns = np.zeros(words + 2, dtype=np.int64), np.empty(0, dtype=np.int32)
+    # Only the sizes of the rows are computed first.
+    for fill in (False, True):
+        seen, size = np.full(targets, -1, dtype=np.int32), 0
+        for word in range(words):
+            before = -1
+            for row in rows[firsts[word] : firsts[word + 1]]:
+                if row == before:
+                    continue
+                before = row
+                for token in tokens[starts[row] : starts[row] + lengths[row]]:
+                    # Marking entries of `seen` with the word itself makes resetting it unnecessary.
+                    if seen[token] != word:
+                        seen[token] = word
+                        if fill:
+                            columns[size] = token
+                        size += 1
+            row_starts[word + 1] = size
+        row_starts[words + 1] = size + targets
+        if not fill:
+            columns = np.empty(size + targets, dtype=np.int32)
+    columns[row_starts[words] :] = np.arange(targets, dtype=np.int32)
+    return row_starts, columns
 
 
 @njit(nogil=True, cache=True)

@@ -67,7 +67,7 @@ class HMMAligner(EMAligner):
     @classmethod
     def train(cls, corpus: Corpus, config: HMMConfig, setup: TrainingSetup) -> Self:
         """Train the HMM, after Model 1."""
-        table = TranslationTable.of(corpus, setup.num_threads)
+        table = TranslationTable.of(corpus)
         IBMAligner.train(corpus, IBM1Config(iterations=IBM1_ITERATIONS, alpha=config.alpha), setup, table)
         model = cls(table, np.ones((2, NUM_JUMPS)), config)
         for _, sums in EMTrainer(corpus, model, setup).passes("hmm", config.iterations, config.alpha):

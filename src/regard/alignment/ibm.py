@@ -109,7 +109,7 @@ class IBMAligner(EMAligner):
             setup: Threads, seed and processes.
             table: The initial table, updated in place. Default: a uniform table of co-occurring words.
         """
-        model = cls(TranslationTable.of(corpus, setup.num_threads) if table is None else table, config)
+        model = cls(TranslationTable.of(corpus) if table is None else table, config)
         sizes = length_counts(corpus.source.lengths, corpus.target.lengths)
         passes = EMTrainer(corpus, model, setup).passes(config.kind, config.iterations, config.alpha)
         for number, sums in passes:

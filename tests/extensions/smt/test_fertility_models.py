@@ -32,7 +32,7 @@ def tiny():
 @pytest.fixture(scope="module", params=ALIGNERS)
 def model(request, tiny):
     random = np.random.default_rng(2)
-    table = TranslationTable.of(tiny, 1)
+    table = TranslationTable.of(tiny)
     table.values[:] = random.random(len(table.values), dtype=np.float32)
     fertilities = random.random((len(tiny.source.words) + 1, MAX_FERTILITY + 1), dtype=np.float32) + 0.05
     fertilities /= fertilities.sum(1, keepdims=True)
@@ -152,7 +152,7 @@ def test_expectations_are_sums_over_the_neighborhood(model, tiny):
 def test_probabilities_of_all_targets_sum_to_at_most_one(n):
     words = ["t0", "t1"]
     corpus = Corpus.from_tokens([(["s"], target) for target in itertools.product(words, repeat=n)])
-    table = TranslationTable.of(corpus, 1)
+    table = TranslationTable.of(corpus)
     table.values[:], table.nulls[:] = 1 / len(words), 1 / len(words)
     # Nearly all probability is on cepts of n adjacent words, so that a factor f! would exceed 1.
     fertilities = np.full((2, MAX_FERTILITY + 1), 1e-3, np.float32)
