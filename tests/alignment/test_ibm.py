@@ -10,7 +10,6 @@ from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
 from regard.alignment.em_kernels import expected_distance, log_normalizer_gradient, normalizer
 from regard.alignment.ibm import (
-    MAX_TENSION,
     IBM1Config,
     IBM2Config,
     IBMAligner,
@@ -118,11 +117,3 @@ def test_fitting_recovers_the_true_tension(true):
     for _ in range(200):
         tension = fit_tension(tension, feature, 0.25 * words, sizes)
     assert tension == pytest.approx(true, rel=1e-3)
-
-
-def test_tension_stays_within_its_bounds():
-    sizes = np.array([7]), np.array([9]), np.array([1])
-    tension = 4.0
-    for _ in range(100):
-        tension = fit_tension(tension, 0.0, 0.0, sizes)
-    assert tension == MAX_TENSION

@@ -72,11 +72,6 @@ def test_damaged_files_are_reported(pair, tmp_path, name, damage):
     assert str(path) in str(caught.value)
 
 
-def test_saving_to_an_unwritable_path_is_an_error(pair, tmp_path):
-    with pytest.raises(DataError, match="cannot be written"):
-        pair.save(tmp_path / "absent")
-
-
 def test_other_merges_change_the_checksum_and_are_a_difference(pair, tmp_path):
     pair.save(tmp_path)
     same = TextProcessor.load(tmp_path)

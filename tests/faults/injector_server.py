@@ -11,8 +11,6 @@ import signal
 import sys
 import time
 import traceback
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
@@ -23,8 +21,6 @@ def run_command(arguments: list[str]) -> int:
     """Run a command line of the package in this process; return its exit status, 70 after a traceback."""
     from regard.cli.main import main
 
-    if arguments[0] == "write-in-place":
-        arguments, main = [], partial(Path(arguments[1]).write_text, "content")
     sys.argv = ["regard", *arguments]
     try:
         main()

@@ -1,7 +1,5 @@
 """Tests of text formats: input gets the punctuation and the case of the training text."""
 
-import json
-
 import pytest
 import sacremoses
 
@@ -153,16 +151,6 @@ def test_prepared_text_records_its_form_and_applies_it(tmp_path, tokenizer):
         assert text.source.tokenize(tokenized) == written.source.tokenize(tokenized)
         assert text.source.tokenize(plain) != written.source.tokenize(plain)
         assert text.target.tokenize(plain) == written.target.tokenize(plain)
-    (tmp_path / "again").mkdir()
-    text.save(tmp_path / "again")
-    assert TextProcessor.load(tmp_path / "again").source.text_format == GERMAN
-    about = json.loads((tmp_path / "again" / "text.json").read_text())
-    assert about["source_format"] == {
-        "tokenized": True,
-        "escaped": False,
-        "lowercase": False,
-        "language": "de",
-    }
 
 
 def test_text_without_capital_letters_is_lowercased():
@@ -181,19 +169,3 @@ def test_words_are_lowercased_unless_they_are_in_the_vocabulary():
     assert convert_format("Der Hund", TextFormat(), known) == "Der Hund"
     both = TextFormat(tokenized=True, lowercase=True, language="de")
     assert convert_format("Der Hund schläft.", both, known) == "der hund schläft ."
-
-
-@pytest.mark.parametrize("tokenizer", [{"kind": "words"}, {"kind": "moses"}, SENTENCEPIECE])
-def test_input_of_a_lowercased_training_text_is_lowercased(tmp_path, tokenizer):
-    for side, lines in (("de", [line.lower() for line in TOKENIZED_DE]), ("en", TOKENIZED_DE)):
-        (tmp_path / f"train.{side}").write_text("".join(f"{line}\n" for line in lines * 10))
-    files = {"source": str(tmp_path / "train.de"), "target": str(tmp_path / "train.en")}
-    sides = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
-    prepare_data(from_dict(DataConfig, {"train": [files], "valid": files, **sides}), tmp_path / "prepared")
-    text = TextProcessor.load(tmp_path / "prepared")
-    assert text.source.text_format.lowercase and not text.target.text_format.lowercase
-    for line in TOKENIZED_DE:
-        assert text.source.tokenize(line) == text.source.tokenize(line.lower())
-        assert text.target.tokenize(line) != text.target.tokenize(line.lower())
-        written = text.without_conversion().source
-        assert written.tokenize(line) != written.tokenize(line.lower())
