@@ -46,7 +46,7 @@ from regard.alignment.bayes_sampler import (
 )
 from regard.alignment.corpus import Corpus, TextLayout
 from regard.config.cpu_threads import num_available_cpus
-from regard.text.array_files import MAX_COUNT, check_array, check_offsets, check_range
+from regard.text.array_files import MAX_COUNT, check_arrays, check_offsets
 
 __all__ = ["BayesAligner", "LinkStatistics"]
 
@@ -87,19 +87,18 @@ class LinkStatistics(NamedTuple):
         Raises:
             DataError: if an array does not fit these numbers. The message names it.
         """
-        check_array("columns", self.columns, "int32", None)
-        check_offsets("starts", self.starts, words, len(self.columns))
-        check_range("columns", self.columns, 0, targets - 1)
-        shapes = {
-            "values": (len(self.columns),),
-            "totals": (words,),
-            "nulls": (targets + 1,),
-            "jumps": (2 * MAX_JUMP + 1,),
-            "ratios": (words + 1, NUM_FERTILITIES),
+        size, counts = self.columns.size, ("float32", 0, MAX_COUNT)
+        forms = {
+            "starts": ("int64", 0, size, words + 1),
+            "columns": ("int32", 0, targets - 1, None),
+            "values": (*counts, size),
+            "totals": (*counts, words),
+            "nulls": (*counts, targets + 1),
+            "jumps": (*counts, 2 * MAX_JUMP + 1),
+            "ratios": (*counts, words + 1, NUM_FERTILITIES),
         }
-        for name, shape in shapes.items():
-            check_array(name, getattr(self, name), "float32", *shape)
-            check_range(name, getattr(self, name), 0, MAX_COUNT)
+        check_arrays(self._asdict(), forms)
+        check_offsets("starts", self.starts, words, size)
 
     @classmethod
     def of(

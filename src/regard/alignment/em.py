@@ -31,7 +31,7 @@ from regard.alignment.em_kernels import (
 from regard.config import option
 from regard.config.cpu_threads import num_available_cpus
 from regard.errors import DataError
-from regard.text.array_files import check_array, check_offsets, check_range
+from regard.text.array_files import check_arrays, check_offsets
 
 __all__ = [
     "MAX_STORED_PROBABILITY",
@@ -122,11 +122,14 @@ class TranslationTable:
         """
         words, targets = sizes
         table = cls(*(arrays[name] for name in ("starts", "columns", "values")))
-        check_array("columns", table.columns, "int32", None)
-        check_offsets("starts", table.starts, words + 1, len(table.columns))
-        check_range("columns", table.columns, 0, targets - 1)
-        check_array("values", table.values, "float32", len(table.columns))
-        check_range("values", table.values, 0, MAX_STORED_PROBABILITY)
+        size = table.columns.size
+        forms = {
+            "starts": ("int64", 0, size, words + 2),
+            "columns": ("int32", 0, targets - 1, None),
+            "values": ("float32", 0, MAX_STORED_PROBABILITY, size),
+        }
+        check_arrays(vars(table), forms)
+        check_offsets("starts", table.starts, words + 1, size)
         if not np.array_equal(table.columns[table.starts[-2] :], np.arange(targets)):
             raise DataError("columns: the null word's row must contain every target word in order")
         return table

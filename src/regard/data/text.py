@@ -197,18 +197,18 @@ class TextProcessor:
         if (reason := self.vocabulary_difference(other, name)) is not None:
             return reason
         for side in ("target", "source"):
-            text_side, its = getattr(self, side), getattr(other, side)
-            if (text_side.tokenizer.config, text_side.tokenizer.learned) != (
-                its.tokenizer.config,
-                its.tokenizer.learned,
-            ):
-                return f"its {side} tokenizer differs from that of {name}"
-            if text_side.source_prefixes != its.source_prefixes:
-                return f"its source prefixes (source_prefix of the corpora) differ from those of {name}"
-            # The language, from the names of the training files, does not change the training text.
-            formats = [dataclasses.replace(text.text_format, language=None) for text in (text_side, its)]
-            if formats[0] != formats[1]:
-                return f"the format of its {side} training text differs from that of {name}"
+            parts = [
+                {
+                    "tokenizer": (text.tokenizer.config, text.tokenizer.learned),
+                    "prefixes": text.source_prefixes,
+                    # The language, from the names of the training files, does not change the training text.
+                    "text format": dataclasses.replace(text.text_format, language=None),
+                }
+                for text in (getattr(self, side), getattr(other, side))
+            ]
+            for part, value in parts[0].items():
+                if value != parts[1][part]:
+                    return f"its {side} {part} differs from that of {name}"
         if self.budget != other.budget:
             return f"its fertilities (data.fertility) differ from those of {name}"
         return None
