@@ -34,7 +34,7 @@ from regard.text.reading import (
     checked_file,
     compute_checksums,
     read_bytes,
-    read_description,
+    read_expected_json,
     verify_checksums,
 )
 
@@ -208,7 +208,7 @@ class WordAligner:
         """
         directory = Path(directory)
         path = checked_file(directory, ALIGNER_FILE)
-        description = read_description(path, _AlignerDescription, "the description of an aligner")
+        description = read_expected_json(path, _AlignerDescription, "the description of an aligner")
         if description.format != ALIGNER_FORMAT:
             raise DataError(
                 f"{path}: format {description.format!r} is not supported, expected {ALIGNER_FORMAT}"

@@ -26,7 +26,7 @@ from regard.data.fertility import (
     PredictedFertilityConfig,
 )
 from regard.text.files import write_atomic
-from regard.text.reading import checked_file, compute_checksums, read_description, verify_checksums
+from regard.text.reading import checked_file, compute_checksums, read_expected_json, verify_checksums
 from regard.text.text_format import PLAIN_TEXT, TextFormat, convert_format
 from regard.text.tokenizers.base import Tokenizer, TokenizerConfig, load_tokenizer
 from regard.text.tokenizers.words import SPACE_MARK, WordsConfig
@@ -279,7 +279,7 @@ class TextProcessor:
         """
         directory = Path(directory)
         path = checked_file(directory, TEXT_FILE)
-        settings = read_description(path, _TextConfig, "the description of text processing")
+        settings = read_expected_json(path, _TextConfig, "the description of text processing")
         verify_checksums(directory, settings.sha256, _files(directory), TEXT_FILE)
         sides = [
             TextSide(

@@ -28,7 +28,7 @@ from regard.text.reading import (
     Checksums,
     checked_file,
     compute_checksums,
-    read_description,
+    read_expected_json,
     verify_checksums,
 )
 from regard.text.whitespace import split_whitespace
@@ -103,7 +103,9 @@ def read_training_text(directory: Path) -> TrainingText | None:
     """
     path = checked_file(directory, _TEXT_FILE)
     return (
-        read_description(path, TrainingText, "the description of a training text") if path.exists() else None
+        read_expected_json(path, TrainingText, "the description of a training text")
+        if path.exists()
+        else None
     )
 
 

@@ -37,7 +37,7 @@ __all__ = [
     "open_regular_file",
     "parse_json",
     "read_bytes",
-    "read_description",
+    "read_expected_json",
     "read_json",
     "verify_checksums",
 ]
@@ -142,7 +142,7 @@ def read_json(path: Path | str, model: type[_T], max_bytes: int = MAX_JSON_BYTES
     return parse_json(content, model)
 
 
-def read_description(path: Path, model: type[_T], content: str) -> _T:
+def read_expected_json(path: Path, model: type[_T], content: str) -> _T:
     """Read a JSON file, plain or compressed, that describes a directory or holds results.
 
     Args:

@@ -33,7 +33,7 @@ from regard.text.reading import (
     checked_directory,
     checked_file,
     compute_checksums,
-    read_description,
+    read_expected_json,
     verify_checksums,
 )
 
@@ -92,7 +92,7 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
     """
     directory = Path(directory)
     path = checked_file(directory, _MODEL_FILE)
-    description = read_description(path, _Description, "the description of a coverage model")
+    description = read_expected_json(path, _Description, "the description of a coverage model")
     if description.format != _FORMAT:
         raise DataError(f"{path}: format {description.format}, expected {_FORMAT}: train the model again")
     # The checksum comes first: a damaged file would fail with an error that does not name it.
