@@ -9,6 +9,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,24 +90,20 @@ def preprocess(
         ) from None
 
 
+@dataclass
 class _Preprocessor:
     """The state of one preprocessing run, shared by its stages."""
 
-    def __init__(
-        self,
-        config: DataConfig,
-        scratch: Path,
-        temporary_dir: Path,
-        progress: ProgressCallback,
-        processes: int | None,
-    ) -> None:
-        self.config = config
-        self.scratch = scratch
-        self.temporary_dir = temporary_dir
-        self.progress = progress
-        self.processes = processes
+    config: DataConfig
+    scratch: Path
+    temporary_dir: Path
+    progress: ProgressCallback
+    processes: int | None
+
+    def __post_init__(self) -> None:
+        config = self.config
         self.format_detectors = (TextFormatDetector(), TextFormatDetector())
-        self.corpora: dict[str, tuple[CorpusConfig, ...]] = {"train": config.train, "valid": (config.valid,)}
+        self.corpora = {"train": config.train, "valid": (config.valid,)}
         if config.test is not None:
             self.corpora["test"] = (config.test,)
 
@@ -119,14 +116,11 @@ class _Preprocessor:
         for split, corpora in self.corpora.items():
             self._tokenize(split, corpora, pairs[split], UnitWriter(tokenizers, units, self.scratch))
         # Byte pair encoding is learned from the unit counts, so that the text need not be read again.
-        names = (list(units[0]), list(units[1]))
-        counts = tuple(
-            count_units(self.scratch, "train", side, len(units[i])) for i, side in enumerate(SIDES)
-        )
-        tokenizers = learn_tokenizers(tokenizers, (_table(names[0], counts[0]), _table(names[1], counts[1])))
+        counts = (self._count_units("source", units[0]), self._count_units("target", units[1]))
+        tokenizers = learn_tokenizers(tokenizers, counts)
         segments = (
-            SegmentedUnits.from_units(names[0], tokenizers[0]),
-            SegmentedUnits.from_units(names[1], tokenizers[1]),
+            SegmentedUnits.from_units(list(units[0]), tokenizers[0]),
+            SegmentedUnits.from_units(list(units[1]), tokenizers[1]),
         )
         text = self._vocabularies(tokenizers, segments)
         text.save(self.temporary_dir)
@@ -214,6 +208,12 @@ class _Preprocessor:
         if counted != pairs:
             raise DataError(f"the {split} corpora changed during preprocessing; run it again")
 
+    def _count_units(self, side: str, units: UnitNumbers) -> dict[str, int]:
+        """Return the counts of the units of the training text, without source prefixes."""
+        counts = count_units(self.scratch, "train", side, len(units)).tolist()
+        pairs = zip(units, counts, strict=True)
+        return {unit: count for unit, count in pairs if count and not unit.startswith(TAG_PREFIX)}
+
     def _vocabularies(
         self, tokenizers: tuple[Tokenizer, Tokenizer], segments: tuple[SegmentedUnits, SegmentedUnits]
     ) -> TextProcessor:
@@ -251,11 +251,6 @@ class _Preprocessor:
             with lines, open(self.temporary_dir / f"{split}.{side}.txt", "wb") as file:
                 # The text of dropped pairs is dropped, too, so that lines and rows agree.
                 file.writelines(line for line, outcome in zip(lines, outcomes, strict=True) if outcome == 0)
-
-
-def _table(names: Sequence[str], counts: np.ndarray) -> dict[str, int]:
-    """Return the counts of units that occur in the training text, without source prefixes."""
-    return {n: int(c) for n, c in zip(names, counts, strict=True) if c and not n.startswith(TAG_PREFIX)}
 
 
 def _known(segments: SegmentedUnits, counts: np.ndarray, tokenizer: Tokenizer) -> dict[str, int]:
