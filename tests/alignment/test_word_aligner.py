@@ -1,7 +1,6 @@
 """Tests of bidirectional aligners: link quality, saving and loading, and damaged files."""
 
 import json
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -28,10 +27,9 @@ from regard.data.fertility import GuidedFertilityConfig
 from regard.errors import DataError
 from regard.metrics.alignment import alignment_score
 from regard.testing import check_aligner
-from regard.text.links import GoldLinks, read_gold_links
+from regard.text.links import GoldLinks
 from regard.text.reading import compute_checksums
 
-HANSARDS = Path(__file__).parents[3] / "shared" / "data" / "hansards"
 CONFIGS = [IBM1Config(), IBM2Config(), HMMConfig(null_probability=0.1), BayesConfig(num_chains=2)]
 
 
@@ -95,25 +93,6 @@ def test_untrained_direction_raises_with_its_name(phrases, tmp_path):
     assert list(loaded.align(phrases[1].subset(0, 3), "forward"))
     with pytest.raises(DataError, match="backward"):
         loaded.align(phrases[1].subset(0, 3), "intersection")
-
-
-@pytest.mark.skipif(not HANSARDS.exists(), reason="../shared/data/hansards does not exist")
-def test_hmm_has_lower_error_rate_than_model_2_on_hansards():
-    names = ["valid-2k.{}.gz", "test-3k.{}.gz", "gold-test.{}"]
-    from regard.text.corpus import read_lines
-
-    english, french = (
-        [line.split() for name in names for line in read_lines(HANSARDS / name.format(side))]
-        for side in ("en", "fr")
-    )
-    corpus = Corpus.from_tokens(zip(english, french, strict=True))
-    gold = list(read_gold_links(HANSARDS / "gold-test.talp"))
-    scores = {}
-    for config in (IBM2Config(), HMMConfig()):
-        aligner = train_both(corpus, config, TrainingSetup(num_threads=2))
-        links = list(aligner.align(corpus))[-len(gold) :]
-        scores[config.kind] = alignment_score(links, gold).aer
-    assert scores["hmm"] < scores["ibm2"] - 0.03
 
 
 def forge(directory, name, arrays):

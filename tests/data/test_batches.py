@@ -70,12 +70,6 @@ def test_collate_pads_on_the_right():
     assert batch.source.tokens.dtype == batch.source.lengths.dtype == batch.rows.dtype == torch.int64
 
 
-def test_mask_depends_on_length_not_on_the_padding_id():
-    batch = collate([[PAD, 5], [6]], None, [0, 1])
-    assert batch.source.mask.tolist() == [[True, True], [True, False]]
-    assert batch.target is None and batch.target_tokens == 0
-
-
 def test_empty_batches_and_empty_sentences_collate():
     assert collate([], None, []).source.tokens.shape == (0, 0)
     assert collate([[], [5]], None, [0, 1]).source.lengths.tolist() == [0, 1]

@@ -16,12 +16,9 @@ from regard.text.tokenizers.moses import MosesConfig, MosesTokenizer
 
 DATA = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}
 LINES = [
-    ("am", "ሰላም፣ “እንዴት ነህ?” አለ።"),
     ("ar", "قال: «نعم، سأذهب؛ هل أنت بخير؟»."),
     ("bn", "সে বলল, ‘হ্যাঁ।’ র‍্যাম"),
-    ("ca", "L’home diu: «col·lecció d’art», l'aigua."),
     ("cs", "„Ano,“ řekl. 's' - li, nechce-li."),
-    ("da", "»Ja,« sagde han. Peter’s bil"),
     ("de", "„Ja“, sagte er, „das ist’s nicht!“ (»Doch.«)"),
     ("de", "Das kostet 5 € oder $5,50 um 12:30 Uhr; Mitarbeiter/-innen, 3 km/h, 20°C…"),
     ("de", "scho\u0308n u\u0308ber"),
@@ -33,26 +30,18 @@ LINES = [
     ("en", "She replied, “Yes,” and then, “No (not now).” “$5” ‘“x”’ (“y”)"),
     ("en", "See https://example.org/a_b?c=d, me@x.org, #tag, and/or R&D, C++, <b>, f(x), 6–7."),
     ("en", "cafe\u0301, Zoe\u0308 👨\u200d👩\u200d👧 ❤\ufe0f 🇩🇪 👍🏽"),
-    ("es", "«¿Qué?», preguntó. —¡No!"),
     ("fa", "او گفت: «می\u200cخواهم، کتاب\u200cها؟» ۵۰٪."),
-    ("fi", "EU:n 20:een ”Kyllä”, sanoi."),
     ("fr", "Il dit : « oui » et s'en va ; quoi ?"),
     ("fr", "l’homme d’affaires n’est pas là aujourd’hui."),
-    ("ga", "D’fhear an tí, m'athair"),
     ("he", 'הוא אמר: צה"ל, ג׳ירף, בית־ספר, שָׁלוֹם.'),
     ("hi", "“यह किताब अच्छी है।” राम ने कहा, 'हाँ'। क्\u200dया?"),
     ("hy", "Նա ասաց՝ «Ի՞նչ, ո՜չ»։"),
-    ("it", "L’amico dell'uomo disse: «Cos’è?»"),
     ("ko", "그는 “네.”라고 말했다."),
     ("nl", "zo'n foto's, auto’s"),
-    ("pl", "„Tak”, powiedział."),
     ("ru", "Он сказал: «Мир, „труд“, май!», — и ушёл."),
-    ("sv", "Han sade: ”Ja, USA:s bil.” ’Nej’, sa hon."),
     ("tr", "Ankara’da “İyi günler!” I\u0307yi, i\u0307yi, Türkiye'nin"),
+    ("sv", "Han sade: ”Ja, USA:s bil.” ’Nej’, sa hon."),
     ("uk", "м’ята, п'ять, об’єкт"),
-    ("ur", "یہ کتاب اچھی ہے۔ کیا آپ ٹھیک ہیں؟"),
-    ("uz", "o‘zbek, o'zbek, G‘afur"),
-    ("vi", "Ông nói: “Không.” tie\u0302\u0301ng Vie\u0323\u0302t"),
 ]
 
 

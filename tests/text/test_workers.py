@@ -42,11 +42,6 @@ def test_output_of_workers_goes_to_stderr(capfd):
     assert sorted("".join(capfd.readouterr().err.split())) == ["a", "b"]
 
 
-def test_large_items_do_not_block():
-    text = "x" * 3_000_000
-    assert [len(t) for t in ordered_map(str.upper, [text] * 6, 2)] == [len(text)] * 6
-
-
 def test_error_of_the_caller_stops_the_workers():
     def items():
         yield 1
