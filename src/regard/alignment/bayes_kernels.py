@@ -149,19 +149,39 @@ def _change_link(i, change, word, slot, fertility, twin, factors, chain, sums):
 
 
 @njit(nogil=True, cache=True)
+def _start_sentence(m, source, links, fertility, twin, seen, factors, chain, sums):
+    """Compute the fertilities, twins and factors of the positions of a sentence.
+
+    `twin` becomes a cyclic list of the positions of the same word.
+    """
+    fertility[:m] = 0
+    for link in links:
+        if link >= 0:
+            fertility[link] += 1
+    for i in range(m):
+        word = source[i]
+        twin[i] = i
+        if seen[word] >= 0:
+            twin[i], twin[seen[word]] = twin[seen[word]], i
+        seen[word] = i
+        ratio = chain.fertility_ratios[word, min(NUM_FERTILITIES - 1, fertility[i])]
+        factors[i] = ratio / (chain.totals[word] + sums)
+    for i in range(m):
+        # Reset only the used entries, since `seen` has the size of the vocabulary.
+        seen[source[i]] = -1
+
+
+@njit(nogil=True, cache=True)
 def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
     """Resample every link of sentences `first` to `last`, and count jumps and fertilities.
 
     Args:
-        first: The first sentence.
-        last: The end of the range (exclusive).
-        layout: The text.
-        chain: The state of the sampler, modified in place.
-        alpha: Concentration of the Dirichlet prior on the translations of a source word or the null word.
-        null: Prior weight of null links.
+        first, last: The range of sentences; `last` is exclusive.
+        layout, chain: The text, and the state of the sampler, modified in place.
+        alpha, null: Concentration of the Dirichlet prior on translations, and prior weight of null links.
         passes: Number of passes over each sentence before the next one is processed.
-        marginals: float32, one value per cell of these sentences. The link distributions are added to it. If
-            it is empty, they are not.
+        marginals: float32, one value per cell of these sentences, to which the link distributions are added;
+            or empty.
 
     Returns:
         The number of changed links.
@@ -183,23 +203,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
         source = layout.source[layout.source_starts[row] : layout.source_starts[row] + m]
         target = layout.target[layout.target_starts[row] : layout.target_starts[row] + n]
         links = chain.links[layout.offsets[row] : layout.offsets[row] + n]
-        fertility[:m] = 0
-        for j in range(n):
-            if links[j] >= 0:
-                fertility[links[j]] += 1
-        for i in range(m):
-            # twin: a cyclic list of the positions of the same word.
-            word = source[i]
-            twin[i] = i
-            if seen[word] >= 0:
-                twin[i], twin[seen[word]] = twin[seen[word]], i
-            seen[word] = i
-            factors[i] = chain.fertility_ratios[word, min(NUM_FERTILITIES - 1, fertility[i])] / (
-                chain.totals[word] + sums
-            )
-        for i in range(m):
-            # Reset only the used entries, since `seen` has the size of the vocabulary.
-            seen[source[i]] = -1
+        _start_sentence(m, source, links, fertility, twin, seen, factors, chain, sums)
         for _ in range(passes):
             next_linked(links, m, n, nexts)
             # `nexts` stays valid during a pass: links to the right of j have not changed yet.

@@ -167,16 +167,45 @@ def _forward(m, n, moves, first, null, emitted, null_emitted, linked, after, sca
 
 
 @njit(nogil=True, cache=True)
+def _link_posteriors(j, m, n, linked, after, emitted, scale, ahead, posteriors, wanted):
+    """Write the posteriors of the links of word j, and the factors of its backward step to `wanted`.
+
+    Returns:
+        The posterior of the null word.
+    """
+    none = np.float32(0)
+    for i in range(m):
+        posteriors[i * n + j] = linked[j, i] * ahead[i]
+        none += (after[j, i] - linked[j, i]) * ahead[i]
+        wanted[i] = emitted[j, i] * ahead[i] / scale
+    none += after[j, m] * ahead[m]
+    # The difference of two forward values may be slightly negative due to rounding.
+    return max(np.float32(0), none)
+
+
+@njit(nogil=True, cache=True)
+def _step_back(m, stay, first, wanted, back, ahead, store):
+    """Replace the backward values `ahead` by those of the word before. Column m: no position yet."""
+    expected = np.float32(0)
+    for i in range(m):
+        expected += first[i] * wanted[i]
+    store[m] = expected + stay * ahead[m]
+    for origin in range(m):
+        store[origin] = stay * ahead[origin]
+    # `back` is `moves` transposed, so that the inner loop reads contiguous memory.
+    for i in range(m):
+        weight = wanted[i]
+        for origin in range(m):
+            store[origin] += weight * back[i, origin]
+    for i in range(m + 1):
+        ahead[i] = store[i]
+
+
+@njit(nogil=True, cache=True)
 def expect_paths(first_row, last_row, layout, learned, posteriors, null_posteriors):
     """Compute the posteriors of links of pairs `first_row` to `last_row` with the forward-backward algorithm.
 
-    Args:
-        first_row: The first pair.
-        last_row: The end of the range (exclusive).
-        layout: The text, with the table entry of each cell, in rows of source tokens.
-        learned: The parameters.
-        posteriors: float32, one value per cell; filled in place.
-        null_posteriors: float32, one value per target token; filled in place.
+    The arguments are those of `em_kernels.expect_links`, with the parameters of the HMM.
 
     Returns:
         The log-likelihood, the number of null words, and the expected counts of the jumps.
@@ -213,38 +242,21 @@ def expect_paths(first_row, last_row, layout, learned, posteriors, null_posterio
         pairs[:] = 0
         ahead[: m + 1] = 1
         for j in range(n - 1, -1, -1):
-            none = np.float32(0)
-            for i in range(m):
-                posteriors[cell + i * n + j] = linked[j, i] * ahead[i]
-                none += (after[j, i] - linked[j, i]) * ahead[i]
-                wanted[i] = emitted[j, i] * ahead[i] / scales[j]
-            none += after[j, m] * ahead[m]
-            # The difference of two forward values may be slightly negative due to rounding.
-            out[j] = max(np.float32(0), none)
+            out[j] = _link_posteriors(
+                j, m, n, linked, after, emitted, scales[j], ahead, posteriors[cell:], wanted
+            )
             sums[1] += out[j]
-            # Backward values and jumps of the position before the sentence, column m.
-            stay = null * null_emitted[j] / scales[j]
+            # The jumps from the position before the sentence, column m.
             from_none = np.float32(1) if j == 0 else after[j - 1, m]
-            expected = np.float32(0)
             for i in range(m):
-                share = first[i] * wanted[i]
-                expected += share
-                sums[2 + NUM_JUMPS + MAX_HMM_JUMP + min(MAX_HMM_JUMP, i + 1)] += from_none * share
-            store[m] = expected + stay * ahead[m]
-            for origin in range(m):
-                store[origin] = stay * ahead[origin]
-            # `back` is `moves` transposed, so that the inner loop reads contiguous memory.
-            for i in range(m):
-                weight = wanted[i]
-                for origin in range(m):
-                    store[origin] += weight * back[i, origin]
+                at = 2 + NUM_JUMPS + MAX_HMM_JUMP + min(MAX_HMM_JUMP, i + 1)
+                sums[at] += from_none * (first[i] * wanted[i])
             if j > 0:
                 for origin in range(m):
                     weight = after[j - 1, origin]
                     for i in range(m):
                         pairs[origin, i] += weight * wanted[i]
-            for i in range(m + 1):
-                ahead[i] = store[i]
+            _step_back(m, null * null_emitted[j] / scales[j], first, wanted, back, ahead, store)
         for origin in range(m):
             for i in range(m):
                 jump = max(-MAX_HMM_JUMP, min(MAX_HMM_JUMP, i - origin))
