@@ -175,13 +175,10 @@ def _start_sentence(m, source, links, fertility, twin, seen, factors, chain, sum
 def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
     """Resample every link of sentences `first` to `last`, and count jumps and fertilities.
 
-    Args:
-        first, last: The range of sentences; `last` is exclusive.
-        layout, chain: The text, and the state of the sampler, modified in place.
-        alpha, null: Concentration of the Dirichlet prior on translations, and prior weight of null links.
-        passes: Number of passes over each sentence before the next one is processed.
-        marginals: float32, one value per cell of these sentences, to which the link distributions are added;
-            or empty.
+    `last` is exclusive. `chain`, the state of the sampler, is modified in place. `alpha` is the
+    concentration of the Dirichlet prior on translations, and `null` the weight of null links. Each sentence
+    has `passes` passes. The link distributions are added to `marginals` (float32, one value per cell of
+    these sentences), unless it is empty.
 
     Returns:
         The number of changed links.

@@ -22,6 +22,9 @@ from regard.text.reading import InvalidJsonError, parse_json
 
 __all__ = ["AlignedFiles", "align_files", "convert_tables"]
 
+MIN_POSTERIOR = 0.01
+"""Probability below which a link is not written."""
+
 
 @dataclass(frozen=True)
 class AlignedFiles:
@@ -49,7 +52,6 @@ def align_files(
     save_aligner: Path | str | None = None,
     symmetrize: str = "grow-diag-final-and",
     posteriors: bool = False,
-    min_posterior: float = 0.01,
     seed: int = 0,
     num_threads: int = 0,
     on_pass: Callable[[str, IterationStats], None] = lambda direction, iteration: None,
@@ -71,9 +73,8 @@ def align_files(
         save_aligner: Directory in which to save the trained aligner.
         symmetrize: Symmetrization of the two directions: intersection, union, grow-diag, grow-diag-final or
             grow-diag-final-and. With forward or backward, only one direction is used.
-        posteriors: Whether to write posterior probabilities of links as i-j:p: those of one direction, or the
-            mean of both.
-        min_posterior: With posterior probabilities: the minimum; links below it are omitted.
+        posteriors: Whether to write posterior probabilities of links from 0.01 as i-j:p: those of one
+            direction, or the mean of both.
         seed: Random seed.
         num_threads: Number of CPU threads. Default: all available processors.
         on_pass: Function called with the direction and the results of each pass.
@@ -107,14 +108,7 @@ def align_files(
     # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
     lowercase = lowercase or (trained is not None and trained.model.lowercase)
     words = None if trained is None else trained.model.words
-    if prepared_dir is not None:
-        from regard.data.dataset import PreparedData
-
-        corpus = PreparedData.open(prepared_dir).alignment_corpus()
-    elif source is not None and target is not None:
-        corpus = Corpus.read(Path(source), Path(target), words, lowercase, allow_empty)
-    else:
-        raise UsageError("give two text files, source and target, or --prepared-dir")
+    corpus = _read_corpus(source, target, prepared_dir, words, lowercase, allow_empty)
     if trained is None:
         # A saved aligner needs both directions, because it may later be symmetrized in another way.
         single = method in DIRECTIONS and save_aligner is None
@@ -124,11 +118,29 @@ def align_files(
     if save_aligner is not None:
         trained.save(save_aligner)
     lines = (
-        _posterior_lines(trained.model, corpus, method, num_threads, min_posterior)
+        _posterior_lines(trained.model, corpus, method, num_threads)
         if posteriors
         else trained.model.align(corpus, method, num_threads).lines()
     )
     return AlignedFiles(iter(lines), AlignmentStatistics(len(corpus), trained.passes))
+
+
+def _read_corpus(
+    source: Path | str | None,
+    target: Path | str | None,
+    prepared_dir: Path | str | None,
+    words: Any,
+    lowercase: bool,
+    allow_empty: bool,
+) -> Corpus:
+    """Return the text of `align_files`, in the numbers of the words of an aligner if there is one."""
+    if prepared_dir is not None:
+        from regard.data.dataset import PreparedData
+
+        return PreparedData.open(prepared_dir).alignment_corpus()
+    if source is not None and target is not None:
+        return Corpus.read(Path(source), Path(target), words, lowercase, allow_empty)
+    raise UsageError("give two text files, source and target, or --prepared-dir")
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -142,14 +154,12 @@ def _setting(text: str) -> tuple[str, Any]:
         return key, value
 
 
-def _posterior_lines(
-    aligner: WordAligner, corpus: Corpus, method: Method, num_threads: int, min_posterior: float
-) -> Iterator[str]:
+def _posterior_lines(aligner: WordAligner, corpus: Corpus, method: Method, num_threads: int) -> Iterator[str]:
     """Yield the links of each pair with their probabilities."""
     # A pair that is too long is empty here, which avoids a large matrix of zeros.
     for links in aligner.posteriors(aligner.alignable(corpus), method, num_threads):
         # Rows of `links` are target words. The transpose sorts the output by source words.
-        sources, targets = np.nonzero(links.T >= min_posterior)
+        sources, targets = np.nonzero(links.T >= MIN_POSTERIOR)
         values = links[targets, sources]
         fields = zip(sources.tolist(), targets.tolist(), values.tolist(), strict=True)
         yield " ".join(f"{i}-{j}:{p:.4f}" for i, j, p in fields)
