@@ -133,8 +133,12 @@ def next_linked(links, m, n, nexts):
 
 
 @njit(nogil=True, cache=True)
-def _change_link(i, change, word, slot, fertility, twin, factors, chain, sums):
-    """Add a link to source position `i`, or remove one, and update the factors of its word."""
+def _change_link(i, change, where, fertility, twin, factors, chain, sums):
+    """Add a link to source position `i`, or remove one, and update the factors of its word.
+
+    `where` has the word, and the slot of the pair of words.
+    """
+    word, slot = where
     fertility[i] += change
     chain.totals[word] += np.float32(change)
     if slot:
@@ -173,19 +177,15 @@ def _start_sentence(m, source, links, fertility, twin, seen, factors, chain, sum
 
 @njit(nogil=True, cache=True)
 def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
-    """Resample every link of sentences `first` to `last`, and count jumps and fertilities.
+    """Resample every link of some sentences, count jumps and fertilities, and return the number of changes.
 
-    `last` is exclusive. `chain`, the state of the sampler, is modified in place. `alpha` is the
-    concentration of the Dirichlet prior on translations, and `null` the weight of null links. Each sentence
-    has `passes` passes. The link distributions are added to `marginals` (float32, one value per cell of
-    these sentences), unless it is empty.
-
-    Returns:
-        The number of changed links.
+    The sentences are those from `first` to `last` (exclusive). `chain`, the state of the sampler, is modified
+    in place. `alpha` is the concentration of the Dirichlet prior on translations, `null` the weight of null
+    links, and `passes` the number of passes over each sentence. The link distributions are added to
+    `marginals` (float32, one value per cell of these sentences), unless it is empty.
     """
     longest, widest = longest_lengths(first, last, layout)
-    targets = len(chain.nulls) - 1
-    sums = np.float32(alpha * targets)
+    sums = np.float32(alpha * (len(chain.nulls) - 1))
     alpha, null, unit = np.float32(alpha), np.float32(null), np.float32(1)
     factors, weights = np.empty(longest, np.float32), np.empty(longest, np.float32)
     fertility, twin = np.empty(longest, np.int32), np.empty(longest, np.int32)
@@ -208,11 +208,10 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
             for j in range(n):
                 old, token = links[j], target[j]
                 if old >= 0:
-                    slot = slots[cell + old]
-                    _change_link(old, -1, source[old], slot, fertility, twin, factors, chain, sums)
+                    where = source[old], slots[cell + old]
+                    _change_link(old, -1, where, fertility, twin, factors, chain, sums)
                 else:
-                    nulls[token] -= unit
-                    nulls[-1] -= unit
+                    nulls[token], nulls[-1] = nulls[token] - unit, nulls[-1] - unit
                 # A loop of its own for the gather: many reads are in flight at once. There are no views here,
                 # because their reference counts take as long as the loops.
                 here, forth, back = np.uintp(cell), np.uintp(middle - before), np.uintp(middle - nexts[j])
@@ -227,12 +226,11 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
                     for i in range(m):
                         marginals[base + i] += weights[i] * scale
                 if new >= 0:
-                    slot = slots[cell + new]
-                    _change_link(new, 1, source[new], slot, fertility, twin, factors, chain, sums)
+                    where = source[new], slots[cell + new]
+                    _change_link(new, 1, where, fertility, twin, factors, chain, sums)
                     before = new
                 else:
-                    nulls[token] += unit
-                    nulls[-1] += unit
+                    nulls[token], nulls[-1] = nulls[token] + unit, nulls[-1] + unit
                 moved += new != old
                 links[j] = new
                 cell += m
