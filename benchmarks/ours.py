@@ -27,7 +27,12 @@ from regard.models.conv.config import ConvConfig, ConvSideConfig
 from regard.models.conv.model import ConvModel
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
-from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
+from regard.models.transformer.config import (
+    FeedForwardConfig,
+    TransformerConfig,
+    TransformerDecoderConfig,
+    TransformerEncoderConfig,
+)
 from regard.models.transformer.model import TransformerModel
 from regard.runs.serialization import write_tensors
 from regard.runs.weights import MODEL_FILE, named_weights
@@ -87,8 +92,8 @@ def transformer(dropout: float) -> TransformerConfig:
         d_model=sizes.width,
         num_heads=sizes.heads,
         feed_forward=FeedForwardConfig(ffn_size=sizes.feed_forward, dropout=dropout),
-        encoder=TransformerSideConfig(num_layers=sizes.layers),
-        decoder=TransformerSideConfig(num_layers=sizes.layers),
+        encoder=TransformerEncoderConfig(num_layers=sizes.layers),
+        decoder=TransformerDecoderConfig(num_layers=sizes.layers),
         norm_position="pre",
         dropout=dropout,
         tie_embeddings="none",

@@ -10,7 +10,7 @@ from wirings import batch, build, transformer
 
 from regard.attention.soft import SoftAttentionConfig
 from regard.layers.position_encoding import LearnedPositionConfig, PositionEncoding, SinusoidalPositionConfig
-from regard.models.transformer.config import TransformerSideConfig
+from regard.models.transformer.config import TransformerEncoderConfig
 from regard.models.transformer.model import TransformerModel
 from regard.text.vocabulary import BOS
 
@@ -76,7 +76,7 @@ def _copy_rest(feed, theirs, around) -> None:
 
 
 def test_attention_of_every_layer_and_head_is_returned() -> None:
-    model, data = build(transformer(encoder=TransformerSideConfig(num_layers=3))), batch()
+    model, data = build(transformer(encoder=TransformerEncoderConfig(num_layers=3))), batch()
     outcome = model(data, output_attentions="all")
     assert [w.shape for w in outcome.cross_attentions] == [(3, 7, 2, 5)] * 2
     assert [w.shape for w in outcome.encoder_attentions] == [(3, 2, 5, 5)] * 3

@@ -20,7 +20,12 @@ from regard.models.conv.config import ConvConfig, ConvSideConfig
 from regard.models.conv.model import ConvModel
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig, RnnEncoderConfig
 from regard.models.rnn.model import RnnModel
-from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
+from regard.models.transformer.config import (
+    FeedForwardConfig,
+    TransformerConfig,
+    TransformerDecoderConfig,
+    TransformerEncoderConfig,
+)
 from regard.models.transformer.model import TransformerModel
 from regard.text.vocabulary import EOS
 from toys import TwoContexts
@@ -145,8 +150,8 @@ def transformer(**changes) -> TransformerConfig:
         "d_model": 8,
         "num_heads": 2,
         "feed_forward": FeedForwardConfig(ffn_size=12),
-        "encoder": TransformerSideConfig(num_layers=1),
-        "decoder": TransformerSideConfig(num_layers=2),
+        "encoder": TransformerEncoderConfig(num_layers=1),
+        "decoder": TransformerDecoderConfig(num_layers=2),
         "dropout": 0.0,
     }
     return TransformerConfig(**{**settings, **changes})
@@ -178,8 +183,7 @@ TRANSFORMERS = {
     "learned positions": transformer(position_encoding=LearnedPositionConfig(max_length=9)),
     "one head": transformer(num_heads=1),
     "localness": transformer(
-        encoder=TransformerSideConfig(num_layers=1, num_localness_layers=1),
-        decoder=TransformerSideConfig(num_layers=2, num_localness_layers=1),
+        encoder=TransformerEncoderConfig(num_layers=1, num_localness_layers=1),
     ),
     "entmax, bilinear": transformer(
         attention=SoftAttentionConfig(normalizer="entmax15", score_function="bilinear")

@@ -10,7 +10,11 @@ from regard.attention.hard import HardAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.errors import CheckpointError
 from regard.models import build_model
-from regard.models.transformer.config import TransformerConfig, TransformerSideConfig
+from regard.models.transformer.config import (
+    TransformerConfig,
+    TransformerDecoderConfig,
+    TransformerEncoderConfig,
+)
 from regard.runs.serialization import write_tensors
 from regard.runs.weights import (
     average_weights,
@@ -81,7 +85,10 @@ def test_missing_models_are_reported(tmp_path: Path) -> None:
 
 
 def _transformer(attention, width: int = 8) -> nn.Module:
-    sides = {"encoder": TransformerSideConfig(num_layers=1), "decoder": TransformerSideConfig(num_layers=2)}
+    sides = {
+        "encoder": TransformerEncoderConfig(num_layers=1),
+        "decoder": TransformerDecoderConfig(num_layers=2),
+    }
     config = TransformerConfig(d_model=width, num_heads=2, attention=attention, **sides)
     return build_model(config, 9, 9)
 

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from regard.functional.dispatch import accumulation_dtype
-from regard.kernels.attention import fused_attention, gather_slots, slot_attention
+from regard.kernels.attention import fused_attention, slot_attention
 from regard.layers.batched_state import BatchedState
 from regard.layers.linear import Linear, compute_dtype
 from regard.types import Bool, Float, Int, Tensor
@@ -108,14 +108,6 @@ class KVCache(BatchedState):
         added = torch.arange(first, first + len(entries), device=slots.device).unsqueeze(1)
         return KVCache(store, torch.cat([slots, added], dim=1))
 
-    def keys_and_values(self, heads: int) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T E"]]:
-        """Return the keys and the values of each hypothesis.
-
-        Args:
-            heads: H.
-        """
-        return gather_slots(self.store.entries, self.slots, heads)
-
 
 class Localness(nn.Module):
     """Localness: a learned Gaussian bias on the scores of self-attention, Yang et al. (2018), Section 3.
@@ -126,8 +118,7 @@ class Localness(nn.Module):
         P_i = I sigmoid(u_p . tanh(W Q_i)),    D_i = I sigmoid(u_d . tanh(W Q_i)).
 
     P_i is the center of the attention of position i and D_i its window size. Both are between 0 and I, in
-    positions counted from 0. W is shared by both and by all heads. In a decoder, I is the number of tokens so
-    far.
+    positions counted from 0. W is shared by both and by all heads.
 
     Args:
         width: Width of the queries of all heads together.
@@ -163,7 +154,7 @@ class SelfAttention(nn.Module):
     Args:
         width: D, a multiple of the number of heads.
         num_heads: H.
-        use_localness: Whether to add a learned bias toward nearby positions.
+        use_localness: Whether to add a learned bias toward nearby positions; not for causal attention.
     """
 
     def __init__(self, width: int, num_heads: int, use_localness: bool = False) -> None:
@@ -202,10 +193,9 @@ class SelfAttention(nn.Module):
         queries, keys, values = self._project(x)
         bias = None
         if self.localness is not None:
-            # With causal attention, the sentence length at position t is t + 1.
-            count = torch.arange(1, x.shape[1] + 1, device=x.device).unsqueeze(0)
-            lengths = count if mask is None else mask.sum(-1, keepdim=True)
-            bias = self._localness_bias(queries, lengths, x.shape[1])
+            assert mask is not None
+            lengths = mask.sum(-1, keepdim=True).to(torch.float32)
+            bias = self.localness(queries.transpose(1, 2).flatten(2), lengths, x.shape[1])
         causal_mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
         allowed = causal_mask if mask is None else mask[:, None, None]  # (B, 1, 1, T)
         weights = None
@@ -224,13 +214,6 @@ class SelfAttention(nn.Module):
             )
         return self.out_proj(contexts.transpose(1, 2).flatten(2)), weights
 
-    def _localness_bias(
-        self, queries: Float[Tensor, "B H T E"], lengths: Tensor, num_positions: int
-    ) -> Tensor:
-        """Compute the bias toward nearby positions: [B, H, T, S]."""
-        assert self.localness is not None
-        return self.localness(queries.transpose(1, 2).flatten(2), lengths.to(torch.float32), num_positions)
-
     def empty_cache(self, batch: int) -> KVCache:
         """Return an empty cache of `batch` rows."""
         weight = self.in_proj.weight
@@ -242,12 +225,5 @@ class SelfAttention(nn.Module):
         query, entries = self.in_proj(x).split((x.shape[1], 2 * x.shape[1]), dim=1)
         cache = cache.append(entries)
         # The kernel reads keys and values from their slots, without a copy per hypothesis.
-        if self.localness is None:
-            context = slot_attention(query, cache.store.entries, cache.slots, self.num_heads)
-            return self.out_proj(context), cache
-        keys, values = cache.keys_and_values(self.num_heads)
-        queries = query.view(len(x), self.num_heads, 1, -1)
-        length = torch.full((1, 1), cache.length, device=x.device)
-        bias = self._localness_bias(queries, length, cache.length).to(query.dtype)
-        context = fused_attention(queries, keys, values, bias)
-        return self.out_proj(context.flatten(1)), cache
+        context = slot_attention(query, cache.store.entries, cache.slots, self.num_heads)
+        return self.out_proj(context), cache

@@ -176,11 +176,8 @@ def _check_model(config: ModelDescription) -> None:
     model = config.model
     if not isinstance(model, TransformerConfig):
         raise ConfigError(f"model.kind = {model.kind!r}: CTranslate2 supports only Transformers")
-    for part in ("encoder", "decoder"):
-        if layers := getattr(model, part).num_localness_layers:
-            raise ConfigError(
-                f"model.{part}.num_localness_layers = {layers}: CTranslate2 has no localness bias"
-            )
+    if layers := model.encoder.num_localness_layers:
+        raise ConfigError(f"model.encoder.num_localness_layers = {layers}: CTranslate2 has no localness bias")
     for number, attention in enumerate(model.source_attentions):
         _check_attention(
             attention, f"model.layer_attention[{number}]" if model.layer_attention else "model.attention"

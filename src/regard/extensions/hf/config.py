@@ -8,7 +8,12 @@ from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.models.stack_layer import ATTENTION_HELP, LAYER_ATTENTION_HELP
-from regard.models.transformer.config import FeedForwardConfig, TransformerConfig, TransformerSideConfig
+from regard.models.transformer.config import (
+    FeedForwardConfig,
+    TransformerConfig,
+    TransformerDecoderConfig,
+    TransformerEncoderConfig,
+)
 
 __all__ = ["CausalConfig", "HfConfig", "LoraConfig", "PretrainedConfig"]
 
@@ -99,8 +104,8 @@ class PretrainedConfig:
             d_model=self.d_model,
             num_heads=self.num_heads,
             feed_forward=self.feed_forward,
-            encoder=TransformerSideConfig(num_layers=1),
-            decoder=TransformerSideConfig(num_layers=self.num_layers),
+            encoder=TransformerEncoderConfig(num_layers=1),
+            decoder=TransformerDecoderConfig(num_layers=self.num_layers),
             norm_position=self.norm_position,
             attention=self.attention,
             layer_attention=self.layer_attention,

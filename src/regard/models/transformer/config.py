@@ -14,7 +14,7 @@ from regard.models.stack_layer import (
     layer_mechanisms,
 )
 
-__all__ = ["FeedForwardConfig", "TransformerConfig", "TransformerSideConfig"]
+__all__ = ["FeedForwardConfig", "TransformerConfig", "TransformerDecoderConfig", "TransformerEncoderConfig"]
 
 
 @configclass
@@ -29,17 +29,24 @@ class FeedForwardConfig:
 
 
 @configclass
-class TransformerSideConfig:
-    """One side of a Transformer."""
+class TransformerEncoderConfig:
+    """The encoder of a Transformer."""
 
     num_layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
     num_localness_layers: int = option(
         default=0,
         help="Number of layers, counted from the lowest, whose self-attention has a learned bias toward "
-        "nearby positions (Yang et al., 2018, use 3 in the encoder). 0 disables the bias.",
+        "nearby positions (Yang et al., 2018, use 3). 0 disables the bias.",
         ge=0,
         le=256,
     )
+
+
+@configclass
+class TransformerDecoderConfig:
+    """The decoder of a Transformer."""
+
+    num_layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
 
 
 @configclass
@@ -52,8 +59,8 @@ class TransformerConfig:
     )
     num_heads: int = option(default=8, help="Number of attention heads.", ge=1, le=256)
     feed_forward: FeedForwardConfig = option(default=FeedForwardConfig, help="The feed-forward networks.")
-    encoder: TransformerSideConfig = option(default=TransformerSideConfig, help="The encoder.")
-    decoder: TransformerSideConfig = option(default=TransformerSideConfig, help="The decoder.")
+    encoder: TransformerEncoderConfig = option(default=TransformerEncoderConfig, help="The encoder.")
+    decoder: TransformerDecoderConfig = option(default=TransformerDecoderConfig, help="The decoder.")
     norm_position: Literal["post", "pre"] = option(
         default="post",
         help="Layer normalization after each residual sum, as in the paper (post), or before each sublayer "

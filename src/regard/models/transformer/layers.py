@@ -125,14 +125,13 @@ class DecoderLayer(StackLayer):
 
     Args:
         config: The configuration of the model.
-        use_localness: Whether self-attention has a bias toward nearby positions.
         cross_attention: The mechanism of the attention to the source.
     """
 
-    def __init__(self, config: TransformerConfig, use_localness: bool, cross_attention: Attention) -> None:
+    def __init__(self, config: TransformerConfig, cross_attention: Attention) -> None:
         """Build the sublayers."""
         super().__init__()
-        self.self_attention = SelfAttention(config.d_model, config.num_heads, use_localness)
+        self.self_attention = SelfAttention(config.d_model, config.num_heads)
         self.cross_attention = cross_attention
         self.feed_forward = FeedForward(config.feed_forward, config.d_model)
         self.around_attention, self.around_source = Residual(config), Residual(config)

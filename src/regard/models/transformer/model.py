@@ -94,8 +94,7 @@ class TransformerModel(StackModel):
             EncoderLayer(config, i < config.encoder.num_localness_layers) for i in layers
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(config, i < config.decoder.num_localness_layers, self._source_attention(attention))
-            for i, attention in enumerate(config.source_attentions)
+            DecoderLayer(config, self._source_attention(attention)) for attention in config.source_attentions
         )
         # With pre-norm the residual stream is not normalized, so one more LayerNorm follows each stack.
         pre = config.norm_position == "pre"
