@@ -27,6 +27,11 @@ PAIRS = [
 ]
 
 
+def stored_weights(levels):
+    """Return the weights of quantized weights, between 0 and 1, as the page computes them."""
+    return np.square(levels / 255)
+
+
 def make_system(
     name: str, shift: int, outputs: list[str], heads: int = 1, every: bool = False, sink: bool = False
 ) -> SystemResults:

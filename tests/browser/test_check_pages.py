@@ -80,18 +80,6 @@ def test_threshold_moves_the_marks_and_the_sentences_can_be_sorted_by_each_error
     expect(page.locator("#s1 .remarks div").first).to_have_text("probably omittedroter 90 %")
 
 
-def test_underlines_distinguish_the_errors_without_color(page, checked):
-    page.goto(checked)
-    styles = page.locator("#marks .mark").evaluate_all(
-        "all => all.map((mark) => getComputedStyle(mark).textDecorationStyle)"
-    )
-    assert styles == ["dashed", "solid", "double"]
-    # A more probable error has a stronger background and a thicker line.
-    strength = "mark => getComputedStyle(mark).textDecorationThickness"
-    strong, weak = (page.locator(f"#s{number} .source .mark").evaluate(strength) for number in (1, 3))
-    assert float(strong[:-2]) > float(weak[:-2]) > 0
-
-
 def test_report_shows_the_marks_of_a_detector_or_those_against_the_reference(page, compared):
     page.goto(compared)
     source = page.locator("#s6 .source")

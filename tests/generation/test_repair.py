@@ -82,6 +82,12 @@ def config(**options) -> Repair:
     return from_dict(Repair, options)
 
 
+def to_repair(translator: BaseTranslator, **options) -> RepairInput:
+    results = translator.translate_block(lines())
+    judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
+    return RepairInput(translator, lines(), results, judged, UpperCase(), config(**options))
+
+
 @pytest.mark.parametrize("strategy", ["nbest", "fertility", "terms"])
 def test_each_strategy_lowers_the_expected_errors_within_the_allowed_loss(bounded, strategy) -> None:
     translator = regard.load(bounded).backend
@@ -106,10 +112,7 @@ def test_each_strategy_lowers_the_expected_errors_within_the_allowed_loss(bounde
 @pytest.mark.parametrize("strategy", ["nbest", "fertility", "terms"])
 def test_log_probabilities_of_candidates_are_those_without_constraints(bounded, strategy) -> None:
     model = regard.load(bounded)
-    results = model.backend.translate_block(lines())
-    judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
-    settings = config(strategies=[strategy])
-    found = find_candidates(RepairInput(model.backend, lines(), results, judged, UpperCase(), settings))
+    found = find_candidates(to_repair(model.backend, strategies=[strategy]))
     assert found and {one.strategy for one in found} == {strategy}
     for one in found:
         expected = model.score(SENTENCES[one.row], one.translation.text).log_probability
@@ -117,11 +120,8 @@ def test_log_probabilities_of_candidates_are_those_without_constraints(bounded, 
 
 
 def test_omitted_words_receive_their_minimum_of_attention(bounded) -> None:
-    translator = regard.load(bounded).backend
-    results = translator.translate_block(lines())
-    judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
-    settings = config(strategies=["fertility"], max_words=1, min_fertility=1.5)
-    given = RepairInput(translator, lines(), results, judged, UpperCase(), settings)
+    options = {"strategies": ["fertility"], "max_words": 1, "min_fertility": 1.5}
+    given = to_repair(regard.load(bounded).backend, **options)
     # Candidates with an unchanged text, which `find_candidates` leaves out, receive the attention, too.
     found = list(_fertility_candidates(given))
     assert {one.row for one in found} == set(given.omitted)
@@ -133,17 +133,7 @@ def test_omitted_words_receive_their_minimum_of_attention(bounded) -> None:
 
 
 def test_terms_are_translations_of_the_omitted_words(plain) -> None:
-    translator = regard.load(plain).backend
-    results = translator.translate_block(lines())
-    judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
-    given = RepairInput(
-        translator,
-        lines(),
-        results,
-        judged,
-        UpperCase(),
-        config(strategies=["terms"], num_translations=1),
-    )
+    given = to_repair(regard.load(plain).backend, strategies=["terms"], num_translations=1)
     found = find_candidates(given)
     assert found
     for one in found:

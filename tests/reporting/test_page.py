@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from made_report import PAIRS, make_report
+from made_report import PAIRS, make_report, stored_weights
 from regard.reporting.model_card import ModelCard
 from regard.reporting.page import render, script_json
 from regard.reporting.word_maps import (
@@ -24,7 +24,6 @@ from regard.reporting.word_maps import (
     WordMaps,
     drop_equal_priors,
     quantize,
-    stored_weights,
     word_maps,
 )
 

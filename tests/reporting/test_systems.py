@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from made_report import stored_weights
 from regard.analysis.errors import corpus_scores
 from regard.analysis.inputs import System
 from regard.config import from_dict
@@ -21,7 +22,7 @@ from regard.reporting.model_card import model_card
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import add_word_links, collect_system, system_maps
 from regard.reporting.training_curves import read_curves
-from regard.reporting.word_maps import MapKind, stored_weights
+from regard.reporting.word_maps import MapKind
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 

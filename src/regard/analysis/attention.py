@@ -4,7 +4,7 @@ They correspond to Figures 2 to 5 and Table 3 of Shankar & Sarawagi (2019); `reg
 them. All models run forced decoding on the same references, so their statistics can be compared.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,6 @@ from regard.errors import DataError, UsageError
 from regard.generation.config import AlignmentConfig
 from regard.generation.forced import sentence_attention
 from regard.generation.linking import attention_map
-from regard.generation.translation import Translation
 from regard.metrics.alignment import AttentionMap, match_columns
 from regard.metrics.attention import AttentionStatistics, SentenceAttention, score_links, summarize
 from regard.plot.analyses import coverage_chart, entropy_chart
@@ -30,7 +29,6 @@ __all__ = [
     "LineMaps",
     "ModelAttention",
     "analyze_attention",
-    "forced_map",
     "perplexity_of",
 ]
 
@@ -216,11 +214,7 @@ def analyze_attention(
 ) -> AttentionAnalysis:
     """Run forced decoding on the references and compute statistics of the attention.
 
-    Args:
-        systems: The models, which may be loaded while they are iterated over. The text is checked first.
-        text: The text.
-        options: The options.
-        progress: Progress display.
+    The models may be loaded while they are iterated over. The text is checked first.
 
     Raises:
         UsageError: if a model has no attention to the source or cannot score a given translation, or there is
@@ -276,11 +270,14 @@ def _analyze_model(
     alignment = system.translator.search.alignment
     sentences: list[SentenceAttention | None] = []
     log_prob = steps = 0
-    for number, line in enumerate(progress(_force_decode(system, text.pairs), system.name, len(text)), 1):
+    forced = system.translator.score(text.pairs, predictions=True)
+    for number, line in enumerate(progress(forced, system.name, len(text)), 1):
         if line.error:
             # The gold links of a skipped line count as missed (`score_links`).
             sentences.append(None)
             continue
+        if not line.attends:
+            raise UsageError(f"{system.name} has no attention to the source, so there is nothing to analyze")
         if gold is not None:
             words = {"source": len(line.source_words), "reference": len(line.target_words)}
             note = f" with the tokenization of {system.name}"
@@ -306,33 +303,6 @@ def perplexity_of(log_prob: float, steps: int) -> float | None:
     return json_value(perplexity(-log_prob / steps)) if steps else None
 
 
-def _force_decode(system: System, pairs: Sequence[tuple[str, str]]) -> Iterator[Translation]:
-    """Run forced decoding and yield the result of each pair; a skipped pair has an error.
-
-    Raises:
-        UsageError: if the model has no attention to the source.
-    """
-    for line in system.translator.score(pairs, predictions=True):
-        if not line.error and not line.attends:
-            raise UsageError(f"{system.name} has no attention to the source, so there is nothing to analyze")
-        yield line
-
-
-def forced_map(system: System, pair: tuple[str, str], prior: bool = False) -> AttentionMap | None:
-    """Return the attention map of a reference, by words; None if a side is empty or too long.
-
-    Raises:
-        UsageError: if the model has no attention to the source, or no such layer or head.
-    """
-    (line,) = _force_decode(system, [pair])
-    if line.error:
-        return None
-    layers = line.attention if prior else line.posterior_attention
-    weights = attention_map(layers, system.translator.search.alignment, system.name)
-    ids = line.source_word_ids, line.target_word_ids
-    return AttentionMap.of_tokens(weights, line.source_words, line.target_words, *ids)
-
-
 def _select_line(models: Sequence[Sequence[SentenceAttention | None]]) -> list[int]:
     """Return the line on which the sums of entropies of the first and the last model differ most, in a list.
 
@@ -353,11 +323,13 @@ def _line_maps(
     """Return the maps of a line, or the reason why there are none."""
     maps: dict[str, AttentionMap] = {}
     for system in systems:
-        pair = text.sources[number - 1], text.references[number - 1]
-        attention_map = forced_map(system, pair, prior)
-        if attention_map is None:
+        (line,) = system.translator.score([text.pairs[number - 1]])
+        if line.error:
             return LineMaps(number, {}, error=f"it is empty or too long for {system.name}")
-        maps[system.name] = attention_map
+        layers = line.attention if prior else line.posterior_attention
+        weights = attention_map(layers, line.alignment_config, system.name)
+        words = line.source_words, line.target_words, line.source_word_ids, line.target_word_ids
+        maps[system.name] = AttentionMap.of_tokens(weights, *words)
     try:
         # Models that split the line into different words have no common columns.
         match_columns(maps)

@@ -171,7 +171,8 @@ class _BeamSearch:
         )
         self.trace = SearchTrace()
         device = source.tokens.device
-        self.pool = FinishedHypotheses(len(source), config.num_finished_kept, device)
+        num_stored = config.beam_size if config.scheme.hf_compatible else config.num_return
+        self.pool = FinishedHypotheses(len(source), num_stored, device)
 
     def run(self, memories: Memories, state: BatchedState) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence."""
@@ -213,7 +214,7 @@ class _BeamSearch:
         )  # (n, width * choices)
         if progress is not None:
             progress = progress.extend(beam.tokens, candidates.tokens, owners)
-            totals = progress.mask_incomplete(totals, choices, self.pool.empty(live))
+            totals = progress.mask_incomplete(totals, choices, ~(self.pool.scores[live, 0] > _NEG_INF))
         totals, order = self._sort_extensions(totals, penalty, step + 1)
         if progress is not None:
             totals, order = progress.allocate_beam(totals, order)
@@ -250,7 +251,7 @@ class _BeamSearch:
         )
         best = self._best_attainable_score(extensions.penalty, scores, rows, step + 1, live)
         # The negated comparison treats NaN as done, so that search terminates.
-        done = ~(best > self.pool.worst_score(live))
+        done = ~(best > self.pool.scores[live, -1])
         num_done = int(done.sum())
         if num_done == len(live):
             return None
@@ -311,7 +312,7 @@ class _BeamSearch:
         else:
             best = (scorer(scores, length) + added[rows]).amax(dim=1)
         if self.config.scheme.stopping == "first_n":
-            best = best.masked_fill(self.pool.worst_score(live) > _NEG_INF, _NEG_INF)
+            best = best.masked_fill(self.pool.scores[live, -1] > _NEG_INF, _NEG_INF)
         # Hypotheses that the next step truncates still have to enter the pool, so the sentence is not done.
         truncated = self.constraints.is_truncated(length)[live] & (scores > _NEG_INF).any(dim=1)
         return best.masked_fill(truncated, float("inf"))

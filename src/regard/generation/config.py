@@ -285,11 +285,6 @@ class GenerationConfig(GenerationBatchConfig):
         """Return the maximum number of tokens of a translation of a source with this number of tokens."""
         return int(self.max_length_ratio * source_length) + self.max_length_offset
 
-    @property
-    def num_finished_kept(self) -> int:
-        """Return the number of finished hypotheses that are stored per sentence during search."""
-        return self.beam_size if self.scheme.hf_compatible else self.num_return
-
     def resolve_suppress_unk(self, subword: bool) -> "GenerationConfig":
         """Return a copy of these settings with `suppress_unk` resolved to true or false.
 

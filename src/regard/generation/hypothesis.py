@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from regard.types import Bool, Float, Int, Tensor
+from regard.types import Float, Int, Tensor
 
 __all__ = ["FinishedHypotheses", "Hypothesis", "SearchTrace"]
 
@@ -68,14 +68,6 @@ class FinishedHypotheses:
         self.eos_log_probs = torch.zeros_like(self.scores)  # log-probability of the end symbol, in nats
         self.steps = torch.zeros_like(self.scores, dtype=torch.long)
         self.rows = torch.zeros_like(self.steps)
-
-    def worst_score(self, sentences: Int[Tensor, "n"]) -> Float[Tensor, "n"]:
-        """Return the lowest stored score, which a new hypothesis must exceed."""
-        return self.scores[sentences, -1]
-
-    def empty(self, sentences: Int[Tensor, "n"]) -> Bool[Tensor, "n"]:
-        """Return whether no hypothesis is stored."""
-        return ~(self.scores[sentences, 0] > _NEG_INF)
 
     def add(
         self,

@@ -198,12 +198,6 @@ class AttentionMap:
         """Return the labels of the columns: the source words, and `<sink>` if there is one."""
         return (*self.source, SINK_LABEL) if self.has_sink else self.source
 
-    def with_sink(self) -> "AttentionMap":
-        """Return a copy with a column for the sink, filled with zeros if it is new."""
-        if self.has_sink:
-            return self
-        return replace(self, weights=np.pad(self.weights, ((0, 0), (0, 1))))
-
 
 def match_columns(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
     """Return maps with equal columns: all with a sink if any of them has one.
@@ -222,9 +216,15 @@ def match_columns(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
                     f"the maps of {first} and {name} have different words and cannot be subtracted: "
                     + _first_difference(side, (base_words, theirs), (first, name))
                 )
-    if any(attention_map.has_sink for attention_map in maps.values()):
-        return {name: attention_map.with_sink() for name, attention_map in maps.items()}
-    return dict(maps)
+    if all(attention_map.has_sink == base.has_sink for attention_map in maps.values()):
+        return dict(maps)
+    # A new column for the sink has zeros.
+    return {
+        name: attention_map
+        if attention_map.has_sink
+        else replace(attention_map, weights=np.pad(attention_map.weights, ((0, 0), (0, 1))))
+        for name, attention_map in maps.items()
+    }
 
 
 def _first_difference(side: str, words: tuple[Sequence[str], Sequence[str]], names: tuple[str, str]) -> str:

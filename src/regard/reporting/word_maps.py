@@ -23,7 +23,6 @@ __all__ = [
     "WordMaps",
     "drop_equal_priors",
     "quantize",
-    "stored_weights",
     "word_maps",
 ]
 
@@ -78,11 +77,6 @@ def quantize(weights: Float[np.ndarray, "*N"]) -> UInt8[np.ndarray, "*N"]:
     """Quantize weights between 0 and 1 to 8 bits; only a weight of exactly 0 becomes 0."""
     levels = np.rint(np.sqrt(np.clip(weights, 0.0, 1.0)) * 255)
     return np.where(weights > 0, np.maximum(levels, 1), 0).astype(np.uint8)
-
-
-def stored_weights(levels: UInt8[np.ndarray, "*N"]) -> Float[np.ndarray, "*N"]:
-    """Return the weights of quantized weights, between 0 and 1."""
-    return np.square(levels / 255)
 
 
 def word_maps(
