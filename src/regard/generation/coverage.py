@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["CoverageJudge", "CoverageJudgment", "LineRepair", "RepairSummary", "coverage_utility"]
+__all__ = ["CoverageJudge", "CoverageJudgment", "LineRepair", "RepairSummary"]
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,6 @@ class LineRepair:
             "before": self.before.to_data(),
             "after": self.after.to_data(),
         }
-
-
-def coverage_utility(judgment: CoverageJudgment) -> float:
-    """Return 100 minus the expected number of coverage errors per 100 source words; 100 is the best value."""
-    return 100 - 100 * judgment.errors / max(1, len(judgment.source_words))
 
 
 @dataclass

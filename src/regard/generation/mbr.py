@@ -22,7 +22,7 @@ import numpy as np
 from regard.config import configclass, option
 from regard.errors import UsageError
 from regard.generation.config import GenerationConfig
-from regard.generation.coverage import CoverageJudge, coverage_utility
+from regard.generation.coverage import CoverageJudge
 from regard.metrics.utility import utilities
 from regard.types import Float
 
@@ -101,7 +101,11 @@ def rank_by_coverage(source: str, texts: Sequence[str], judge: CoverageJudge) ->
     # Samples contain many duplicates, and each is judged once.
     distinct = list(dict.fromkeys(texts))
     judged = judge.judge([source] * len(distinct), distinct)
-    utility = {text: coverage_utility(judgment) for text, judgment in zip(distinct, judged, strict=True)}
+    # 100 minus the expected number of coverage errors per 100 source words; 100 is the best value.
+    utility = {
+        text: 100 - 100 * judgment.errors / max(1, len(judgment.source_words))
+        for text, judgment in zip(distinct, judged, strict=True)
+    }
     return _ranked(texts, np.array([utility[text] for text in texts]))
 
 

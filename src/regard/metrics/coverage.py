@@ -14,7 +14,7 @@ R are the source words linked to the reference and M those linked to the output,
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -101,7 +101,8 @@ def count_repetitions(
 
 def dropped_words(reference_links: Links, output_links: Links) -> list[int]:
     """Return the source words (from 0) that are linked to the reference but not to the output."""
-    return sorted(_sources(reference_links) - _sources(output_links))
+    linked = {source for source, _ in output_links}
+    return sorted({source for source, _ in reference_links} - linked)
 
 
 def count_drops(reference_links: Sequence[Links], output_links: Sequence[Links]) -> SentenceCounts:
@@ -114,7 +115,7 @@ def count_drops(reference_links: Sequence[Links], output_links: Sequence[Links])
     """
     check_references(output_links, [reference_links])
     rows = [
-        (len(dropped_words(expected, generated)), len(_sources(expected)))
+        (len(dropped_words(expected, generated)), len({source for source, _ in expected}))
         for expected, generated in zip(reference_links, output_links, strict=True)
     ]
     return SentenceCounts.ratio("DROP", rows, 100.0)
@@ -142,10 +143,6 @@ def _check_single_reference(data: MetricInput) -> None:
         raise UsageError(
             f"REP and DROP support only one set of references, {len(data.references)} were given"
         )
-
-
-def _sources(links: Iterable[tuple[int, int]]) -> frozenset[int]:
-    return frozenset(source for source, _ in links)
 
 
 # Attention that source words received

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from regard.analysis.inputs import System
-from regard.data.text import TextSide
 from regard.version import __version__
 
 __all__ = ["ModelCard", "model_card"]
@@ -68,7 +67,10 @@ def model_card(system: System) -> ModelCard:
     ]
     if translator.text.budget is not None:
         attention.append(f"fertility: {translator.text.budget.config.kind}")
-    sides = [_tokenizer(side) for side in (translator.text.source, translator.text.target)]
+    sides: list[str] = []
+    for side in (translator.text.source, translator.text.target):
+        kind = getattr(getattr(side.tokenizer, "config", None), "kind", "tokenizer")
+        sides.append(f"{kind} ({len(side.vocabulary):,})")
     return ModelCard(
         description.kind,
         system.paths,
@@ -77,8 +79,3 @@ def model_card(system: System) -> ModelCard:
         tokenizers=" → ".join(sides),
         software=f"regard {__version__}, PyTorch {version('torch')}",
     )
-
-
-def _tokenizer(side: TextSide) -> str:
-    kind = getattr(getattr(side.tokenizer, "config", None), "kind", "tokenizer")
-    return f"{kind} ({len(side.vocabulary):,})"
