@@ -1,5 +1,6 @@
 """Fixtures for the decoding tests: small random models of every architecture, and source sentences."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -9,8 +10,10 @@ from torch import nn
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import from_dict, to_dict
 from regard.data.batch import PaddedSequences, collate
+from regard.generation.forced import force_decode
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
+from regard.text.vocabulary import EOS, SINK, UNK
 from toys import TwoContexts
 
 VOCAB_SIZE = 12
@@ -100,3 +103,11 @@ def _batch(sentences: list[list[int]], extra: int = 0) -> PaddedSequences:
 def batch() -> Callable[..., PaddedSequences]:
     """Return a function that makes a batch of sentences, with `extra` additional padding columns."""
     return _batch
+
+
+def score_all_translations(model, source: list[int], vocab_size: int, longest: int, scorer) -> list:
+    """Return all translations of a sentence up to a length, scored by forced decoding, best first."""
+    allowed = [UNK, *range(SINK + 1, vocab_size)]
+    targets = [[*t, EOS] for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
+    pairs = collate([source] * len(targets), targets, range(len(targets)))
+    return sorted(force_decode(model, pairs, scorer), key=lambda hypothesis: -hypothesis.score)

@@ -8,6 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from generation.conftest import score_all_translations
 from regard.config import from_dict
 from regard.data.batch import collate
 from regard.errors import ConfigError, RegardError
@@ -44,20 +45,12 @@ def assert_same(first, second, tolerance=1e-4):
 def test_exhaustive_beam_finds_the_best_translations(build, batch, alpha):
     vocab_size, longest = 8, 3
     model = build(seed=1, vocab_size=vocab_size)
-    source = [[5, 7, 6]]
-    allowed = [UNK, *range(SINK + 1, vocab_size)]
-    translations = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
-    scored = force_decode(
-        model,
-        collate(source * len(translations), [[*t, EOS] for t in translations], range(len(translations))),
-        HypothesisScorer(alpha),
-    )
-    best = sorted(scored, key=lambda h: -h.score)[:20]
+    best = score_all_translations(model, [5, 7, 6], vocab_size, longest, HypothesisScorer(alpha))[:20]
     found = beam_search(
         model,
-        batch(source),
+        batch([[5, 7, 6]]),
         config(
-            beam_size=len(allowed) ** longest,
+            beam_size=4**longest,
             num_return=20,
             length_penalty=alpha,
             max_length_ratio=0.0,

@@ -1,6 +1,5 @@
 """Tests of required terms: translations contain them, and sentences without terms do not change."""
 
-import itertools
 import logging
 
 import pytest
@@ -8,14 +7,13 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from generation.conftest import score_all_translations
 from regard.config import from_dict
-from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError, UsageError
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.constrained import RequiredOutput, TermConstraints, WordBoundaries, contains_term
-from regard.generation.forced import force_decode
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.penalties import HypothesisScorer
@@ -27,7 +25,7 @@ from regard.text.tokenizers.words import (
     WordsConfig,
     WordsTokenizer,
 )
-from regard.text.vocabulary import EOS, SINK, SPECIAL_TOKENS, UNK, Vocabulary
+from regard.text.vocabulary import EOS, SPECIAL_TOKENS, UNK, Vocabulary
 
 VOCAB_SIZE = 12
 
@@ -102,17 +100,10 @@ def test_terms_are_generated_beyond_the_length_limit(build, batch, seed, beam, t
 def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch, terms, alpha):
     vocab_size, longest = 8, 4
     model = build(seed=1, vocab_size=vocab_size)
-    allowed = [UNK, *range(SINK + 1, vocab_size)]
-    translations = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
-    scored = force_decode(
-        model,
-        collate([[5, 7, 6]] * len(translations), [[*t, EOS] for t in translations], range(len(translations))),
-        HypothesisScorer(alpha),
-    )
-    with_terms = [h for h in scored if all(contains(h.tokens, term) for term in terms)]
-    best = sorted(with_terms, key=lambda h: -h.score)[:10]
+    scored = score_all_translations(model, [5, 7, 6], vocab_size, longest, HypothesisScorer(alpha))
+    best = [h for h in scored if all(contains(h.tokens, term) for term in terms)][:10]
     search = config(
-        beam_size=len(allowed) ** longest,
+        beam_size=4**longest,
         num_return=min(10, len(best)),
         length_penalty=alpha,
         max_length_ratio=0.0,

@@ -1,11 +1,11 @@
 """Tests of the coverage penalty: its formula, the source tokens it counts, and its effect on search."""
 
-import itertools
 import math
 
 import pytest
 import torch
 
+from generation.conftest import score_all_translations
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
 from regard.generation.beam import beam_search
@@ -13,7 +13,7 @@ from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.forced import force_decode
 from regard.generation.penalties import HypothesisScorer
 from regard.generation.sampling import sample
-from regard.text.vocabulary import EOS, SINK, UNK
+from regard.text.vocabulary import EOS, SINK
 
 
 def config(
@@ -70,23 +70,19 @@ def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, r
 def test_exhaustive_beam_finds_the_best_translations(build, batch, rescore_only):
     vocab_size, longest = 8, 3
     model = build(seed=1, vocab_size=vocab_size)
-    source = [[5, 7, 6]]
-    allowed = [UNK, *range(SINK + 1, vocab_size)]
-    translations = [list(t) for n in range(longest + 1) for t in itertools.product(allowed, repeat=n)]
-    pairs = collate(source * len(translations), [[*t, EOS] for t in translations], range(len(translations)))
     size = {
-        "beam_size": len(allowed) ** longest,
+        "beam_size": 4**longest,
         "num_return": 20,
         "max_length_ratio": 0.0,
         "max_length_offset": longest,
     }
     search = config(2.0, rescore_only=rescore_only, scheme={"stopping": "exact"}, **size)
-    best = sorted(force_decode(model, pairs, HypothesisScorer.from_config(search)), key=lambda h: -h.score)[
-        :20
-    ]
-    without_penalty = sorted(force_decode(model, pairs, HypothesisScorer(0.6)), key=lambda h: -h.score)[:20]
+    best, without_penalty = (
+        score_all_translations(model, [5, 7, 6], vocab_size, longest, scorer)[:20]
+        for scorer in (HypothesisScorer.from_config(search), HypothesisScorer(0.6))
+    )
     assert [h.tokens for h in best] != [h.tokens for h in without_penalty]
-    (found,) = beam_search(model, batch(source), search)
+    (found,) = beam_search(model, batch([[5, 7, 6]]), search)
     assert [h.score for h in found] == pytest.approx([h.score for h in best], abs=1e-5)
     assert [h.tokens for h in found] == [h.tokens for h in best]
 

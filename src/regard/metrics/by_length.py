@@ -7,13 +7,13 @@ corpus score of its sentences.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
-from regard.metrics.base import Aggregate, Estimate, SentenceCounts, bootstrap, paired_bootstrap
+from regard.metrics.base import Estimate, SentenceCounts, bootstrap, paired_bootstrap
 from regard.metrics.translation import split_words
 
 __all__ = [
@@ -118,21 +118,17 @@ def bucket_by_length(lengths: Sequence[int], width: int = 10, num_bounded: int =
 
 
 def score_system(
-    rows: Float[np.ndarray, "*r n k"],
-    aggregate: Aggregate,
-    baseline: Float[np.ndarray, "*q n k"] | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
+    counts: SentenceCounts, baseline: SentenceCounts | None = None, resamples: int = 1000, seed: int = 0
 ) -> SystemScore:
-    """Compute the score of a system, and its difference from the first system if `baseline` has its counts.
+    """Compute the score of a system, and its difference from the first system if that is given.
 
     Raises:
         DataError: if there is no sentence, or the numbers of sentences differ.
     """
     if baseline is None:
-        estimate = bootstrap(rows, aggregate, resamples, seed)
+        estimate = bootstrap(counts.rows, counts.aggregate, resamples, seed)
         return SystemScore(estimate.value, (estimate.low, estimate.high))
-    pair = paired_bootstrap(baseline, rows, aggregate, resamples, seed)
+    pair = paired_bootstrap(baseline.rows, counts.rows, counts.aggregate, resamples, seed)
     return SystemScore(pair.other.value, (pair.other.low, pair.other.high), pair.difference, pair.p_value)
 
 
@@ -146,11 +142,12 @@ def score_by_length(
     """Score each bucket and all sentences, with 95 % intervals by (paired) bootstrap resampling."""
 
     def score(rows: Int[np.ndarray, "n"]) -> SystemScore:
-        system_rows, other = counts.rows[rows], None if baseline is None else baseline.rows[rows]
+        part = replace(counts, rows=counts.rows[rows])
         # Every resample of one sentence is the same, so an interval would have no width.
         if len(rows) == 1:
-            return SystemScore(float(counts.aggregate(system_rows)[0]))
-        return score_system(system_rows, counts.aggregate, other, resamples, seed)
+            return SystemScore(part.corpus_score())
+        other = None if baseline is None else replace(baseline, rows=baseline.rows[rows])
+        return score_system(part, other, resamples, seed)
 
     return LengthScores(
         name=counts.name,

@@ -69,8 +69,7 @@ def compute_scores(
     """Score systems on the same lines, given as pairs of a line and its reference.
 
     BLEU and chrF equal those of `regard evaluate`. REP and DROP equal those of `regard analyze errors`: they
-    are computed on the words of each system's own tokenizers. `tokenize` is a `BleuTokenizer`, for BLEU and
-    source lengths; `gold` has the gold links between each line and its reference.
+    are computed on the words of each system's own tokenizers. `gold` links each line with its reference.
 
     Raises:
         DataError: if there are no lines.
@@ -80,14 +79,20 @@ def compute_scores(
     counts, missing = _count(systems, references, tokenize, lowercase)
     names = {metric: by_system[0].name for metric, by_system in counts.items()}
     table: dict[str, list[SystemScore | None]] = {
-        metric: [*_compare(by_system, num_resamples)] for metric, by_system in counts.items()
+        # All but the first system are compared with the first.
+        metric: [
+            score_system(counted, None if counted is by_system[0] else by_system[0], num_resamples)
+            for counted in by_system
+        ]
+        for metric, by_system in counts.items()
     }
     if gold is not None:
         names["aer"] = "AER %"
-        table["aer"] = [
-            score_word_links(_links(system), gold, num_resamples) if system.attention else None
-            for system in systems
+        # A skipped line has no links, so that its gold links count as missed.
+        links = [
+            [frozenset() if line is None else line.links for line in system.attention] for system in systems
         ]
+        table["aer"] = [score_word_links(lines, gold, num_resamples) if lines else None for lines in links]
     else:
         missing.append("AER is omitted: it needs gold word links (--gold-links).")
     sentence_scores = {
@@ -97,9 +102,7 @@ def compute_scores(
     buckets = bucket_by_length(count_lengths([source for source, _ in pairs], tokenize))
     return ScoreTable(
         names=names,
-        signatures={
-            metric: by_system[0].signature for metric, by_system in counts.items() if by_system[0].signature
-        },
+        signatures={metric: scored[0].signature for metric, scored in counts.items() if scored[0].signature},
         table=table,
         sentence_scores=sentence_scores,
         buckets=buckets,
@@ -147,24 +150,6 @@ def _count(
     if not counts["drop"]:
         missing.append("DROP is omitted: it needs a word aligner (--aligner) to find dropped source words.")
     return {metric: metric_counts for metric, metric_counts in counts.items() if metric_counts}, missing
-
-
-def _compare(counts: Sequence[SentenceCounts], resamples: int) -> list[SystemScore]:
-    """Return the score of each system, and for all but the first the difference from the first."""
-    return [
-        score_system(
-            system_counts.rows,
-            system_counts.aggregate,
-            None if system_counts is counts[0] else counts[0].rows,
-            resamples,
-        )
-        for system_counts in counts
-    ]
-
-
-def _links(system: SystemResults) -> list[frozenset[tuple[int, int]]]:
-    """Return the links of each line; a skipped line has none, so that its gold links count as missed."""
-    return [frozenset() if sentence is None else sentence.links for sentence in system.attention]
 
 
 def score_word_links(
