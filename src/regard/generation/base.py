@@ -113,6 +113,9 @@ class BaseTranslator(ABC):
         Raises:
             UsageError: if not. The message names the request, the system and its capabilities.
         """
+        if capability == "fertility" and capability not in self.capabilities:
+            remedy = "use a model with constrained attention that was trained with data.fertility"
+            raise self.unsupported(what, remedy)
         if capability not in self.capabilities:
             raise self.unsupported(what)
 

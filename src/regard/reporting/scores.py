@@ -89,9 +89,8 @@ def compute_scores(
     if gold is not None:
         names["aer"] = "AER %"
         # A skipped line has no links, so that its gold links count as missed.
-        links = [
-            [frozenset() if line is None else line.links for line in system.attention] for system in systems
-        ]
+        none = frozenset()
+        links = [[line.links if line else none for line in system.attention] for system in systems]
         table["aer"] = [score_word_links(lines, gold, num_resamples) if lines else None for lines in links]
     else:
         missing.append("AER is omitted: it needs gold word links (--gold-links).")
