@@ -15,7 +15,7 @@ from regard.models.base import ForwardOutput, marginalize
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
 from regard.text.vocabulary import EOS
-from regard.training.losses.objectives import get_objective
+from regard.training.losses.objectives import OBJECTIVES
 
 ESTIMATORS = ("enumerate", "reinforce")
 estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -93,7 +93,7 @@ def test_bound_and_marginal_match_enumeration() -> None:
             bound = bound + log_proposal.exp() * (joint - log_proposal)
             paths.append(joint)
         marginal = marginal + torch.stack(paths).logsumexp(0)
-    loss = get_objective("bound")(proposed, 0.0).total
+    loss = OBJECTIVES["bound"](proposed, 0.0).total
     torch.testing.assert_close(-loss, bound, rtol=0, atol=1e-9)
     torch.testing.assert_close(exact.log_likelihood.sum(), marginal, rtol=0, atol=1e-9)
     assert bound < marginal
@@ -109,7 +109,7 @@ def test_bound_is_tight_if_the_proposal_is_the_posterior() -> None:
     posterior = (reading.log_weights + found).log_softmax(-1)
     for log_q, equal in ((posterior, True), (reading.log_weights, False)):
         state = VariationalState(start.weights, start.context, (log_q,))
-        loss = get_objective("bound")(outcome(mechanism.read(query, prepared, state), found), 0.0)
+        loss = OBJECTIVES["bound"](outcome(mechanism.read(query, prepared, state), found), 0.0)
         difference = float((marginal.sum() + loss.total).detach())
         assert difference == pytest.approx(0, abs=1e-12) if equal else difference > 1e-3
 
@@ -169,7 +169,7 @@ def sample(estimator: str) -> tuple[AttentionStep, torch.Tensor, torch.Tensor]:
 def gradients(estimator: str) -> torch.Tensor:
     reading, states, _ = sample(estimator)
     objective = "reinforce" if estimator == "reinforce" else "bound"
-    get_objective(objective)(outcome(reading, likelihood(reading.contexts)), 0.0).total.backward()
+    OBJECTIVES[objective](outcome(reading, likelihood(reading.contexts)), 0.0).total.backward()
     assert states.grad is not None
     return states.grad.flatten(1)
 
@@ -203,7 +203,7 @@ def test_every_parameter_receives_a_gradient(estimator) -> None:
     made = model(estimator).train()
     assert made.objective == {"enumerate": "bound", "reinforce": "reinforce"}[estimator]
     outcome = made(batch(), mean_log_probs=True)
-    get_objective(made.objective)(outcome, 0.1).total.backward()
+    OBJECTIVES[made.objective](outcome, 0.1).total.backward()
     for name, parameter in made.named_parameters():
         assert parameter.grad is not None and (parameter.grad != 0).any(), name
 

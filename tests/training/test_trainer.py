@@ -94,13 +94,6 @@ def _stop_after(trainer: Trainer, step: int) -> None:
     trainer.train_step._backward = interrupted  # type: ignore[method-assign]
 
 
-def test_seeds_give_different_weights(trainer, settings, tmp_path: Path) -> None:
-    runs = [trainer(settings(), seed=seed, at=tmp_path / str(seed)) for seed in (1, 2)]
-    for run in runs:
-        run.run()
-    assert not _equal(_weights(runs[0]), _weights(runs[1]))
-
-
 def test_gradient_accumulation_equals_one_large_batch(trainer, settings, tmp_path: Path) -> None:
     sgd = {"kind": "sgd", "learning_rate": 0.5, "max_grad_norm": 0}
     final_weights = []

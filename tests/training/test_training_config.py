@@ -5,21 +5,6 @@ import pytest
 from regard.config import dump_toml, from_dict, read_config, to_dict
 from regard.errors import ConfigError
 from regard.training.config import TrainingConfig
-from regard.training.optimizer import AdamConfig, SgdConfig
-
-
-def test_default_kind_may_be_omitted() -> None:
-    assert from_dict(TrainingConfig, {"optimizer": {"learning_rate": 0.5}}).optimizer == AdamConfig(
-        learning_rate=0.5
-    )
-    assert from_dict(TrainingConfig, {"optimizer": {"kind": "sgd"}}).optimizer == SgdConfig()
-
-
-def test_unknown_kinds_and_keys_are_rejected_with_their_path() -> None:
-    with pytest.raises(ConfigError, match=r"optimizer.*'adam'.*'adagrad'"):
-        from_dict(TrainingConfig, {"optimizer": {"kind": "adagrad"}})
-    with pytest.raises(ConfigError, match=r"unknown key 'optimizer\.momentun'.*'optimizer\.momentum'"):
-        from_dict(TrainingConfig, {"optimizer": {"kind": "sgd", "momentun": 0.9}})
 
 
 def test_run_without_a_stopping_criterion_is_rejected() -> None:

@@ -1,47 +1,18 @@
 """Configuration: classes, TOML files, registries, plugins, results, and the reference of options.
 
-The names of `regard.config.classes` are imported lazily, because it imports pydantic.
+The public names of `regard.config.classes` are imported lazily, because it imports pydantic.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.config.classes import (
-        ConfigUnion,
-        TaggedUnion,
-        apply_override,
-        config_classes,
-        configclass,
-        dump_toml,
-        from_dict,
-        is_configclass,
-        option,
-        parse_toml,
-        read_config,
-        read_toml,
-        to_dict,
-    )
-
-__all__ = [
-    "ConfigUnion",
-    "TaggedUnion",
-    "apply_override",
-    "config_classes",
-    "configclass",
-    "dump_toml",
-    "from_dict",
-    "is_configclass",
-    "option",
-    "parse_toml",
-    "read_config",
-    "read_toml",
-    "to_dict",
-]
+    from regard.config.classes import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:
     """Import a name of `regard.config.classes` at its first use (PEP 562)."""
-    if name not in __all__:
+    classes = import_module("regard.config.classes")
+    if name not in classes.__all__:
         raise AttributeError(f"module 'regard.config' has no attribute {name!r}")
-    return getattr(import_module("regard.config.classes"), name)
+    return getattr(classes, name)

@@ -36,6 +36,7 @@ __all__ = [
     "dump_toml",
     "from_dict",
     "is_configclass",
+    "kind_of",
     "option",
     "parse_toml",
     "read_config",
@@ -110,7 +111,7 @@ class TaggedUnion(ConfigUnion):
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Build the schema of the tagged union for pydantic."""
-        members = {_kind(member): handler.generate_schema(member) for member in _members(source)}
+        members = {kind_of(member): handler.generate_schema(member) for member in _members(source)}
 
         def pick(value: Any) -> str | None:
             kind = (
@@ -136,9 +137,10 @@ def _members(union: Any) -> Iterator[type[Any]]:
             yield member
 
 
-def _kind(cls: type[Any]) -> str:
-    """Return the kind of a configuration class, the only value of its field `kind`."""
-    return typing.get_args(typing.get_type_hints(cls)["kind"])[0]
+def kind_of(cls: type[Any]) -> str | None:
+    """Return the one value that the field `kind` of a class may have; None if there is no such field."""
+    values = typing.get_args(typing.get_type_hints(cls).get("kind"))
+    return values[0] if len(values) == 1 else None
 
 
 def to_dict(value: Any) -> Any:

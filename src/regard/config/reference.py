@@ -19,6 +19,7 @@ from typing import Any
 import tomli_w
 
 from regard.config import ConfigUnion, config_classes, to_dict
+from regard.config.classes import kind_of
 from regard.config.registry import NamedRegistry
 from regard.errors import ConfigError
 
@@ -134,12 +135,13 @@ def _add_tables(
         is_list = typing.get_origin(hint) in (tuple, list)
         path = (f"{table.path}." if table.path else "") + entry.name + ("[]" if is_list else "")
         for member in members:
-            kind = _kind(member)
+            kind = kind_of(member)
             inner = OptionTable(path, kind, help=_description(entry))
             inner.optional = type(None) in typing.get_args(hint)
             inner.only_for = (label,) if label else ()
             if kind is not None:
-                inner.kind_help = _description(_field(member, "kind"))
+                entries = {entry.name: entry for entry in dataclasses.fields(member)}
+                inner.kind_help = _description(entries["kind"])
                 is_default = len(members) == 1 or kind == _default_kind(hint)
                 inner.default_for = (label,) if is_default else ()
             _add_tables(member, inner, kind or label, tables)
@@ -175,21 +177,11 @@ def select_tables(tables: Iterable[OptionTable], path: str) -> list[OptionTable]
     return selected
 
 
-def _field(cls: type[Any], name: str) -> Any:
-    return next(entry for entry in dataclasses.fields(cls) if entry.name == name)
-
-
 def _default_kind(hint: Any) -> str:
     """Return the default kind of a union of classes; empty if the hint is not such a union."""
     if isinstance(hint, ConfigUnion):
         return hint.default
     return next((kind for inner in typing.get_args(hint) if (kind := _default_kind(inner))), "")
-
-
-def _kind(cls: type[Any]) -> str | None:
-    """Return the one value that the field `kind` of a class may have; None if there is no such field."""
-    values = typing.get_args(typing.get_type_hints(cls).get("kind"))
-    return values[0] if len(values) == 1 else None
 
 
 def _description(entry: Any) -> str:

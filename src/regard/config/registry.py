@@ -31,6 +31,7 @@ from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from regard.config import ConfigUnion, is_configclass, plugins
+from regard.config.classes import kind_of
 from regard.config.extensions import installed_extensions
 from regard.errors import PluginError
 
@@ -234,7 +235,7 @@ class Registry(NamedRegistry[P], ConfigUnion):
         """
 
         def decorate(part: Q) -> Q:
-            chosen = _annotated_config(part) if config is None else config
+            chosen = typing.get_type_hints(part.__init__).get("config") if config is None else config
             if chosen is None:
                 raise PluginError(
                     f"{self.noun} {name!r}: the parameter `config` of __init__ has no annotation: annotate "
@@ -245,8 +246,7 @@ class Registry(NamedRegistry[P], ConfigUnion):
                     f"{self.noun} {name!r}: {_shown(chosen)} is not a configuration class: decorate it with "
                     "@regard.configclass"
                 )
-            kind = typing.get_args(typing.get_type_hints(chosen).get("kind"))
-            if kind != (name,):
+            if kind_of(chosen) != name:
                 raise PluginError(
                     f"{self.noun} {name!r}: {_shown(chosen)} needs the field "
                     f'`kind: Literal["{name}"] = "{name}"`'
@@ -362,11 +362,6 @@ def _home(source: Any) -> tuple[str, str]:
     """
     file = getattr(sys.modules.get(source.__module__), "__file__", None)
     return source.__module__ if file is None else str(Path(file).resolve()), _shown(source)
-
-
-def _annotated_config(part: Any) -> Any:
-    """Return the annotation of the parameter `config` of a part's `__init__`; None if there is none."""
-    return typing.get_type_hints(part.__init__).get("config")
 
 
 def _shown(part: Any) -> str:

@@ -65,14 +65,6 @@ def _aligner_option() -> str:
     )
 
 
-def _file_option() -> str | None:
-    return option(
-        default=None,
-        help="File with fertilities that replace the links of the aligner: one line per pair of all training "
-        "corpora in their order, with one integer per source word or per source token. Default: none.",
-    )
-
-
 def _sink_option() -> bool:
     return option(
         default=True, help="Append a sink token, whose attention is unlimited, to each source sentence."
@@ -103,13 +95,7 @@ class GuidedFertilityConfig:
         "at least 1.",
     )
     aligner: AlignerName = _aligner_option()
-    file: str | None = _file_option()
     sink: bool = _sink_option()
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The file of fertilities of the training text; empty with an aligner."""
-        return () if self.file is None else (self.file,)
 
 
 @configclass
@@ -127,11 +113,6 @@ class PredictedFertilityConfig:
         "validation and translation, the prediction of a tagger trained on them.",
     )
     aligner: AlignerName = _aligner_option()
-    file: str | None = _file_option()
-    valid_file: str | None = option(
-        default=None,
-        help="The file of data.valid in the same form, with which the tagger is evaluated. Needed with file.",
-    )
     slack: float = option(
         default=1.0,
         help="Slack that is added to every fertility, in training and in translation. 0 adds none.",
@@ -156,16 +137,6 @@ class PredictedFertilityConfig:
         le=1_000_000,
     )
     sink: bool = _sink_option()
-
-    def __post_init__(self) -> None:
-        """Reject a file of only one of the two splits."""
-        if (self.file is None) != (self.valid_file is None):
-            raise ValueError("file and valid_file need each other: one for data.train, one for data.valid")
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files of fertilities of the training and the validation text; empty with an aligner."""
-        return () if self.file is None or self.valid_file is None else (self.file, self.valid_file)
 
 
 FertilityConfig = Annotated[

@@ -11,7 +11,7 @@ from regard.errors import CheckpointError, UsageError
 from regard.models.base import PARTS_DIR
 from regard.models.registry import MODELS
 from regard.runs.checksums import check_model_files, compare_options, write_weights
-from regard.runs.description import ModelDescription, load_description, read_stated_config, write_config
+from regard.runs.description import load_description, read_stated_config, write_config
 from regard.runs.fertility_predictor import load_text_processing, save_text_processing
 from regard.runs.loading import find_model_dir
 from regard.runs.weights import MODEL_FILE, average_weights, training_files
@@ -49,7 +49,11 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
     # Several files may share a directory, as the epochs of one run do; each one is loaded once.
     configs = {model_dir: load_description(model_dir) for model_dir in model_dirs}
     texts = [load_text_processing(model_dir) for model_dir in configs]
-    options = [_model_options(config, model_dir) for model_dir, config in configs.items()]
+    # The options of pre-trained parts are in files of their own.
+    options = [
+        {"model": to_dict(config.model), **MODELS.part_of(config.model).part_options(model_dir)}
+        for model_dir, config in configs.items()
+    ]
     for model_dir, config, text in zip(configs, options, texts, strict=True):
         difference = _difference(options[0], config) or text.difference(texts[0], str(model_dirs[0]))
         if difference is not None:
@@ -76,11 +80,6 @@ def average_models(output_dir: Path | str, paths: Sequence[Path | str], last_epo
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{output_dir}: cannot be written: {reason}") from None
     return files
-
-
-def _model_options(config: ModelDescription, model_dir: Path) -> dict[str, Any]:
-    """Return the options of a model, and those of its pre-trained parts."""
-    return {"model": to_dict(config.model), **MODELS.part_of(config.model).part_options(model_dir)}
 
 
 def _difference(first: dict[str, Any], other: dict[str, Any]) -> str | None:

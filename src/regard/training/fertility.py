@@ -1,17 +1,15 @@
 """The fertilities of a run (Malaviya et al. 2018), computed once and cached in the prepared-text directory.
 
-    PREPARED/guided-ORIGIN-TEXT.fertilities   GUIDED: the fertility of each vocabulary entry, float32
-    PREPARED/ORIGIN-TEXT.SPLIT.fertilities    the number of links of each source token, int32
-    PREPARED/predictor-ORIGIN-TEXT-SETTINGS/  PREDICTED: a tagger; see `regard.training.fertility_predictor`
-    MODEL/predictor/                          a copy of the tagger with the model
+    PREPARED/guided-ALIGNER-TEXT.fertilities   GUIDED: the fertility of each vocabulary entry, float32
+    PREPARED/ALIGNER-TEXT.SPLIT.fertilities    the number of links of each source token, int32
+    PREPARED/predictor-ALIGNER-TEXT-SETTINGS/  PREDICTED: a tagger; see `regard.training.fertility_predictor`
+    MODEL/predictor/                           a copy of the tagger with the model
 
-ORIGIN is the aligner, or `file-` and the checksum of the files from which the numbers are read. TEXT is the
-fingerprint of the text, so that different texts use different files. SETTINGS has the form
+TEXT is the fingerprint of the text, so that different texts use different files. SETTINGS has the form
 HIDDEN_SIZExMAX_EPOCHS-PATIENCE. The files carry checksums; see `regard.runs.serialization`.
 """
 
 import dataclasses
-import hashlib
 import itertools
 import logging
 import signal
@@ -20,23 +18,18 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.dataset import DatasetSplit, PreparedData
+from regard.data.dataset import PreparedData
 from regard.data.fertility import (
     Budget,
     ConstantFertilityConfig,
     FertilityConfig,
     GuidedFertilityConfig,
     PredictedFertilityConfig,
-    parse_fertilities,
-    token_fertilities,
 )
-from regard.errors import DataError
 from regard.models.rnn.tagger import TaggerConfig
 from regard.runs.fertility_predictor import PREDICTOR_DIR, PREDICTOR_FILE, FertilityPredictor, with_predictor
 from regard.runs.serialization import read_array, write_array
 from regard.text.array_files import check_range
-from regard.text.corpus import read_lines
-from regard.text.reading import file_digest
 from regard.training.config import ValidationConfig
 from regard.training.fertility_predictor import (
     PREDICTOR_TRAINING,
@@ -45,7 +38,7 @@ from regard.training.fertility_predictor import (
     train_predictor,
 )
 
-__all__ = ["add_fertilities", "read_fertilities"]
+__all__ = ["add_fertilities"]
 
 FERTILITY_SPLITS = ("train", "valid")
 _log = logging.getLogger(__name__)
@@ -76,7 +69,7 @@ def _guided_budget(prepared: PreparedData, config: GuidedFertilityConfig, finger
     from regard.alignment.fertility import max_fertilities
 
     # The name contains the origin and the fingerprint, so another text never uses this table.
-    path = prepared.directory / f"guided-{_origin(config, fingerprint)}.fertilities"
+    path = prepared.directory / f"guided-{config.aligner}-{fingerprint[:16]}.fertilities"
     if not path.exists():
         (counts,) = _make_counts(prepared, config, FERTILITY_SPLITS[:1])
         table = max_fertilities(prepared.alignment_corpus(), counts)
@@ -91,7 +84,7 @@ def _add_predicted(
     prepared: PreparedData, config: PredictedFertilityConfig, fingerprint: str
 ) -> PreparedData:
     """Return the text with fertilities of the alignment for training, and predicted ones elsewhere."""
-    name = _origin(config, fingerprint)
+    name = f"{config.aligner}-{fingerprint[:16]}"
     counts = _count_links(prepared, config, name)
     directory = (
         prepared.directory
@@ -106,70 +99,19 @@ def _add_predicted(
     return prepared.with_budget(budget, {"train": np.maximum(counts[0], 1).astype(np.float32) + config.slack})
 
 
-def _origin(config: GuidedFertilityConfig | PredictedFertilityConfig, fingerprint: str) -> str:
-    """Return the part of file names that identifies the text and the origin of its fertilities."""
-    digests = "".join(file_digest(Path(file)) for file in config.files)
-    origin = f"file-{hashlib.sha256(digests.encode()).hexdigest()[:16]}" if digests else config.aligner
-    return f"{origin}-{fingerprint[:16]}"
-
-
 def _make_counts(
     prepared: PreparedData,
     config: GuidedFertilityConfig | PredictedFertilityConfig,
     splits: Sequence[str],
 ) -> list[np.ndarray]:
-    """Read or count the number of links of each source token; an aligner is trained on the first split."""
+    """Count the links of each source token; the aligner is trained on the first split."""
     from regard.alignment import TrainingSetup
     from regard.alignment.base import default_config
     from regard.alignment.fertility import align_fertilities
 
-    if config.files:
-        return [
-            read_fertilities(Path(file), prepared.split(split))
-            for file, split in zip(config.files, splits, strict=True)
-        ]
     _log.info("aligning %s to count fertilities", prepared.directory)
     corpora = [prepared.alignment_corpus(split) for split in splits]
     return align_fertilities(corpora, TrainingSetup(seed=1), default_config(config.aligner))
-
-
-def read_fertilities(path: Path, split: DatasetSplit) -> np.ndarray:
-    """Read the number of target words of each source token of a split.
-
-    A number given for a word applies to each of its tokens. A source prefix, which is not counted in the
-    file, has the fertility 1.
-
-    Args:
-        path: A file with one line per pair of the corpora, with one integer per source word or per token.
-        split: The split.
-
-    Returns:
-        int64 [source tokens], of all rows.
-
-    Raises:
-        DataError: if the number of lines differs from the number of pairs of the corpora, or a line has
-            another number of fields or a field that is no integer; the message gives the line.
-    """
-    side, fertilities, row = split.text.source, list[int](), 0
-    lines = iter([*split.lines.tolist(), -1])
-    coming, number = next(lines), 0
-    for number, line in enumerate(read_lines(path), 1):
-        if number - 1 != coming:
-            continue  # a pair that was dropped for its length
-        tokens = side.vocabulary.to_tokens(split.example(row)[0].tolist())
-        num_prefixes = int(bool(tokens) and tokens[0] in side.source_prefixes)
-        where = f"{path}, line {number} ({split.location(row)})"
-        bounds = token_fertilities(
-            parse_fertilities(line, where) or (), side.word_ids(tokens[num_prefixes:]), where
-        )
-        if not all(low == 0 and high.is_integer() for low, high in bounds):
-            raise DataError(f"{where}: expected integers, separated by spaces")
-        fertilities += [1] * num_prefixes + [int(high) for _, high in bounds]
-        row, coming = row + 1, next(lines)
-    expected = sum(int(corpus["pairs"]) for corpus in split.corpora)
-    if number != expected:
-        raise DataError(f"{path}: {number} lines, expected {expected}: one per pair")
-    return np.array(fertilities, dtype=np.int64)
 
 
 def _count_links(prepared: PreparedData, config: PredictedFertilityConfig, name: str) -> list[np.ndarray]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.evaluate import TrainingExamples, add_error_location
 from regard.training.losses.base import LossTerm, join_rows, split_outcome
-from regard.training.losses.objectives import Loss, add_advantage, get_objective
+from regard.training.losses.objectives import OBJECTIVES, Loss, add_advantage
 from regard.training.optimizer import LR_FACTOR_KEY, clip_gradients
 from regard.training.processes import ProcessGroup, autocast
 from regard.training.run_context import StepStatistics
@@ -64,7 +64,7 @@ class TrainStep:
         """
         self.state, self.data, self.config, self.processes, self.seed = state, data, config, processes, seed
         self.losses = losses
-        self.objective = get_objective(state.model.objective)
+        self.objective = OBJECTIVES[state.model.objective]
         for term in losses:
             term.check_model(state.model)
         self.output_attentions = "source" if any(term.output_attentions for term in losses) else "nothing"
@@ -175,8 +175,12 @@ class TrainStep:
         else:
             # On a CPU, this would also store tracebacks for other devices, for up to half a millisecond.
             torch.manual_seed(seed)
-        # `no_sync` has no effect on the exchange unless it encloses the forward pass as well.
-        with self._gradient_sync(last):
+        # Processes exchange gradients only in the last backward pass of a step. `no_sync` has no effect on
+        # the exchange unless it encloses the forward pass as well.
+        replica, sync = self.replica, nullcontext()
+        if isinstance(replica, DistributedDataParallel) and not last:
+            sync = replica.no_sync()
+        with sync:
             with add_error_location(self.data, batch), autocast(processes.device, config.precision):
                 moved = batch.to(processes.device)
                 # Without its lowest bit, the seed fits in a signed 64-bit integer.
@@ -199,9 +203,3 @@ class TrainStep:
             (total * (scale * weight)).backward()
         # Detached from the graph, which would keep the activations alive.
         return Loss(total.detach() * weight, loss.nll * weight)
-
-    def _gradient_sync(self, last: bool) -> AbstractContextManager[None]:
-        """Return a context in which processes exchange gradients only in the last backward pass of a step."""
-        if isinstance(self.replica, DistributedDataParallel) and not last:
-            return self.replica.no_sync()
-        return nullcontext()

@@ -191,8 +191,11 @@ class Trainer:
         """Restore the last checkpoint or, without one, load the weights of `training.init_from`."""
         state, start = self.state, self.config.init_from
         if self.checkpoints.load(state):
-            if state.progress.best_score is not None and self._restore_best_model():
-                state.progress.best_score = None
+            if state.progress.best_score is not None:
+                # The first process checks the file of the best weights for all.
+                lost = self.processes.is_main and self.checkpoints.restore_best_model(state)
+                if self.processes.broadcast_from_main(lost) > 0:
+                    state.progress.best_score = None
         elif start is not None:
             new = init_from(state.model, load_weights(start), start)
             if new and self.processes.is_main:
@@ -203,11 +206,6 @@ class Trainer:
                 )
         self._saved_at = state.progress.seconds
         self.processes.barrier()  # no process may write before all processes have read
-
-    def _restore_best_model(self) -> bool:
-        """Return whether the file of the best weights is lost; the first process checks it for all."""
-        lost = self.processes.is_main and self.checkpoints.restore_best_model(self.state)
-        return self.processes.broadcast_from_main(lost) > 0
 
     def _loop(self, interrupts: SignalHandler) -> str:
         progress = self.state.progress
@@ -299,7 +297,9 @@ class Trainer:
         config, progress = self.config, self.state.progress
         epoch = progress.epoch
         if progress.step % config.logging.every_steps == 0 or epoch_ended:
-            self._record_training(statistics.learning_rate)
+            means = progress.take_means(statistics.learning_rate)
+            if means is not None:
+                self._write("train", epoch, means)
         if epoch_ended:
             progress.epoch, progress.batches_in_epoch = epoch + 1, 0
         limit = progress.limit_reached(config, None)
@@ -321,15 +321,13 @@ class Trainer:
         if reason is None and statistics.stop_requested:
             reason = INTERRUPTED
         # While steps are skipped, the weights may be damaged. Saving them would remove an intact state.
-        due = not progress.consecutive_skipped_steps and (epoch_ended or self._save_due())
+        settings = config.checkpoint
+        due = epoch_ended or (settings.every_steps is not None and progress.step % settings.every_steps == 0)
+        due = due or progress.seconds - self._saved_at >= 60 * settings.every_minutes
+        due = due and not progress.consecutive_skipped_steps
         if validation_perplexity is not None or reason is not None or due:
             self._save()
         return reason
-
-    def _save_due(self) -> bool:
-        settings, progress = self.config.checkpoint, self.state.progress
-        due = settings.every_steps is not None and progress.step % settings.every_steps == 0
-        return due or progress.seconds - self._saved_at >= 60 * settings.every_minutes
 
     def _save(self) -> None:
         self._count_time()
@@ -378,11 +376,6 @@ class Trainer:
         score = self.translation_metric(self.state.model)
         self.state.model.train()
         return score
-
-    def _record_training(self, learning_rate: float) -> None:
-        entry = self.state.progress.take_means(learning_rate)
-        if entry is not None:
-            self._write("train", self.state.progress.epoch, entry)
 
     def _write(self, kind: str, epoch: int, entry: dict[str, Any]) -> None:
         if self.metrics_logger is not None:

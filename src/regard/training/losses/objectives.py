@@ -21,7 +21,6 @@ import torch
 
 from regard.attention.base import Objective, Reward
 from regard.data.batch import PaddedSequences
-from regard.errors import ConfigError
 from regard.functional.estimators import leave_one_out
 from regard.functional.estimators import reinforce_objective as estimate
 from regard.metrics.utility import prefix_bleu
@@ -35,7 +34,6 @@ __all__ = [
     "add_advantage",
     "bound",
     "compute_returns",
-    "get_objective",
     "marginal",
     "reinforce_loss",
 ]
@@ -135,19 +133,6 @@ OBJECTIVES: dict[Objective, Callable[[ForwardOutput, float], Loss]] = {
     "bound": bound,
     "reinforce": reinforce_loss,
 }
-
-
-def get_objective(objective: Objective) -> Callable[[ForwardOutput, float], Loss]:
-    """Return the function of an objective.
-
-    Raises:
-        ConfigError: if no objective has that name.
-    """
-    try:
-        return OBJECTIVES[objective]
-    except KeyError:
-        known = ", ".join(OBJECTIVES)
-        raise ConfigError(f"unknown training objective {objective!r}; expected one of: {known}") from None
 
 
 def compute_returns(tokens: Int[Tensor, "B T"], reference: PaddedSequences) -> Float[Tensor, "B T"]:
