@@ -16,33 +16,10 @@ from regard.extensions.phrasebook.planning import (
     ClauseConstraints,
     Planner,
 )
-from regard.extensions.phrasebook.sampling import Distribution, RandomChoices, zipf_distribution
+from regard.extensions.phrasebook.sampling import Distribution, RandomChoices, weights, zipf_distribution
 from regard.extensions.phrasebook.verb_group import COPULAS, MODALS, Tense
 
 __all__ = ["ClauseBuilder"]
-
-# Pronouns whose nominative differs from the accusative.
-_CLEAR = Distribution({"ich": 30, "er": 30, "wir": 20, "du": 10})
-_FRAMES = Distribution(
-    {
-        "transitive": 330,
-        "motion": 115,
-        "location": 95,
-        "intransitive": 95,
-        "copula": 130,
-        "prepositional": 75,
-        "ditransitive": 65,
-        "dative": 45,
-        "reflexive": 30,
-        "reflexive prepositional": 32,
-        "passive": 40,
-        "explaining": 18,
-        "pleasing": 18,
-        "weather": 10,
-    }
-)
-# Semantic classes of the object `was`.
-_WHAT = Distribution({"thing": 30, "food": 20, "text": 20, "clothes": 12, "drink": 10, "sound": 5})
 
 
 class ClauseBuilder:
@@ -74,11 +51,11 @@ class ClauseBuilder:
             given_object: The accusative or dative object, if it is given (a question word).
         """
         draw = self.draw
-        frame = constraints.frame or draw.sample(_FRAMES)
+        frame = constraints.frame or draw.sample(weights("frames"))
         personal = constraints.personal or constraints.subject is not None
         if personal:
             while frame in ("passive", "pleasing", "weather"):
-                frame = draw.sample(_FRAMES)
+                frame = draw.sample(weights("frames"))
         if frame == "copula":
             return self._copula(constraints)
         if frame == "passive":
@@ -279,7 +256,7 @@ class ClauseBuilder:
             if gap == de.ACC and form != "den" and head.kind not in POSSESSABLE[:5]:
                 # Of nominative and accusative relative pronouns only `der` and `den` differ: an unambiguous
                 # subject pronoun shows that the relative pronoun is the object.
-                subject = self.nouns.pronoun(draw.sample(_CLEAR), de.NOM)
+                subject = self.nouns.pronoun(draw.sample(weights("clear_pronouns")), de.NOM)
             clause = self._with(
                 verb,
                 frame,
@@ -296,7 +273,9 @@ class ClauseBuilder:
         if frame == "dative":
             verb = self._personal(self.lexicon.verbs["dative"])
         else:
-            kind = given_object.kind or ("person" if given_object.human else self.draw.sample(_WHAT))
+            kind = given_object.kind or (
+                "person" if given_object.human else self.draw.sample(weights("what"))
+            )
             verb = self._personal(self._taking[kind])
         return self._with(verb, frame, constraints, given_object=given_object)
 

@@ -21,7 +21,7 @@ from regard.extensions.phrasebook.noun_phrases import (
 )
 from regard.extensions.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
 from regard.extensions.phrasebook.planning import PAST, QUESTION, Adverbials, ClauseConstraints
-from regard.extensions.phrasebook.sampling import Distribution, RandomChoices, zipf_distribution
+from regard.extensions.phrasebook.sampling import Distribution, RandomChoices, weights, zipf_distribution
 
 __all__ = [
     "KINDS",
@@ -32,18 +32,6 @@ __all__ = [
     "implicit_subject",
 ]
 
-_PRONOUNS = Distribution(
-    {"ich": 25, "er": 20, "sie": 17, "wir": 13, "plural": 11, "du": 8, "Sie": 4, "ihr": 2}
-)
-# Subject pronouns of sentences in the preterite, and of questions.
-_PRETERITE_PRONOUNS = Distribution({"ich": 24, "er": 20, "sie": 17, "wir": 13, "plural": 11, "Sie": 2})
-_QUESTION_PRONOUNS = Distribution(
-    {"du": 24, "er": 19, "sie": 17, "plural": 13, "Sie": 12, "wir": 9, "ihr": 4, "ich": 4}
-)
-_DATIVES = Distribution(
-    {"ich": 22, "er": 18, "sie": 16, "wir": 12, "plural": 12, "du": 10, "Sie": 5, "ihr": 3}
-)
-_ACCUSATIVES = Distribution({"ich": 26, "er": 24, "sie": 18, "wir": 14, "du": 14, "ihr": 3})
 _SECOND = ("du", "ihr", "Sie")
 _SURE: Distribution[Choice] = Distribution({DEFINITE_ARTICLE: 70, OWN: 18, DIES: 12})
 _NEGATED: Distribution[Choice] = Distribution({DEFINITE_ARTICLE: 38, KEIN: 40, OWN: 13, DIES: 9})
@@ -82,9 +70,9 @@ class Participants:
             es = Word("es")
             return NounPhrase([es], [("it", (es,))], column=de.NEUTER, pronoun=True)
         if kind in PERSONAL and draw.bernoulli(constraints.pronouns):
-            pronouns = _PRETERITE_PRONOUNS if constraints.tenses is PAST else _PRONOUNS
+            pronouns = weights("preterite_pronouns") if constraints.tenses is PAST else weights("pronouns")
             if constraints.tenses is QUESTION:
-                pronouns = _QUESTION_PRONOUNS
+                pronouns = weights("question_pronouns")
             return self.nouns.pronoun(draw.sample(pronouns), de.NOM)
         if kind == "person" and draw.bernoulli(0.25):
             return self.nouns.listing(lambda: self.nouns.name(de.NOM), 2 if draw.bernoulli(0.15) else 1)
@@ -113,7 +101,9 @@ class Participants:
         draw = self.draw
         if kinds[0] == "person" or "family" in kinds:
             if draw.bernoulli(0.3):
-                key = draw.sample(_ACCUSATIVES if case == de.ACC else _DATIVES)
+                key = draw.sample(
+                    weights("accusative_pronouns") if case == de.ACC else weights("dative_pronouns")
+                )
                 # Object pronouns that refer to the subject would have to be reflexive.
                 both = key in _SECOND and subject.owner in _SECOND
                 wrong = key == subject.owner or (key in ("ich", "wir") and subject.owner in ("ich", "wir"))
@@ -173,9 +163,6 @@ def implicit_subject() -> NounPhrase:
 
 KINDS = tuple("text building thing clothes event vehicle abstract place animal food nature".split())
 """The semantic classes of subjects that are not persons."""
-_SHAPES = Distribution(
-    {"plain": 42, "very": 14, "comparative": 10, "as": 6, "noun": 14, "place": 9, "and": 5}
-)
 
 
 class Predicates:
@@ -209,7 +196,7 @@ class Predicates:
         kind = kind or subject.kind or "person"
         # A class without adjectives of its own uses those for people.
         kind = "person" if kind not in self._describing else kind
-        shape = draw.sample(_SHAPES)
+        shape = draw.sample(weights("predicates"))
         if (
             being
             and shape == "noun"

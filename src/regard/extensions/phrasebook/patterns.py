@@ -8,40 +8,13 @@ from regard.extensions.phrasebook.lexicon import Verb
 from regard.extensions.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, coordinate
 from regard.extensions.phrasebook.pair import Phrase, Token, Word, arrange, concatenate, sentence, word_phrase
 from regard.extensions.phrasebook.planning import ONLY_PRESENT, PAST, ClauseConstraints
-from regard.extensions.phrasebook.sampling import Distribution
+from regard.extensions.phrasebook.sampling import weights
 from regard.extensions.phrasebook.sentences import MainClauses, subordinate
 from regard.extensions.phrasebook.verb_group import Plan, Tense
 
 __all__ = ["Patterns"]
 
-# Verbs whose object may be a list, and the semantic classes of its nouns.
-_LISTED = Distribution(
-    {
-        ("kaufen", "food foodstuff"): 30,
-        ("kaufen", "thing clothes"): 14,
-        ("essen", "food foodstuff"): 20,
-        ("sehen", "animal vehicle"): 12,
-        ("brauchen", "thing"): 14,
-        ("haben", "animal"): 8,
-        ("haben", "thing clothes"): 10,
-        ("finden", "thing"): 8,
-        ("trinken", "drink"): 8,
-        ("bestellen", "food drink"): 8,
-    }
-)
 _RESTING = ("sitzen", "stehen", "liegen")
-_REQUESTS = Distribution(
-    {
-        "transitive": 40,
-        "motion": 18,
-        "ditransitive": 15,
-        "prepositional": 6,
-        "dative": 7,
-        "intransitive": 8,
-        "location": 4,
-        "reflexive": 5,
-    }
-)
 
 
 class Patterns:
@@ -65,10 +38,10 @@ class Patterns:
         constraints = ClauseConstraints(
             subject=subject, tenses=ONLY_PRESENT, timed=0.0, negation=0.12, relative=0.02
         )
-        clause = build.clause(replace(constraints, frame=draw.sample(_REQUESTS)))
+        clause = build.clause(replace(constraints, frame=draw.sample(weights("requests"))))
         # Not: own a house, or lie on the table.
         while clause.verb.stative or clause.verb.forms.infinitive in _RESTING:
-            clause = build.clause(replace(constraints, frame=draw.sample(_REQUESTS)))
+            clause = build.clause(replace(constraints, frame=draw.sample(weights("requests"))))
         clause.middle = None
         please = draw.bernoulli(0.6) and clause.negator is None
         forms = clause.verb.forms
@@ -125,7 +98,7 @@ class Patterns:
 
     def _listed(self) -> tuple[Verb, tuple[str, ...]]:
         """Sample a verb whose object may be a list, and the semantic classes of the nouns."""
-        infinitive, kinds = self.draw.sample(_LISTED)
+        infinitive, _, kinds = self.draw.sample(weights("listed")).partition(": ")
         return self._transitive[infinitive], tuple(kinds.split())
 
     def neither(self) -> Phrase:

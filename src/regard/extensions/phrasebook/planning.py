@@ -16,7 +16,7 @@ from regard.extensions.phrasebook.noun_phrases import (
     contract,
 )
 from regard.extensions.phrasebook.pair import Phrase, Word, arrange, concatenate, word_phrase
-from regard.extensions.phrasebook.sampling import Distribution, RandomChoices
+from regard.extensions.phrasebook.sampling import Distribution, RandomChoices, weights
 from regard.extensions.phrasebook.verb_group import COPULAS, MODALS, Plan, Tense, english_tense
 
 __all__ = [
@@ -176,15 +176,8 @@ _TENSES = {
     "future": Tense.FUTURE,
     "gern": Tense.PRESENT,
 }
-# Types of time adverbials.
-_TIMES = {
-    "present": Distribution({"general": 35, "now": 25, "future": 16, "weekday": 8, "today": 6, "since": 10}),
-    "past": Distribution({"past": 55, "general": 25, "weekday": 15, "today": 5}),
-    "perfect": Distribution({"past": 50, "weekday": 16, "today": 17, "general": 17}),
-    "modal": Distribution({"future": 30, "today": 25, "general": 28, "weekday": 17}),
-    "modal past": Distribution({"past": 55, "general": 25, "weekday": 20}),
-    "future": Distribution({"future": 70, "weekday": 30}),
-}
+# Verb forms with a time adverbial.
+_TIMED = ("present", "past", "perfect", "modal", "modal past", "future")
 # Modal verbs that do not combine with stative verbs.
 _DUTY = ("müssen", "sollen", "dürfen")
 
@@ -255,8 +248,8 @@ class Planner:
                 ),
             )
         time, time_kind = None, ""
-        if form in _TIMES and draw.bernoulli(constraints.timed * (0.4 if verb.stative else 1.0)):
-            kind = draw.sample(_TIMES[form])
+        if form in _TIMED and draw.bernoulli(constraints.timed * (0.4 if verb.stative else 1.0)):
+            kind = draw.sample(weights(f"times: {form}"))
             if kind == "since" and ("durative" not in verb.features or negated):
                 kind = "general"
             if negated and kind == "general":

@@ -1,12 +1,15 @@
 """Random choices of the grammar: categorical distributions and a generator that is the same everywhere."""
 
 import itertools
+import tomllib
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Generic, TypeVar
 
-__all__ = ["Distribution", "RandomChoices", "zipf_distribution"]
+__all__ = ["Distribution", "RandomChoices", "weights", "zipf_distribution"]
 
 _T = TypeVar("_T")
 
@@ -30,6 +33,13 @@ class Distribution(Generic[_T]):
 def zipf_distribution(items: Iterable[_T]) -> Distribution[_T]:
     """Return a Zipf-like distribution: item r, counted from 1, has a weight of 1 / (r + 3)."""
     return Distribution({item: 1 / (rank + 4) for rank, item in enumerate(items)})
+
+
+@cache
+def weights(name: str) -> Distribution[str]:
+    """Return a distribution of `tables/weights.toml`."""
+    text = (Path(__file__).parent / "tables" / "weights.toml").read_text(encoding="utf-8")
+    return Distribution(tomllib.loads(text)[name])
 
 
 class RandomChoices:

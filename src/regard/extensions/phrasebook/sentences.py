@@ -18,7 +18,7 @@ from regard.extensions.phrasebook.planning import (
     TENSE_PAIRS,
     ClauseConstraints,
 )
-from regard.extensions.phrasebook.sampling import Distribution
+from regard.extensions.phrasebook.sampling import Distribution, weights
 from regard.extensions.phrasebook.verb_group import Plan, Tense
 
 __all__ = [
@@ -27,20 +27,6 @@ __all__ = [
     "subordinate",
 ]
 
-_WH = Distribution(
-    {
-        "wer": 16,
-        "was": 16,
-        "wo": 12,
-        "wann": 12,
-        "warum": 12,
-        "welch": 9,
-        "wohin": 9,
-        "wie lange": 4,
-        "wen": 5,
-        "wem": 4,
-    }
-)
 _STAYING = ("sit", "stand", "live", "stay", "spend")
 
 
@@ -94,7 +80,7 @@ class MainClauses:
 
     def question(self) -> Phrase:
         """Return a question with a question word."""
-        return sentence(self.asked(self.draw.sample(_WH), Order.SECOND), mark="?")
+        return sentence(self.asked(self.draw.sample(weights("question_words")), Order.SECOND), mark="?")
 
     def asked(self, kind: str, order: Order, constraints: ClauseConstraints | None = None) -> Phrase:
         """Return a question clause; verb-final order makes it an indirect question."""
@@ -177,9 +163,6 @@ _SUBORDINATORS = Distribution(
 # Subordinators of a point in time, which do not combine with adverbs such as `often` and `never`.
 _ONCE = ("als", "bevor", "nachdem", "sobald", "bis", "damit")
 _COORDINATORS = Distribution({("und", "and"): 50, ("aber", "but"): 36, ("denn", "because"): 14})
-_ACTIONS = Distribution(
-    {"transitive": 45, "motion": 20, "ditransitive": 10, "dative": 10, "prepositional": 8, "intransitive": 7}
-)
 
 
 class Subordination:
@@ -288,7 +271,7 @@ class Subordination:
             timed=0.0,
             negation=0.0,
             relative=0.02,
-            frame=self.draw.sample(_ACTIONS),
+            frame=self.draw.sample(weights("actions")),
         )
         inner = self.clauses.clause(constraints)
         # Not: he tries to own a house.
@@ -301,7 +284,11 @@ class Subordination:
         """Return a sentence with `um ... zu` (in order to) or `ohne ... zu` (without)."""
         matrix = self.clauses.clause(
             ClauseConstraints(
-                personal=True, frame=self.draw.sample(_ACTIONS), relative=0.0, negation=0.0, timed=0.25
+                personal=True,
+                frame=self.draw.sample(weights("actions")),
+                relative=0.0,
+                negation=0.0,
+                timed=0.25,
             )
         )
         matrix.middle = None
