@@ -30,8 +30,8 @@ def history_picture(weights: np.ndarray, source: Sequence[str], target: Sequence
     ax.pcolormesh(weights, cmap=BLUES, vmin=1e-9, vmax=1, edgecolors="white", linewidth=3)
     for t, row in enumerate(weights):
         for s, weight in enumerate(row):
-            style = {"ha": "center", "va": "center", "color": "white" if weight > 0.45 else "black"}
-            ax.text(s + 0.5, t + 0.5, source[s], **style)
+            color = "white" if weight > 0.45 else "black"
+            ax.text(s + 0.5, t + 0.5, source[s], ha="center", va="center", color=color)
     ax.set(xticks=[], ylim=(len(target), 0))
     ax.set_yticks(np.arange(len(target)) + 0.5, target)
     ax.grid(False)
