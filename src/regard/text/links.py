@@ -48,17 +48,13 @@ def format_links(links: Iterable[tuple[int, int]]) -> str:
 def _link(text: str, separator: str, where: str) -> tuple[int, int]:
     left, sep, right = text.partition(separator)
     if not sep or not left.isdecimal() or not right.isdecimal():
-        raise DataError(f"{where}: {_clip(text)!r} is not a link; expected source-target, such as 0-1")
+        raise DataError(f"{where}: {text[:60]!r} is not a link; expected source-target, such as 0-1")
     if max(len(left), len(right)) > MAX_DIGITS:
         raise DataError(
-            f"{where}: {_clip(text)!r}: the position has more than {MAX_DIGITS} digits; lines have at most "
+            f"{where}: {text[:60]!r}: the position has more than {MAX_DIGITS} digits; lines have at most "
             "1 MiB"
         )
     return int(left), int(right)
-
-
-def _clip(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def parse_links(line: str, where: str = "links") -> Links:

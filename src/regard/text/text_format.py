@@ -106,8 +106,11 @@ def _separate_punctuation(line: str, text_format: TextFormat, in_vocabulary: Cal
     """Separate the punctuation of a plain line as in a tokenized training text."""
     words = split_whitespace(line)
     doubtful = {word for word in words if len(word) > 1 and _has_mark(word) and not in_vocabulary(word)}
+    # Plain French has a space before some marks.
+    marks = _SEPARATE_MARKS - _FRENCH if text_format.language == "fr" else _SEPARATE_MARKS
+    tokenized = any(word in marks or _CLITIC.fullmatch(word) or _ESCAPE.search(word) for word in words)
     # A line of known words is left alone: it has the format of the training text.
-    if not doubtful or _is_tokenized(words, text_format.language):
+    if not doubtful or tokenized:
         return line
     moses = _rules(text_format.language or "en")
     write = moses.escape_xml if text_format.escaped else str
@@ -130,13 +133,6 @@ def _separate_punctuation(line: str, text_format: TextFormat, in_vocabulary: Cal
         else:
             written.append(write(word) if plain and not in_vocabulary(word) else word)
     return " ".join(written)
-
-
-def _is_tokenized(words: Sequence[str], language: str | None) -> bool:
-    """Return whether a line has separate punctuation or English clitics, or Moses escapes."""
-    # Plain French has a space before these marks.
-    marks = _SEPARATE_MARKS - _FRENCH if language == "fr" else _SEPARATE_MARKS
-    return any(word in marks or _CLITIC.fullmatch(word) or _ESCAPE.search(word) for word in words)
 
 
 def _is_letter(character: str) -> bool:

@@ -244,7 +244,10 @@ def _attach(tokens: Sequence[str], language: str) -> list[str]:
         kind = None if language == "fr" and token in _FRENCH else types.get(i)
         if inside and _is_apostrophe(tokens, i, opened.get("‘’‚", False), language):
             joins[i] = joins[i + 1] = True
-        elif kind is not None and (opened[kind] or _is_unpaired(token, before, i == last[kind])):
+        # A closing quote that follows a word may have no opening quote: `dogs’ owner`.
+        elif kind is not None and (
+            opened[kind] or (before[-1:].isalnum() and (token == "’" or (i == last[kind] and token in "”»")))
+        ):
             opened[kind] = False
             joins[i] = True
             # The detokenizer attaches `,` to the preceding word, but not `,”`.
@@ -274,11 +277,6 @@ def _is_apostrophe(tokens: Sequence[str], place: int, quoted: bool, language: st
         return language != "en" and tokens.count("'") == 1  # a quotation has two
     possessive = language == "en" and before.endswith("s")
     return token == "’" and (after in _CONTRACTIONS or not (quoted or possessive))
-
-
-def _is_unpaired(token: str, before: str, last: bool) -> bool:
-    """Return whether a closing quote follows a word, but has no opening quote: `dogs’ owner`."""
-    return before[-1:].isalnum() and (token == "’" or (last and token in "”»"))
 
 
 def _follows(token: str, language: str) -> bool:
