@@ -39,19 +39,38 @@ class AlignedFiles:
     statistics: AlignmentStatistics
 
 
+@dataclass(frozen=True)
+class AlignmentOptions:
+    """The text and the output of an alignment.
+
+    Attributes:
+        prepared_dir: Directory written by `regard prepare` (instead of files): align the tokens of its
+            training text. The output has one line for each sentence pair that was kept.
+        lowercase: Whether to ignore case.
+        allow_empty: Whether to accept pairs with an empty side, with a trained aligner and two files. They
+            get no links.
+        symmetrize: Symmetrization of the two directions: intersection, union, grow-diag, grow-diag-final or
+            grow-diag-final-and. With forward or backward, only one direction is used.
+        posteriors: Whether to write posterior probabilities of links from 0.01 as i-j:p: those of one
+            direction, or the mean of both.
+    """
+
+    prepared_dir: Path | str | None = None
+    lowercase: bool = False
+    allow_empty: bool = False
+    symmetrize: str = "grow-diag-final-and"
+    posteriors: bool = False
+
+
 def align_files(
     source: Path | str | None = None,
     target: Path | str | None = None,
     *,
-    prepared_dir: Path | str | None = None,
-    lowercase: bool = False,
-    allow_empty: bool = False,
+    options: AlignmentOptions | None = None,
     model: str | None = None,
     overrides: Sequence[str] = (),
     aligner: Path | str | None = None,
     save_aligner: Path | str | None = None,
-    symmetrize: str = "grow-diag-final-and",
-    posteriors: bool = False,
     seed: int = 0,
     num_threads: int = 0,
     on_pass: Callable[[str, IterationStats], None] = lambda direction, iteration: None,
@@ -61,54 +80,33 @@ def align_files(
     Args:
         source: Source text, with words separated by white space.
         target: Translations, one line per source line.
-        prepared_dir: Directory written by `regard prepare` (instead of files): align the tokens of its
-            training text. The output has one line for each sentence pair that was kept.
-        lowercase: Whether to ignore case.
-        allow_empty: Whether to accept pairs with an empty side, with a trained aligner and two files. They
-            get no links.
+        options: The text and the output.
         model: Alignment model: ibm1, ibm2, hmm, bayes, ibm3 or ibm4 (extension `smt`), or one of a plugin.
             Default: bayes.
         overrides: Settings of the alignment model, as key=value.
         aligner: Directory of a trained word aligner (`regard align --save-aligner`).
         save_aligner: Directory in which to save the trained aligner.
-        symmetrize: Symmetrization of the two directions: intersection, union, grow-diag, grow-diag-final or
-            grow-diag-final-and. With forward or backward, only one direction is used.
-        posteriors: Whether to write posterior probabilities of links from 0.01 as i-j:p: those of one
-            direction, or the mean of both.
         seed: Random seed.
         num_threads: Number of CPU threads. Default: all available processors.
         on_pass: Function called with the direction and the results of each pass.
 
     Raises:
         UsageError: if arguments contradict each other, or there is no such aligner or method.
-        ConfigError: if a setting is wrong; names it.
         DataError: if a file cannot be read or written, or a line is empty.
     """
-    if symmetrize not in METHODS:
-        raise UsageError(f"--symmetrize {symmetrize!r}: expected one of {', '.join(METHODS)}")
-    method = cast(Method, symmetrize)
-    if aligner is not None and (model is not None or overrides or save_aligner is not None):
-        raise UsageError(
-            "--aligner uses a trained aligner, so it cannot be combined with --model, --set or --save-aligner"
-        )
-    if prepared_dir is not None and (source is not None or aligner is not None or lowercase):
-        raise UsageError(
-            "--prepared-dir uses text that is already tokenized, so it cannot be combined with text files, "
-            "--aligner or --lowercase"
-        )
-    if allow_empty and (aligner is None or target is None):
-        raise UsageError(
-            "--allow-empty needs --aligner and two text files: an aligner cannot be trained on empty lines"
-        )
+    options = options or AlignmentOptions()
+    if options.symmetrize not in METHODS:
+        raise UsageError(f"--symmetrize {options.symmetrize!r}: expected one of {', '.join(METHODS)}")
+    trains = model is not None or bool(overrides) or save_aligner is not None
+    _check_combination(options, trains, aligner is not None, (source, target))
     config = aligner_config(model or DEFAULT_ALIGNER, dict(map(_setting, overrides)), "--model", "--set")
     # Check the target directory before training, which may take hours.
     if save_aligner is not None:
         WordAligner.check_output_dir(Path(save_aligner))
-    trained = None if aligner is None else Aligner.load(aligner)
+    trained, method = None if aligner is None else Aligner.load(aligner), cast(Method, options.symmetrize)
     # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
-    lowercase = lowercase or (trained is not None and trained.model.lowercase)
-    words = None if trained is None else trained.model.words
-    corpus = _read_corpus(source, target, prepared_dir, words, lowercase, allow_empty)
+    lowercase = options.lowercase or (trained is not None and trained.model.lowercase)
+    corpus = _read_corpus(source, target, options, lowercase, trained)
     if trained is None:
         # A saved aligner needs both directions, because it may later be symmetrized in another way.
         single = method in DIRECTIONS and save_aligner is None
@@ -117,29 +115,47 @@ def align_files(
         trained = Aligner.train_corpus(corpus, config, setup, lowercase, directions, on_pass)
     if save_aligner is not None:
         trained.save(save_aligner)
-    lines = (
-        _posterior_lines(trained.model, corpus, method, num_threads)
-        if posteriors
-        else trained.model.align(corpus, method, num_threads).lines()
-    )
+    if options.posteriors:
+        lines = _posterior_lines(trained.model, corpus, method, num_threads)
+    else:
+        lines = trained.model.align(corpus, method, num_threads).lines()
     return AlignedFiles(iter(lines), AlignmentStatistics(len(corpus), trained.passes))
+
+
+def _check_combination(
+    options: AlignmentOptions, trains: bool, has_aligner: bool, files: tuple[Any, Any]
+) -> None:
+    """Raise UsageError if arguments of `align_files` contradict each other."""
+    if has_aligner and trains:
+        raise UsageError(
+            "--aligner uses a trained aligner, so it cannot be combined with --model, --set or --save-aligner"
+        )
+    if options.prepared_dir is not None and (files[0] is not None or has_aligner or options.lowercase):
+        raise UsageError(
+            "--prepared-dir uses text that is already tokenized, so it cannot be combined with text files, "
+            "--aligner or --lowercase"
+        )
+    if options.allow_empty and (not has_aligner or files[1] is None):
+        raise UsageError(
+            "--allow-empty needs --aligner and two text files: an aligner cannot be trained on empty lines"
+        )
 
 
 def _read_corpus(
     source: Path | str | None,
     target: Path | str | None,
-    prepared_dir: Path | str | None,
-    words: Any,
+    options: AlignmentOptions,
     lowercase: bool,
-    allow_empty: bool,
+    trained: Aligner | None,
 ) -> Corpus:
     """Return the text of `align_files`, in the numbers of the words of an aligner if there is one."""
-    if prepared_dir is not None:
+    if options.prepared_dir is not None:
         from regard.data.dataset import PreparedData
 
-        return PreparedData.open(prepared_dir).alignment_corpus()
+        return PreparedData.open(options.prepared_dir).alignment_corpus()
+    words = None if trained is None else trained.model.words
     if source is not None and target is not None:
-        return Corpus.read(Path(source), Path(target), words, lowercase, allow_empty)
+        return Corpus.read(Path(source), Path(target), words, lowercase, options.allow_empty)
     raise UsageError("give two text files, source and target, or --prepared-dir")
 
 

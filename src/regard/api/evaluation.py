@@ -83,14 +83,11 @@ def evaluate(
 
     Raises:
         DataError: if the numbers of sentences differ, or a link points beyond its sentence.
-        UsageError: if a metric or the tokenizer is unknown, or an argument is missing or has no effect.
+        UsageError: if a metric is unknown, or an argument is missing or has no effect.
     """
     options, names = options or EvaluationOptions(), metric_names(metrics)
-    links = {
-        "reference_links": reference_links,
-        "hypothesis_links": hypothesis_links,
-        "baseline_links": baseline_links,
-    }
+    links = {"reference_links": reference_links, "hypothesis_links": hypothesis_links}
+    links |= {"baseline_links": baseline_links}
     _check_needed(names, hypotheses is not None, baseline is not None, links)
     if (gold_links is None) != (predicted_links is None):
         raise UsageError("gold_links and predicted_links (--gold-links, --predicted-links) need each other")

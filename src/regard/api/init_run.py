@@ -105,9 +105,6 @@ def init_run(
         output_dir: Model directory of the run. Default: `runs/NAME`.
         overwrite: Whether to replace an existing TOML file and its text, if they differ from the new ones.
 
-    Returns:
-        The result: the file, the settings, and the survey of the text.
-
     Raises:
         DataError: if a file is missing, empty, not text or too short, or the numbers of lines differ.
         UsageError: if the output exists and differs, or is an input or a directory, a name is not valid

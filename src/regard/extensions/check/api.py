@@ -133,13 +133,11 @@ def check(
         detector: Detector: combined (calibrated probabilities of all errors), alignment, length, repetition,
             contrastive, or one of a plugin. length and repetition need no model.
         checker: Directory of a model of good translations (`regard check --save-checker`), or the model.
-        training: Source text and good translations on which a model is trained: any parallel text of the
-            languages, best several thousand lines of a similar kind.
+        training: Source text and good translations on which a model is trained, best several thousand lines.
         save_checker: Directory in which to save the trained model.
         translator: Model directory of a translator from the source to the target language, with which
             contrastive finds omissions.
-        reverse_translator: Model directory of a translator from the target to the source language, with which
-            it finds additions.
+        reverse_translator: Model directory of a translator in the other direction, to find additions.
         num_threads: Number of CPU threads. Default: all available processors.
         on_message: Function that is called with the progress of training.
 
@@ -147,12 +145,7 @@ def check(
         DataError: if a file cannot be read, or the numbers of lines differ.
         UsageError: if there is no such detector, or an input that it needs is missing; names the remedy.
     """
-    if checker is not None and training is not None:
-        raise UsageError("give either checker (--checker) or training (--train), not both")
-    if save_checker is not None:
-        if training is None:
-            raise UsageError("save_checker (--save-checker) needs training (--train)")
-        check_model_dir(Path(save_checker))
+    _check_training(checker, training, save_checker)
     lines = read_parallel(sources, translations, ("sources", "translations"))
     pairs = split_pairs(*lines)
     inputs = DetectionInput(
@@ -166,13 +159,7 @@ def check(
     if isinstance(checker, Path | str):
         checker = CoverageModel.load(checker, num_threads)
     elif training is not None:
-        start = time.monotonic()
-        on_message(f"training on {training[0]} and {training[1]} ...")
-        checker = CoverageModel.train(*training, num_threads=num_threads)
-        if save_checker is not None:
-            checker.save(save_checker)
-        saved = "" if save_checker is None else f" and saved in {save_checker}"
-        on_message(f"trained in {time.monotonic() - start:.0f} s{saved}")
+        checker = _train(training, save_checker, num_threads, on_message)
     trained = None if checker is None else checker.model
     usable = [WordPair((), ()) if pair.is_too_long else pair for pair in pairs]
     scores = build_detector(detector, replace(inputs, model=trained)).detect(usable)
@@ -184,6 +171,33 @@ def check(
         pair_scores = apply_note(note, pair, pair_scores)
         sentences.append(CheckedSentence.of(line, (source, translation), pair_scores, note))
     return CoverageCheck(detector, tuple(sentences))
+
+
+def _check_training(checker: Any, training: Any, save_checker: Path | str | None) -> None:
+    """Raise UsageError if arguments of `check` contradict each other, DataError if no model can be saved."""
+    if checker is not None and training is not None:
+        raise UsageError("give either checker (--checker) or training (--train), not both")
+    if save_checker is not None:
+        if training is None:
+            raise UsageError("save_checker (--save-checker) needs training (--train)")
+        check_model_dir(Path(save_checker))
+
+
+def _train(
+    training: tuple[TextSource, TextSource],
+    directory: Path | str | None,
+    num_threads: int,
+    on_message: Callable[[str], None],
+) -> CoverageModel:
+    """Return a model that is trained on a text, and save it if there is a directory for it."""
+    start = time.monotonic()
+    on_message(f"training on {training[0]} and {training[1]} ...")
+    model = CoverageModel.train(*training, num_threads=num_threads)
+    if directory is not None:
+        model.save(directory)
+    saved = "" if directory is None else f" and saved in {directory}"
+    on_message(f"trained in {time.monotonic() - start:.0f} s{saved}")
+    return model
 
 
 def _load_translator(given: "TranslatorSource | None") -> "BaseTranslator | None":

@@ -60,34 +60,36 @@ def reproduce_table(
 
     Raises:
         UsageError: if there is no such table, or an option does not apply to it.
-        DataError: if a file is missing or malformed.
-        TrainingInterruptedError: if a signal stopped the training, whose state is saved.
-        JobsFailedError: if some runs failed.
     """
     tables = paper_tables()
     if table not in tables:
         raise UsageError(f"unknown table {table!r}: expected one of {', '.join(tables)}")
-    if not seeds or min(seeds) < 0:
-        raise UsageError(f"--seeds {','.join(map(str, seeds))}: expected numbers of 0 or more")
-    if len(columns) < 2 or min(columns) < 1 or len(set(columns)) < len(columns):
-        raise UsageError(f"--columns {columns}: expected at least two different numbers, counted from 1")
     paper, data = tables[table], Path(data_dir)
-    if paper.text_kind != "tables" and tuple(columns) != DEFAULT_COLUMNS:
-        raise UsageError(f"--columns applies to inflection tables only; {table} uses parallel text")
-    name = _text_name(paper, data, target_language, max_train_pairs)
-    directory = Path(output_dir or Path("reproduce") / paper.recipes / f"{name}-{size}")
+    _check_numbers(seeds, columns, paper)
+    name = f"{_text_name(paper, data, target_language, max_train_pairs)}-{size}"
+    directory = Path(output_dir or Path("reproduce") / paper.recipes / name)
     if paper.text_kind == "tables":
         text = find_tables(data, directory / "text", columns)
     else:
-        raw = paper.text_kind == "raw"
-        text = write_text(data, directory / "text", target_language, max_train_pairs, raw)
+        is_raw = paper.text_kind == "raw"
+        text = write_text(data, directory / "text", target_language, max_train_pairs, is_raw)
     metrics = _available_metrics(paper, text, on_message)
-    # A repeated seed would train the same model twice.
-    options = PlanOptions(size, list(dict.fromkeys(seeds)), metrics, list(rows), list(overrides), device)
+    seeds = list(dict.fromkeys(seeds))  # a repeated seed would train the same model twice
+    options = PlanOptions(size, seeds, metrics, list(rows), list(overrides), device)
     jobs = plan(paper, directory, text, options)
     if train:
         run_jobs(jobs, text, on_message)
     return collect_results(paper, jobs, text, options)
+
+
+def _check_numbers(seeds: Sequence[int], columns: Sequence[int], table: Table) -> None:
+    """Raise UsageError if the seeds or the columns are wrong, or the table needs no columns."""
+    if not seeds or min(seeds) < 0:
+        raise UsageError(f"--seeds {','.join(map(str, seeds))}: expected numbers of 0 or more")
+    if len(columns) < 2 or min(columns) < 1 or len(set(columns)) < len(columns):
+        raise UsageError(f"--columns {columns}: expected at least two different numbers, counted from 1")
+    if table.text_kind != "tables" and tuple(columns) != DEFAULT_COLUMNS:
+        raise UsageError("--columns applies to inflection tables only; the others use parallel text")
 
 
 def _text_name(table: Table, data_dir: Path, target_language: str, max_train_pairs: int) -> str:
