@@ -9,10 +9,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.config.classes import *  # noqa: F403
 
+__all__ = [  # noqa: F405
+    "ConfigUnion",
+    "TaggedUnion",
+    "apply_override",
+    "config_classes",
+    "configclass",
+    "dump_toml",
+    "from_dict",
+    "is_configclass",
+    "option",
+    "parse_toml",
+    "read_config",
+    "read_toml",
+    "to_dict",
+]
+
 
 def __getattr__(name: str) -> Any:
     """Import a name of `regard.config.classes` at its first use (PEP 562)."""
-    classes = import_module("regard.config.classes")
-    if name not in classes.__all__:
+    if name not in __all__:
         raise AttributeError(f"module 'regard.config' has no attribute {name!r}")
-    return getattr(classes, name)
+    return getattr(import_module("regard.config.classes"), name)
