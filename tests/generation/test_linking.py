@@ -126,9 +126,10 @@ def test_translation_longer_than_the_fertilities_is_rejected(build, kind, caplog
     text = replace(TEXT, budget=Budget.constant(config, len(TEXT.source.vocabulary)))
     model = build(seed=3, attention={"kind": "constrained"})
     if kind == "transformer":
-        side = replace(TransformerConfig().encoder, num_layers=1)
+        default = TransformerConfig()
+        encoder, decoder = (replace(side, num_layers=1) for side in (default.encoder, default.decoder))
         model_config = TransformerConfig(
-            d_model=8, num_heads=2, encoder=side, decoder=side, attention=ConstrainedAttentionConfig()
+            d_model=8, num_heads=2, encoder=encoder, decoder=decoder, attention=ConstrainedAttentionConfig()
         )
         model = build_model(model_config, len(text.source.vocabulary), len(text.target.vocabulary)).eval()
     pairs = [("d", "D E F"), ("d", "D E F G"), ("a b", "A B C D E F"), ("d", "D " * 9)]
