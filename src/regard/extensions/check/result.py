@@ -240,22 +240,18 @@ class CoverageCheck(Result):
             raise UsageError(f"num_bootstrap_samples={num_bootstrap_samples}: expected at least 2")
         name = str(labels) if isinstance(labels, Path | str) else "labels"
         gold = read_labels(labels) if isinstance(labels, Path | str) else list(labels)
-        check_labels(
-            gold, [(len(sentence.source), len(sentence.translation)) for sentence in self.sentences], name
-        )
+        lengths = [(len(sentence.source), len(sentence.translation)) for sentence in self.sentences]
+        check_labels(gold, lengths, name)
         rows = [(self.sentences[line_label.line - 1], line_label) for line_label in gold]
         scores: list[CoverageScore] = []
         counts: dict[tuple[str, SentenceError], tuple[int, int]] = {}
         samples = num_bootstrap_samples, seed
         for error in self.errors:
-            predictions = [
-                (sentence.probabilities[error], label.errors[error])
-                for sentence, label in rows
-                if error in label.errors
-            ]
-            if not predictions:
+            labeled = [(sentence, label) for sentence, label in rows if error in label.errors]
+            if not labeled:
                 continue
-            values, truth = (np.array(column) for column in zip(*predictions, strict=True))
+            values = np.array([sentence.probabilities[error] for sentence, _ in labeled])
+            truth = np.array([label.errors[error] for _, label in labeled])
             counts["sentence", error] = len(truth), int(truth.sum())
             measured = sentence_scores(truth, values, *samples)
             scores += [CoverageScore("sentence", error, key, each) for key, each in measured.items()]
