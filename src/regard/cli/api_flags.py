@@ -41,6 +41,15 @@ _NAMES = {
     "training": "train",
 }
 """The flags of parameters whose names differ: a parameter takes a list, a flag one file or setting."""
+_RANGES = {
+    "num_threads": (1, 1_024),
+    "seed": (0, 2**32 - 1),
+    "num_bootstrap_samples": (2, 1_000_000),
+    "num_sentences": (0, 1_000_000_000),
+    "threshold": (0, 1),
+    "slack": (0, 99),
+}
+"""The ranges of numbers that are parameters of functions; option classes check their fields."""
 
 
 @dataclass(frozen=True)
@@ -236,10 +245,13 @@ class _ApiCommand:
             help_text = declaration.describe("")
             info: Any = typer.Argument(help=help_text, show_default=False)
         else:
+            low, high = _RANGES.get(name, (None, None)) if kind in (int, float) else (None, None)
             info = typer.Option(
                 *_names(name, declaration, kind),
                 help=declaration.describe(note),
                 show_default=False,
+                min=low,
+                max=high,
                 metavar="SOURCE TARGET" if kind is tuple[Path, Path] else None,
                 rich_help_panel=panel,
             )
