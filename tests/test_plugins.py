@@ -464,9 +464,9 @@ def test_unknown_kinds_list_the_known_ones() -> None:
 def test_tutorial_works_as_written(directory) -> None:
     page = (Path(__file__).parents[1] / "docs" / "extend.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    mechanism, normalizer, check, _, loss, metric = blocks
+    mechanism, normalizer, check, _, aligner, detector, loss, metric = blocks
     (directory / "topk.py").write_text(mechanism + normalizer + loss + metric)
-    (directory / "check.py").write_text(check)
+    (directory / "check.py").write_text(mechanism[: mechanism.index("@")] + check + aligner + detector)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", *sys.path])}
     subprocess.run([warm_python(), "check.py"], cwd=directory, env=environment, check=True, timeout=300)
     flag = ("--plugin", "topk.py", "training.max_steps=2")

@@ -84,7 +84,7 @@ class Tokenizer(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arguments of the constructor, without compiled patterns and caches."""
-        return type(self), (self.config, self.learned)
+        return type(self), (self.config, self.learned) if self.extension else (self.config,)
 
     @classmethod
     def create(cls, config: Any, text: Iterable[str], side: str) -> Self:
@@ -117,9 +117,8 @@ class Tokenizer(ABC):
             DataError: if a file is missing or invalid.
         """
         path = directory / f"{side}.{cls.extension}"
-        learned = read_bytes(path) if cls.extension else b""
         try:
-            return cls(config, learned)
+            return cls(config, read_bytes(path)) if cls.extension else cls(config)
         except ValueError as error:
             raise DataError(f"{path}: not the parameters of a tokenizer: {error}") from None
 
