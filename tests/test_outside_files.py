@@ -106,7 +106,7 @@ def commands(model: Path, work: Path, new: Path) -> list[Command]:
     names = {path.name for path in model.iterdir()}
     # Only this kind can be exported. Its other files are those of a recurrent model.
     if model.name == "transformer":
-        return [("export", "ctranslate2", model, "-o", new / "exported")]
+        return [("export", model, "-o", new / "exported")]
     neural: list[Command] = [
         ("score", model, *texts),
         ("tune", model, *test),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard import functional as functional
     from regard import hf as hf
     from regard import nn as nn
+    from regard.alignment.base import register_aligner
     from regard.api.alignment import Aligner, align
     from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate
     from regard.api.fertility import fertilities, train_fertility_predictor
@@ -82,6 +83,7 @@ __all__ = [
     "load_config",
     "load_plugins",
     "option",
+    "register_aligner",
     "register_attention",
     "register_loss",
     "register_metric",
@@ -121,6 +123,7 @@ _HOMES = {
     "load_config": "regard.training.run_config",
     "load_plugins": "regard.config.plugins",
     "option": "regard.config",
+    "register_aligner": "regard.alignment.base",
     "register_attention": "regard.attention.registry",
     "register_loss": "regard.training.losses.base",
     "register_metric": "regard.metrics.base",

@@ -22,7 +22,7 @@ from regard.text.tokenizers.sentencepiece import SentencePieceConfig, train_sent
 from regard.text.tokenizers.wordpiece import WordPieceConfig
 from regard.text.tokenizers.words import ActionsConfig, CharactersConfig, InflectionConfig, WordsConfig
 from regard.text.vocabulary import UNK, Vocabulary
-from regard.text.whitespace import normalize_whitespace
+from regard.text.words import normalize_whitespace
 
 DATA = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}
 TEXT = [

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text.whitespace import normalize_whitespace, split_whitespace
 from regard.text.words import (
     fold_word,
     graphemes,
     is_alphabetic,
     is_reduplication,
     is_word,
+    normalize_whitespace,
     split_line,
+    split_whitespace,
     word_spans,
 )
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from regard.errors import DataError
 from regard.text.corpus import CorpusConfig, read_pairs
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = ["UNKNOWN", "Corpus", "Text", "TextLayout", "WordList"]
 

@@ -20,7 +20,7 @@ from regard.errors import DataError
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic
 from regard.text.tokenizers.words import STEP
-from regard.text.whitespace import normalize_whitespace, split_whitespace
+from regard.text.words import normalize_whitespace, split_whitespace
 
 __all__ = ["align_actions", "monotone_alignment", "write_action_tables", "write_actions"]
 

@@ -26,7 +26,7 @@ from regard.api.arguments import TextSource, read_parallel
 from regard.config import from_dict
 from regard.config.results import Result
 from regard.errors import UsageError
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = ["Aligner", "AlignmentStatistics", "Alignments", "align", "aligner_config", "fold_words"]
 

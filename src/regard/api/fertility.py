@@ -23,7 +23,7 @@ from regard.api.links import LinkSource, check_rows, read_links
 from regard.config.results import Result
 from regard.errors import UsageError
 from regard.text.links import parse_links
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 if TYPE_CHECKING:
     from regard.training.fertility_predictor import PredictorScore

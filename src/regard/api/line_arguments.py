@@ -11,7 +11,7 @@ from regard.errors import UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import Line, user_fertilities
 from regard.generation.linking import tokens_to_words
-from regard.text.whitespace import normalize_whitespace
+from regard.text.words import normalize_whitespace
 
 __all__ = ["WordFertilities", "input_lines"]
 

@@ -12,7 +12,7 @@ from regard.metrics.alignment import aer_from_counts, alignment_score, count_lin
 from regard.metrics.base import bootstrap
 from regard.text.corpus import read_lines
 from regard.text.links import GoldLinks, Links, check_links, parse_gold_links, parse_links
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = ["LinkEvaluation", "LinkSource", "check_rows", "evaluate_links", "read_drop_links", "read_links"]
 

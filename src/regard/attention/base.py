@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from regard.layers.batched_state import BatchedState
-from regard.layers.step_linear import StepLinear
+from regard.layers.linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [

@@ -27,7 +27,7 @@ from regard.attention.scored import (
 )
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScaledBilinearScorer
 from regard.config import configclass, option
-from regard.layers.step_linear import StepLinear
+from regard.layers.linear import StepLinear
 from regard.types import Float, Tensor
 
 __all__ = ["CoverageAttention", "CoverageAttentionConfig"]

@@ -39,8 +39,7 @@ from regard.attention.registry import register_attention
 from regard.config import configclass, option
 from regard.functional.dispatch import accumulation_dtype
 from regard.functional.estimators import sample_bernoulli
-from regard.layers.linear import Linear
-from regard.layers.step_linear import StepLinear
+from regard.layers.linear import Linear, StepLinear
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["HardAttention", "HardAttentionConfig"]

@@ -25,7 +25,7 @@ from regard.attention.scored import ScorerAttention, ScorerKeys, expected_contex
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScoreFunction
 from regard.config import configclass, option
 from regard.functional.dispatch import accumulation_dtype
-from regard.layers.step_linear import StepLinear
+from regard.layers.linear import StepLinear
 from regard.types import Float, Int, Tensor
 
 __all__ = ["LocalAttention", "LocalAttentionConfig", "LocalState"]

@@ -49,7 +49,7 @@ from regard.attention.scored import (
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScoreFunction
 from regard.config import configclass, option
 from regard.functional.chain import chain_prior, forward_prior
-from regard.layers.step_linear import StepLinear
+from regard.layers.linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Coupling", "PosteriorAttention", "PosteriorAttentionConfig", "PosteriorState"]

@@ -15,7 +15,7 @@ from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, 
 from regard.attention.scorers import DEFAULT_SCORE_FUNCTION, build_scorer
 from regard.functional.dispatch import accumulation_dtype, mask_scores, usable_positions
 from regard.layers.batched_state import BatchedState
-from regard.layers.step_linear import StepLinear
+from regard.layers.linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [

@@ -25,8 +25,7 @@ from regard.config.registry import NamedRegistry, subclass_of
 from regard.errors import ConfigError
 from regard.kernels.matmul import linear
 from regard.layers.batched_state import BatchedState
-from regard.layers.linear import to_compute
-from regard.layers.step_linear import StepLinear
+from regard.layers.linear import StepLinear, to_compute
 from regard.types import Float, Tensor
 
 __all__ = [

@@ -17,7 +17,7 @@ from regard.attention.scorers import SCORE_FUNCTION_HELP, DotScorer, ScoreFuncti
 from regard.config import configclass, option
 from regard.functional import fusedmax
 from regard.kernels.attention import fused_attention, source_attention, supports_attention
-from regard.layers.step_linear import StepLinear
+from regard.layers.linear import StepLinear
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["SoftAttention", "SoftAttentionConfig"]

@@ -18,7 +18,7 @@ from regard.errors import DataError
 from regard.text.files import write_atomic
 from regard.text.reading import read_bytes
 from regard.text.vocabulary import TokenIds, Vocabulary
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = [
     "AlignerName",

@@ -25,7 +25,7 @@ from regard.errors import DataError
 from regard.text.corpus import CorpusConfig, read_lines, read_pairs
 from regard.text.links import parse_gold_links
 from regard.text.tokenizers.words import SPACE_MARK
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 from regard.types import Float, Tensor
 
 __all__ = ["LinkUnit", "SplitLinks", "WordTokens"]

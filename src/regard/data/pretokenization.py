@@ -18,7 +18,7 @@ import numpy as np
 from regard.errors import DataError
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.tokenizers.base import Tokenizer
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 from regard.text.workers import ordered_map
 
 __all__ = ["SIDES", "TAG_PREFIX", "TOO_LONG", "ProgressCallback", "UnitNumbers", "UnitWriter"]

@@ -31,7 +31,7 @@ from regard.text.text_format import PLAIN_TEXT, TextFormat, convert_format
 from regard.text.tokenizers.base import Tokenizer, TokenizerConfig, load_tokenizer
 from regard.text.tokenizers.words import SPACE_MARK, WordsConfig
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, TokenIds, Vocabulary
-from regard.text.whitespace import ASCII_WHITESPACE, split_whitespace
+from regard.text.words import ASCII_WHITESPACE, split_whitespace
 
 __all__ = ["TextProcessor", "TextSide"]
 

@@ -31,7 +31,7 @@ from regard.text.reading import (
     read_expected_json,
     verify_checksums,
 )
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = [
     "MAX_STORED_PAIRS",

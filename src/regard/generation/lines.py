@@ -11,7 +11,7 @@ from regard.attention.base import Attention
 from regard.data.fertility import Bounds, parse_fertilities, token_fertilities
 from regard.data.text import TextSide
 from regard.errors import DataError
-from regard.text.whitespace import ASCII_WHITESPACE, normalize_whitespace
+from regard.text.words import ASCII_WHITESPACE, normalize_whitespace
 
 __all__ = [
     "Line",

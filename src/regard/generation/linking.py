@@ -27,7 +27,7 @@ from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
 from regard.metrics.alignment import links_from_weights
 from regard.text.links import Links
-from regard.text.whitespace import ASCII_WHITESPACE
+from regard.text.words import ASCII_WHITESPACE
 from regard.types import Float
 
 __all__ = [

@@ -1,17 +1,31 @@
-"""A linear layer with weights stored as [in, out], and the dtype of matrix multiplications.
+"""Linear layers, also one that is applied once per time step, and the dtype of matrix multiplications.
 
 Parameters keep the dtype they are stored in. Matrix multiplications are computed in autocast's dtype if
 autocast is enabled. Layers cast explicitly with these functions, because autocast leaves recurrent cells in
 float32.
+
+`StepLinear` has one weight-gradient multiplication for all time steps. Plain autograd computes one weight
+gradient per step and adds it to the accumulated gradient. For a decoder of T steps, these are T small
+multiplications and T passes over a matrix of millions of elements. Here, the backward pass of each step
+stores its input and its output gradient. After the last of them, one multiplication gives
+
+    dW = sum_t x_t^T g_t = X^T G.
+
+Values and gradients are those of autograd (tests compare them in float64).
 """
+
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
 
-from regard.kernels.matmul import linear
-from regard.types import Float, Tensor
+from regard.kernels.backend import apply, first_order
+from regard.kernels.matmul import linear, matmul
+from regard.layers.batched_state import BatchedState
+from regard.types import Float, Int, Tensor
 
-__all__ = ["Linear", "compute_dtype", "to_compute"]
+__all__ = ["Linear", "StepLinear", "compute_dtype", "to_compute"]
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
@@ -57,3 +71,95 @@ class Linear(nn.Module):
         if not x.dtype == weight.dtype == dtype or (bias is not None and bias.dtype != dtype):
             x, weight, bias = x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
         return linear(x, weight, bias)
+
+
+PendingGrads = list[tuple[Tensor, Tensor]]
+
+
+class _PreparedWeight(torch.autograd.Function):
+    """The identity with a cast; its backward runs after the backward of every step that used its output."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, pending_grads: PendingGrads, dtype: torch.dtype) -> Tensor:
+        ctx.set_materialize_grads(False)
+        ctx.pending_grads = pending_grads
+        ctx.dtype = matrix.dtype
+        return matrix.to(dtype) if matrix.dtype != dtype else matrix.view_as(matrix)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None, None]:
+        # `grads` contains the gradient of uses other than `_StepMatmul`; `pending_grads` has the rest.
+        total = grads[0]
+        if ctx.pending_grads:
+            inputs = torch.cat([x for x, _ in ctx.pending_grads], dim=-2)
+            outputs = torch.cat([g for _, g in ctx.pending_grads], dim=-2)
+            ctx.pending_grads.clear()
+            weight_grad = matmul(inputs.transpose(-1, -2), outputs)  # (…, in, out)
+            total = weight_grad if total is None else total + weight_grad
+        return (None if total is None else total.to(ctx.dtype)), None, None
+
+
+class _StepMatmul(torch.autograd.Function):
+    """x @ matrix, whose backward leaves the gradient of the matrix to `_PreparedWeight`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, pending_grads: PendingGrads) -> Tensor:
+        ctx.save_for_backward(x, matrix)
+        ctx.pending_grads = pending_grads
+        return matmul(x, matrix)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, None, None]:
+        x, matrix = ctx.saved_tensors
+        (grad,) = grads
+        # No gradient for the matrix here: `_PreparedWeight` computes it from `pending_grads`.
+        ctx.pending_grads.append((x, grad))
+        return (matmul(grad, matrix.transpose(-1, -2)) if ctx.needs_input_grad[0] else None), None, None
+
+
+@dataclass(frozen=True)
+class StepLinear(BatchedState):
+    """`x @ weight`, applied once per time step.
+
+    Attributes:
+        weight: [in, out], shared by all rows (a weight), or [B, in, out], one matrix per row (the keys of a
+            sentence).
+        pending_grads: Inputs and output gradients of the steps whose weight gradient is pending. None outside
+            training.
+    """
+
+    weight: Tensor
+    pending_grads: PendingGrads | None = field(default=None, compare=False)
+
+    @classmethod
+    def prepare(cls, matrix: Tensor) -> "StepLinear":
+        """Prepare a matrix for the steps of one forward pass, in its compute dtype.
+
+        Args:
+            matrix: [in, out] or [B, in, out].
+        """
+        dtype = compute_dtype(matrix)
+        if not (torch.is_grad_enabled() and matrix.requires_grad):
+            return cls(matrix.to(dtype))
+        pending_grads: PendingGrads = []
+        return cls(apply(_PreparedWeight, matrix, pending_grads, dtype), pending_grads)
+
+    def __call__(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
+        """Multiply the input of one step, or of several steps at once, by the matrix.
+
+        Args:
+            x: [..., in] for a matrix shared by all rows; [B, steps, in] for one matrix per row.
+        """
+        x = x.to(self.weight.dtype)
+        if self.pending_grads is None:
+            return matmul(x, self.weight) if not torch.is_grad_enabled() else x @ self.weight
+        if x.dim() > self.weight.dim():
+            flat = apply(_StepMatmul, x.flatten(0, -2), self.weight, self.pending_grads)
+            return flat.unflatten(0, x.shape[:-1])  # type: ignore[union-attr]
+        return apply(_StepMatmul, x, self.weight, self.pending_grads)
+
+    def select(self, index: Int[Tensor, "N"]) -> "StepLinear":
+        """Select the matrices of the rows; a matrix shared by all rows is unchanged."""
+        return type(self)(self.weight.index_select(0, index)) if self.weight.dim() == 3 else self

@@ -19,8 +19,7 @@ from torch import nn
 
 from regard.kernels.backend import apply, first_order
 from regard.kernels.matmul import linear
-from regard.layers.linear import to_compute
-from regard.layers.step_linear import StepLinear
+from regard.layers.linear import StepLinear, to_compute
 from regard.types import Float, Int, Tensor
 
 __all__ = [

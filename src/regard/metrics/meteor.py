@@ -25,7 +25,7 @@ from jaxtyping import Float
 
 from regard.errors import UsageError
 from regard.metrics.base import MetricInput, SentenceCounts, check_references, register_metric
-from regard.text.whitespace import normalize_whitespace
+from regard.text.words import normalize_whitespace
 
 __all__ = ["count_meteor", "find_jar", "find_java", "meteor_from_counts"]
 

@@ -30,7 +30,7 @@ from regard.metrics.base import (
     check_references,
     register_metric,
 )
-from regard.text.whitespace import normalize_whitespace
+from regard.text.words import normalize_whitespace
 
 __all__ = [
     "TRANSDUCTION_METRICS",

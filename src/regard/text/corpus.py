@@ -18,7 +18,7 @@ from regard.config import configclass, option
 from regard.errors import DataError
 from regard.text.compression import READ_ERRORS, decompress, read_failure
 from regard.text.reading import open_regular_file
-from regard.text.whitespace import CONTROL_CHARACTERS, split_whitespace
+from regard.text.words import CONTROL_CHARACTERS, split_whitespace
 
 __all__ = [
     "MAX_LINE_BYTES",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from regard.errors import DataError
 from regard.text.corpus import read_lines
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = [
     "GoldLinks",

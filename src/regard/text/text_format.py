@@ -16,8 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from regard.config import configclass, option
-from regard.text.whitespace import ASCII_WHITESPACE, split_whitespace
-from regard.text.words import joins_letters
+from regard.text.words import ASCII_WHITESPACE, joins_letters, split_whitespace
 
 if TYPE_CHECKING:
     from sacremoses import MosesTokenizer

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = ["SideSurvey", "TextSurvey", "survey_pairs"]
 

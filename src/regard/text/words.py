@@ -4,8 +4,15 @@ A word is a run of letters and digits with all that Unicode attaches to them: vo
 decomposed letter, soft hyphens, the zero-width non-joiner of Persian (UAX #29, rule WB4). In scripts without
 spaces between words, each character as a reader perceives it (a grapheme cluster of UAX #29) counts as a
 word. Apostrophes, hyphens and other marks are words of their own, as in tokenized text.
+
+Tokens of tokenized text are separated by ASCII white space only, as in the Pharaoh format, word aligners and
+n-gram tools. `str.split` also splits at every Unicode space, but a token may contain one: the ideographic
+space U+3000 in Japanese corpora, the no-break space U+00A0 in French corpora. Splitting there would shift all
+later word positions, and with them the alignment links. Control characters count as white space, as they do
+in text files, where `clean_line` replaces them.
 """
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,6 +20,8 @@ from functools import lru_cache
 import regex
 
 __all__ = [
+    "ASCII_WHITESPACE",
+    "CONTROL_CHARACTERS",
     "fold_word",
     "graphemes",
     "is_alphabetic",
@@ -20,11 +29,18 @@ __all__ = [
     "is_unspaced",
     "is_word",
     "joins_letters",
+    "normalize_whitespace",
     "normalize_word",
     "split_line",
+    "split_whitespace",
     "word_share",
     "word_spans",
 ]
+
+ASCII_WHITESPACE = " \t\n\r\v\f"
+CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters except the tab and the line feed, which separate the fields and lines of files."""
+_TOKEN = re.compile("[^\x00-\x20\x7f-\x9f]+")
 
 _IDEOGRAPHS = r"[[\p{Han}\p{Bopomofo}\p{Yi}\p{Tangut}〆]&&[\p{L}\p{Nl}]]"
 # The prolonged sound marks of kana belong to no script of their own.
@@ -117,3 +133,13 @@ def is_reduplication(tokens: Sequence[str]) -> bool:
     and Indonesian, which have the Latin alphabet, double words as well.
     """
     return sum(map(word_share, tokens)) <= 1 and not any(map(_DOUBLING_IS_AN_ERROR.search, tokens))
+
+
+def split_whitespace(line: str) -> list[str]:
+    """Return the words of a line, separated by runs of ASCII white space and control characters."""
+    return _TOKEN.findall(line)
+
+
+def normalize_whitespace(line: str) -> str:
+    """Return a line with single spaces between words and without leading and trailing white space."""
+    return " ".join(_TOKEN.findall(line))

@@ -17,7 +17,7 @@ from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob
 from regard.generation.lines import Line
 from regard.generation.neural_translator import NeuralTranslator
-from regard.text.whitespace import normalize_whitespace, split_whitespace
+from regard.text.words import normalize_whitespace, split_whitespace
 from warm_python import warm_python
 
 LINES = ["a b c", "d", "e f g a b c d e", "c c c c", "x a y", "g f e", "a", "b d f a c e g"]

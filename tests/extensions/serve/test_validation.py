@@ -8,7 +8,7 @@ from extensions.serve.served import SEPARATORS
 from regard.extensions.serve import validation
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.validation import separator, split_sentences, split_texts
-from regard.text.whitespace import normalize_whitespace, split_whitespace
+from regard.text.words import normalize_whitespace, split_whitespace
 
 
 def split(text: str, language: str | None = None) -> list[str]:

@@ -19,7 +19,7 @@ from regard.extensions.serve.dispatcher import Dispatcher, gather_answers, pair_
 from regard.extensions.serve.engine import PairJob, isolate_failures
 from regard.extensions.serve.errors import RequestError
 from regard.extensions.serve.schemas import SentencePair
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = ["CheckAnswer", "CheckRequest", "CheckServer", "CheckSettings"]
 

@@ -25,7 +25,7 @@ from regard.extensions.hf.files import convert_errors, tokenizer_files
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
 from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.tokenizers.base import register_tokenizer
-from regard.text.whitespace import normalize_whitespace
+from regard.text.words import normalize_whitespace
 
 __all__ = ["PROMPT_FILE", "PromptTokenizer", "PromptTokenizerConfig"]
 

@@ -24,7 +24,7 @@ from regard.extensions.hf.files import (
 from regard.text.reading import read_bytes
 from regard.text.tokenizers.base import Tokenizer, register_tokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
-from regard.text.whitespace import ASCII_WHITESPACE, normalize_whitespace
+from regard.text.words import ASCII_WHITESPACE, normalize_whitespace
 
 __all__ = ["PretrainedTokenizer", "PretrainedTokenizerConfig"]
 

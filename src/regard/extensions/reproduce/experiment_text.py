@@ -29,7 +29,7 @@ from regard.text.files import write_atomic
 from regard.text.reading import file_digest, read_json
 from regard.text.tokenizers.base import create_tokenizers
 from regard.text.tokenizers.moses import MosesConfig
-from regard.text.whitespace import normalize_whitespace
+from regard.text.words import normalize_whitespace
 
 __all__ = ["DEFAULT_COLUMNS", "TEXT_SPLITS", "ExperimentText", "find_tables", "read_text", "write_text"]
 

@@ -27,7 +27,7 @@ from regard.generation.config import GenerationBatchConfig
 from regard.text.directories import recipes_dir
 from regard.text.links import GoldLinks, check_links, read_gold_links
 from regard.text.reading import InvalidJsonError, read_json
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 from regard.training.run_config import RunConfig
 
 __all__ = ["GOLD_LINKS_HINT", "MODEL_SIZES", "PlanOptions", "RowJob", "TableJob", "merge_options", "plan"]

@@ -31,7 +31,7 @@ from regard.metrics.translation import count_statistics, count_transduction, mak
 from regard.runs.loading import LoadedModel
 from regard.text.array_files import load_arrays
 from regard.text.links import check_links, read_gold_links
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = [
     "LENGTH_BINS",

@@ -52,7 +52,7 @@ from regard.extensions.serve.validation import (
 )
 from regard.generation.translation import Translation
 from regard.text.files import format_json
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = ["create_app"]
 

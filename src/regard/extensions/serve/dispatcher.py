@@ -13,7 +13,7 @@ from regard.extensions.serve.engine import ModelServer, PairJob
 from regard.extensions.serve.errors import ClientDisconnectedError, RequestError
 from regard.extensions.serve.schemas import SentencePair
 from regard.extensions.serve.validation import check_lines
-from regard.text.whitespace import normalize_whitespace
+from regard.text.words import normalize_whitespace
 
 __all__ = [
     "CheckEngine",

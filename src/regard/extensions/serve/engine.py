@@ -22,7 +22,7 @@ from regard.generation.translation import AttentionDetail
 from regard.runs.device import release_unused_memory
 from regard.text.text_format import TextFormat
 from regard.text.tokenizers import moses
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = [
     "ModelServer",

@@ -14,7 +14,7 @@ from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]
 
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.errors import RequestError
-from regard.text.whitespace import normalize_whitespace, split_whitespace
+from regard.text.words import normalize_whitespace, split_whitespace
 
 __all__ = [
     "SentenceSpan",

@@ -29,7 +29,7 @@ from regard.extensions.smt.language_model import (
 from regard.extensions.smt.trie import ABSENT, TrieBuilder
 from regard.text.corpus import read_lines
 from regard.text.files import open_atomic
-from regard.text.whitespace import ASCII_WHITESPACE, split_whitespace
+from regard.text.words import ASCII_WHITESPACE, split_whitespace
 
 __all__ = ["read_arpa", "write_arpa"]
 

@@ -28,7 +28,7 @@ from regard.kernels.compilation import njit
 from regard.text.array_files import check_array, check_range
 from regard.text.corpus import read_lines
 from regard.text.reading import InvalidJsonError, parse_json
-from regard.text.whitespace import split_whitespace
+from regard.text.words import split_whitespace
 
 __all__ = [
     "BEGIN",

@@ -14,8 +14,8 @@ from torch import nn
 from regard.attention.base import AttentionStep, State
 from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import dropout
+from regard.layers.linear import StepLinear
 from regard.layers.recurrent import CELLS, CellState, RecurrentLayer, RecurrentWeights
-from regard.layers.step_linear import StepLinear
 from regard.models.rnn.config import RnnConfig, RnnEncoderConfig
 from regard.models.rnn.readout import SourceReadout
 from regard.types import Float, Int, Tensor

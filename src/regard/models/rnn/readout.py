@@ -30,8 +30,7 @@ from regard.attention.base import AttentionStep, Memory
 from regard.functional import linear_exponentials
 from regard.functional.dispatch import accumulation_dtype
 from regard.kernels.matmul import linear
-from regard.layers.linear import compute_dtype
-from regard.layers.step_linear import StepLinear
+from regard.layers.linear import StepLinear, compute_dtype
 from regard.models.output import Mixture, OutputLayer, clamped_log
 from regard.types import Float, Int, Tensor
 

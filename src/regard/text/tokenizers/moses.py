@@ -23,7 +23,7 @@ from regard.config import configclass, option
 from regard.text.text_format import TextFormat, TextFormatDetector
 from regard.text.tokenizers.base import Tokenizer, register_tokenizer
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.whitespace import normalize_whitespace, split_whitespace
+from regard.text.words import normalize_whitespace, split_whitespace
 
 if TYPE_CHECKING:
     from sacremoses import MosesDetokenizer

@@ -21,7 +21,7 @@ from regard.errors import DataError
 from regard.text.tokenizers.base import Tokenizer, joint_option, register_tokenizer
 from regard.text.tokenizers.words import SPACE_MARK
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
-from regard.text.whitespace import normalize_whitespace
+from regard.text.words import normalize_whitespace
 
 __all__ = ["SentencePieceConfig", "SentencePieceTokenizer", "train_sentencepiece"]
 

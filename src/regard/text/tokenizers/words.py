@@ -18,7 +18,7 @@ from typing import Literal
 
 from regard.config import configclass, option
 from regard.text.tokenizers.base import Tokenizer, register_tokenizer
-from regard.text.whitespace import normalize_whitespace, split_whitespace
+from regard.text.words import normalize_whitespace, split_whitespace
 
 __all__ = [
     "SPACE_MARK",

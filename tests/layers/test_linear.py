@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.layers.step_linear import StepLinear
+from regard.layers.linear import StepLinear
 
 
 def recurrence(x: Tensor, product) -> Tensor:
