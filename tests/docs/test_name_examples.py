@@ -11,7 +11,7 @@ from test_docs import plain, run
 
 FILES = sorted(site_examples.EXAMPLES.glob("*.py"))
 IN_THE_TUTORIAL = {
-    f"regard.register_{part}" for part in ("detector", "model", "score_function", "tokenizer")
+    f"regard.register_{part}" for part in ("aligner", "detector", "model", "score_function", "tokenizer")
 } | {"regard.__version__"}
 """Names whose examples would be as long as a page; "Extending regard" lists their contracts."""
 
