@@ -40,14 +40,7 @@ from regard.functional.scans import remaining_bound
 from regard.kernels.dropout import fused_dropout, supports_dropout
 from regard.types import Bool, Float, Tensor
 
-__all__ = [
-    "ATTENTION_NAMES",
-    "CONSTRAINED",
-    "attention_bounds",
-    "attention_budget",
-    "constrained_weights",
-    "register_attention_function",
-]
+__all__ = ["ATTENTION_NAMES", "attention_bounds", "attention_budget", "register_attention_function"]
 
 CONSTRAINED = {
     "constrained_softmax": (softmax, constrained_softmax, constrained_softmax_scan),
