@@ -195,10 +195,12 @@ def _assigned(module: str, name: str) -> tuple[str, ast.expr] | None:
     """Return the expression that a module or one that it imports assigns to a name, with its module."""
     for statement in _tree(module).body:
         targets = statement.targets if isinstance(statement, ast.Assign) else []
-        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        if isinstance(statement, ast.AnnAssign):
             targets = [statement.target]
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            return module, statement.value  # type: ignore[attr-defined]
+            assert isinstance(statement, ast.Assign | ast.AnnAssign)
+            if statement.value is not None:
+                return module, statement.value
         if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("regard."):
             if any(alias.name == name for alias in statement.names):
                 return _assigned(str(statement.module), name)

@@ -7,9 +7,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.config.classes import *  # noqa: F403
+    from regard.config.classes import (
+        ConfigUnion,
+        TaggedUnion,
+        apply_override,
+        config_classes,
+        configclass,
+        dump_toml,
+        from_dict,
+        is_configclass,
+        option,
+        parse_toml,
+        read_config,
+        read_toml,
+        to_dict,
+    )
 
-__all__ = [  # noqa: F405
+__all__ = [
     "ConfigUnion",
     "TaggedUnion",
     "apply_override",
