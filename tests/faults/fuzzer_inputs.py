@@ -23,7 +23,6 @@ MAKES = (
     "check corpus/test.de corpus/test.en --train corpus/train.de corpus/train.en "
     "--save-checker checker --num-threads 1",
     "corrupt corpus/test.de corpus/test.en --checker checker --labels-output labels.jsonl",
-    "lm corpus/train.en --order 2 -o lm.arpa",
 )
 """The commands that create the base, in order."""
 
@@ -65,7 +64,6 @@ TARGETS = (
         "corpus/test.talp",
         "evaluate --gold-links corpus/test.talp --predicted-links test-links.txt",
     ),
-    Target("language model", "lm.arpa", "lm --model lm.arpa --perplexity corpus/test.en"),
     Target("terms", "terms.txt", _TRANSLATE.format("model") + " --required-terms terms.txt"),
     Target("prefixes", "prefix.txt", _TRANSLATE.format("model") + " --prefixes prefix.txt"),
     Target("fertilities", "fertility.txt", _TRANSLATE.format("bounded") + " --fertilities fertility.txt"),

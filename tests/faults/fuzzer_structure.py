@@ -10,7 +10,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -51,8 +50,6 @@ def forge(path: Path, rng: random.Random) -> None:
     with contextlib.suppress(ValueError, TypeError, RegardError):
         if path.suffix == ".safetensors":
             _forge_tensors(path, rng)
-        elif path.suffix == ".npy":
-            np.save(path, _changed_tensor(torch.from_numpy(np.load(path)), rng).numpy())
         elif path.suffix == ".json":
             path.write_text(json.dumps(_changed_json(json.loads(whole), rng)), encoding="utf-8")
     if path.read_bytes() == whole:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from toy_table import SearchLimits, toy_decoder
 
 from regard.data.text import TextProcessor, TextSide
@@ -14,6 +15,7 @@ from regard.extensions.smt.decoder import PhraseDecoder
 from regard.extensions.smt.language_model import NgramLanguageModel
 from regard.extensions.smt.model import PhraseConfig, load_phrases, read_description, save_phrases
 from regard.extensions.smt.phrase_table import PhraseTable
+from regard.text.array_files import load_arrays
 from regard.text.reading import compute_checksums
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -50,11 +52,11 @@ def text_of(decoder: PhraseDecoder) -> TextProcessor:
 
 def test_damaged_file_is_named(saved: Path, decoder: PhraseDecoder) -> None:
     rng = random.Random(1)
-    files = sorted((saved / "phrase").glob("*.npy"))
-    assert len(files) == 18
+    files = sorted((saved / "phrase").glob("*.safetensors"))
+    assert len(files) == 2
     for path in files:
         whole = path.read_bytes()
-        for _ in range(10):
+        for _ in range(40):
             damaged = bytearray(whole)
             damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
             path.write_bytes(bytes(damaged))
@@ -93,18 +95,18 @@ def test_forged_arrays_are_rejected_or_translate(part, decoder: PhraseDecoder, t
     rng = np.random.default_rng(5)
     (decoder.table if part is PhraseTable else decoder.language_model).save(tmp_path)
     refused = 0
-    for path in sorted(tmp_path.glob("*.npy")):
-        whole = path.read_bytes()
+    [path] = tmp_path.glob("*.safetensors")
+    arrays = load_arrays(path)
+    for name, whole in arrays.items():
         for case in range(10):
-            array = np.load(path).copy()
+            array = whole.copy()
             values = array.reshape(-1).view(np.uint8) if case % 2 else array.reshape(-1)
             place = rng.integers(values.size)
             values[place] = (
                 rng.integers(256) if case % 2 else rng.choice([-1, 2**31 - 1, 0, values[place] + 1])
             )
-            np.save(path, array if case % 5 else array[:-1])
+            save_file(arrays | {name: array if case % 5 else array[:-1]}, path)
             refused += not loads_and_translates(part, decoder, tmp_path)
-            path.write_bytes(whole)
     assert refused > 40
 
 

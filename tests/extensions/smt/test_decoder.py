@@ -8,8 +8,7 @@ import pytest
 from toy_table import EXACT, lookup, toy_decoder
 
 from regard.extensions.smt.decoder import COPIED, PhraseDecoder, SearchLimits
-from regard.extensions.smt.features import NUM_FEATURES
-from regard.extensions.smt.translation_options import collect_options, future_costs
+from regard.extensions.smt.translation_options import NUM_FEATURES, collect_options, future_costs
 
 LN10 = np.log(10)
 

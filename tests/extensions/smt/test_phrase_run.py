@@ -227,13 +227,13 @@ def test_fertilities_are_rejected_for_phrase_based_models(directory: Path) -> No
 
 def test_damaged_model_is_rejected(directory: Path) -> None:
     model, config = directory / "model", load_config(directory / "model").model
-    path = model / "phrase" / "phrases.scores.npy"
+    path = model / "phrase" / "phrases.safetensors"
     whole = path.read_bytes()
     path.write_bytes(whole[:-8])
-    with pytest.raises(CheckpointError, match=r"phrases\.scores\.npy: truncated or altered"):
+    with pytest.raises(CheckpointError, match=r"phrases\.safetensors: truncated or altered"):
         load_phrases(model, config)
     path.unlink()
-    with pytest.raises(CheckpointError, match=r"phrases\.scores\.npy"):
+    with pytest.raises(CheckpointError, match=r"phrases\.safetensors"):
         load_phrases(model, config)
     path.write_bytes(whole)
     about = model / "phrase" / "about.json"

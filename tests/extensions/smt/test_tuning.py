@@ -8,8 +8,8 @@ import pytest
 from toy_table import toy_decoder
 
 from regard.extensions.smt.decoder import SearchLimits
-from regard.extensions.smt.features import INITIAL_WEIGHTS
 from regard.extensions.smt.model import TuningConfig
+from regard.extensions.smt.translation_options import INITIAL_WEIGHTS
 from regard.extensions.smt.tuning import (
     NBestLists,
     TuningText,

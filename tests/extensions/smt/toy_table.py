@@ -8,9 +8,10 @@ import numpy as np
 from regard.alignment.corpus import Corpus
 from regard.alignment.symmetrize import LinkTable
 from regard.extensions.smt.decoder import PhraseDecoder, SearchLimits
-from regard.extensions.smt.features import INITIAL_WEIGHTS
 from regard.extensions.smt.kneser_ney import estimate_language_model
 from regard.extensions.smt.phrase_table import PhraseTable, estimate_phrase_table
+from regard.extensions.smt.translation_options import INITIAL_WEIGHTS
+from regard.extensions.smt.trie import find_child
 from regard.text.links import Links
 
 __all__ = ["EXACT", "link_table", "lookup", "random_text", "toy_decoder"]
@@ -29,10 +30,12 @@ def link_table(links: list[Links]) -> LinkTable:
 
 def lookup(table: PhraseTable, source: Sequence[int]) -> range:
     """Return the indices of the pairs of a source phrase."""
-    node = np.zeros(1, dtype=np.int64)
+    node = 0
     for word in source:
-        node = table.trie.find(node, np.array([word]))
-    return range(0) if node[0] < 0 else range(*table.entries[node[0] : node[0] + 2].tolist())
+        node = find_child(table.trie.first_children, table.trie.words, node, word)
+        if node < 0:
+            return range(0)
+    return range(*table.entries[node : node + 2].tolist())
 
 
 def random_text(

@@ -1,7 +1,7 @@
 """Statistical translation: IBM Models 3 and 4, Kneser-Ney language model, phrase table, decoder and tuning.
 
-Reading order: `fertility_models` (word alignment); `trie` (n-grams as ids), `language_model`, `kneser_ney`,
-`arpa`; `extraction`, `phrase_table`; `features`, `translation_options`, `search_kernels`, `decoder`; `model`,
+Reading order: `fertility_models` (word alignment); `trie` (n-grams as ids), `language_model`, `kneser_ney`;
+`extraction`, `phrase_table`; `features`, `translation_options`, `search_kernels`, `decoder`; `model`,
 `mert`, `tuning`, `training`.
 """
 

@@ -12,7 +12,10 @@ import numpy as np
 
 from regard.alignment.base import run_parallel
 from regard.extensions.smt.extraction import MAX_PHRASE_LENGTH
-from regard.extensions.smt.features import (
+from regard.extensions.smt.language_model import BEGIN, END, NgramLanguageModel, score_word
+from regard.extensions.smt.phrase_table import PhraseTable
+from regard.extensions.smt.search_kernels import NEXT_RECOMBINED, OPTION, PREVIOUS, Hypotheses, stack_search
+from regard.extensions.smt.translation_options import (
     BACKWARD,
     COPIES,
     DISTORTION,
@@ -25,13 +28,12 @@ from regard.extensions.smt.features import (
     WORDS,
     PhraseTableArrays,
     ScoringArrays,
+    TranslationOptions,
+    collect_options,
+    future_costs,
     orientation_score,
 )
-from regard.extensions.smt.language_model import END, NgramLanguageModel, score_word
-from regard.extensions.smt.phrase_table import PhraseTable
-from regard.extensions.smt.search_kernels import NEXT_RECOMBINED, OPTION, PREVIOUS, Hypotheses, stack_search
-from regard.extensions.smt.storage import read_only
-from regard.extensions.smt.translation_options import TranslationOptions, collect_options, future_costs
+from regard.extensions.smt.trie import read_only
 from regard.kernels.compilation import njit, stable_argsort
 
 __all__ = ["COPIED", "PhraseDecoder", "PhrasePair", "PhraseTranslation", "SearchLimits"]
@@ -124,9 +126,7 @@ class PhraseDecoder:
         parts = (getattr(table, name) for name in PhraseTableArrays._fields[2:])
         arrays = (table.trie.first_children, table.trie.words, *parts)
         phrases, ids, weights = map(read_only, arrays), read_only(self.language_ids), read_only(self.weights)
-        return ScoringArrays(
-            PhraseTableArrays(*phrases), model.arrays, model.start_state, ids, weights, self.lexicalized
-        )
+        return ScoringArrays(PhraseTableArrays(*phrases), model.arrays, ids, weights, self.lexicalized)
 
     def translate(
         self, sources: Sequence[Sequence[int]], num_return: int = 1, num_threads: int = 1
@@ -262,7 +262,7 @@ def _path_features(path: np.ndarray, options: TranslationOptions, scoring: Scori
     """Return the features of one path, given by its options: float64 [NUM_FEATURES]."""
     phrases, model, lexicalized = scoring.phrases, scoring.language_model, scoring.lexicalized
     features = np.zeros(NUM_FEATURES)
-    state, first, last, previous = scoring.start_state, 0, 0, -2
+    state, first, last, previous = model.states[1 + BEGIN], 0, 0, -2
     n = options.spans.shape[0]
     for option in path:
         entry = options.entries[option]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.alignment.corpus import Corpus, Text
+from regard.alignment.corpus import Corpus
 from regard.alignment.symmetrize import LinkTable
 from regard.extensions.smt.trie import concatenate_ranges
 from regard.kernels.compilation import njit, search_key
@@ -229,7 +229,10 @@ def estimate_lexical_table(corpus: Corpus, links: LinkTable) -> LexicalTable:
     source_null, target_null = len(source.words), len(target.words)
     rows = np.repeat(np.arange(len(corpus)), np.diff(links.offsets))
     left, right = source.starts[rows] + links.source, target.starts[rows] + links.target
-    unlinked = _unlinked(source, left), _unlinked(target, right)
+    unlinked = []
+    for text, linked in ((source, left), (target, right)):
+        places = concatenate_ranges(text.starts, text.lengths)
+        unlinked.append(text.tokens[places[~np.isin(places, linked)]].astype(np.int64))
     # The null words have the ids after the last word, so that they need no table of their own.
     sources = [source.tokens[left].astype(np.int64), unlinked[0], np.full(len(unlinked[1]), source_null)]
     targets = [target.tokens[right].astype(np.int64), np.full(len(unlinked[0]), target_null), unlinked[1]]
@@ -241,20 +244,16 @@ def estimate_lexical_table(corpus: Corpus, links: LinkTable) -> LexicalTable:
     return LexicalTable(source_null, target_null, keys, forward, backward)
 
 
-def _unlinked(text: Text, linked: np.ndarray) -> np.ndarray:
-    """Return the ids of all unlinked words of a side, given the positions of the linked words."""
-    places = concatenate_ranges(text.starts, text.lengths)
-    return text.tokens[places[~np.isin(places, linked)]].astype(np.int64)
-
-
+@njit(nogil=True, cache=True)
 def lexical_weights(
     table: LexicalTable,
     sources: PhraseList,
     targets: PhraseList,
     pairs: tuple[np.ndarray, np.ndarray],
     links: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return log lex(t | s) and log lex(s | t) of phrase pairs, in nats.
+    backward: bool,
+) -> np.ndarray:
+    """Return log lex(t | s), or log lex(s | t) if `backward` is set, of phrase pairs, in nats.
 
     Args:
         table: The lexical translation probabilities.
@@ -262,13 +261,8 @@ def lexical_weights(
         targets: The target phrases.
         pairs: The indices of the source phrase and of the target phrase of each pair.
         links: The link mask of each pair, as in `PhraseOccurrences`.
+        backward: Whether the source is predicted.
     """
-    forward = _lexical_weights(table, sources, targets, pairs, links, False)
-    return forward, _lexical_weights(table, sources, targets, pairs, links, True)
-
-
-@njit(nogil=True, cache=True)
-def _lexical_weights(table, sources, targets, pairs, links, backward):
     values = table.backward if backward else table.forward
     factor = table.target_null + 1
     weights = np.empty(len(links))

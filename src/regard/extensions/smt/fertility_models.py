@@ -163,17 +163,16 @@ class FertilityAligner(EMAligner):
         """Train the model, after the HMM."""
         first = HMMConfig(iterations=config.hmm_iterations, alpha=config.alpha, decoding="viterbi")
         hmm = HMMAligner.train(corpus, first, setup)
-        local_corpus = corpus
-        links = hmm.align(local_corpus, setup.num_threads)
+        links = hmm.align(corpus, setup.num_threads)
         totals = np.zeros((len(corpus.source.words) + 1, MAX_FERTILITY + 1))
         # Rows of the identity matrix are the one-hot fertilities.
-        one_hot = np.eye(MAX_FERTILITY + 1)[np.minimum(count_fertilities(local_corpus, links), MAX_FERTILITY)]
-        np.add.at(totals, local_corpus.source.sentence_tokens, one_hot)
+        one_hot = np.eye(MAX_FERTILITY + 1)[np.minimum(count_fertilities(corpus, links), MAX_FERTILITY)]
+        np.add.at(totals, corpus.source.sentence_tokens, one_hot)
         fertilities = smoothed_fertilities(totals, FERTILITY_ALPHA)
         uniform = {name: np.ones(size) for name, size in cls.distortion_sizes.items()}
         model = cls(hmm.table, hmm.jumps, fertilities, uniform, config)
-        text = local_corpus.layout()
-        counts = count_distortions(0, len(local_corpus), text, model._parameters(), links)
+        text = corpus.layout()
+        counts = count_distortions(0, len(corpus), text, model._parameters(), links)
         model.distortions = cls._split(counts)
         totals[:] = 0
 
@@ -191,7 +190,7 @@ class FertilityAligner(EMAligner):
 
     def best(self, block: Block, links: np.ndarray, threads: int) -> None:
         """Compute the links with hill climbing; see `EMAligner.best`."""
-        self._viterbi_links(block, links, threads)
+        HMMAligner(self.table, self.jumps, HMMConfig(decoding="viterbi")).best(block, links, threads)
         block.run(climb_links, threads, self._parameters(), links)
 
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
@@ -203,15 +202,11 @@ class FertilityAligner(EMAligner):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Run the expectation step, and return the fertility posteriors too, [source tokens, 10]."""
         links = np.empty(len(null), dtype=np.int32)
-        self._viterbi_links(block, links, threads)
+        HMMAligner(self.table, self.jumps, HMMConfig(decoding="viterbi")).best(block, links, threads)
         offsets = block.corpus.source.offsets
         counted = np.empty((int(offsets[-1]), MAX_FERTILITY + 1), dtype=np.float32)
         filled = (links, posteriors, null, counted)
         return block.run(expect_neighborhood, threads, self._parameters(), offsets, *filled), counted
-
-    def _viterbi_links(self, block: Block, links: np.ndarray, threads: int) -> None:
-        """Write the Viterbi path of the HMM to `links`."""
-        HMMAligner(self.table, self.jumps, HMMConfig(decoding="viterbi")).best(block, links, threads)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the learned arrays; see `DirectionAligner.arrays`."""

@@ -25,7 +25,6 @@ from regard.extensions.smt.language_model import (
     END,
     SPECIAL_WORDS,
     UNKNOWN_WORD,
-    UPPERCASE_UNKNOWN_WORD,
     NgramLanguageModel,
 )
 from regard.extensions.smt.trie import Trie, TrieBuilder, grow_level
@@ -59,8 +58,7 @@ def estimate_language_model(
     """Estimate a language model from sentences.
 
     Args:
-        sentences: The words of each sentence; the words `<s>`, `</s>`, `<unk>` and `<UNK>` count as
-            unknown.
+        sentences: The words of each sentence; the words `<s>`, `</s>` and `<unk>` count as unknown.
         order: The maximum length of an n-gram.
         name: The name of the text in messages.
 
@@ -81,10 +79,6 @@ def estimate_language_model(
     starts = np.concatenate([[True], tokens[:-1] == -1])[: len(tokens)]
     tokens[(tokens == END) | ((tokens == BEGIN) & ~starts)] = UNKNOWN_WORD
     tokens[tokens == -1] = END
-    if UPPERCASE_UNKNOWN_WORD in numbers:
-        capital = numbers.pop(UPPERCASE_UNKNOWN_WORD)
-        tokens[tokens == capital] = UNKNOWN_WORD
-        tokens[tokens > capital] -= 1
     if not ((tokens != BEGIN) & (tokens != END)).any():
         raise DataError(f"{name} contains no word, so that no language model can be estimated")
     return _smooth(_count_ngrams(tokens, len(numbers), order, name), tuple(numbers))

@@ -1,4 +1,4 @@
-"""An n-gram language model in backoff form, as in ARPA files.
+"""An n-gram language model in backoff form.
 
     log p(w | h) = log_prob(h w)                     if the model contains the n-gram h w
                  = backoff(h) + log p(w | h')        else, where h' is h without its first word, and
@@ -9,6 +9,7 @@ is left when words are removed from the front. A state is therefore one integer,
 affect the probabilities of the following words. All logarithms are to the base 10, as in ARPA files.
 """
 
+import io
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -19,39 +20,34 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from safetensors.numpy import save_file
 
 from regard.config.results import Result, perplexity
 from regard.errors import DataError
-from regard.extensions.smt.storage import read_arrays, read_only, write_arrays
-from regard.extensions.smt.trie import TRIE_ARRAYS, Trie
+from regard.extensions.smt.trie import Trie, read_only
 from regard.kernels.compilation import njit
-from regard.text.array_files import check_array, check_range
-from regard.text.corpus import read_lines
-from regard.text.reading import InvalidJsonError, parse_json
-from regard.text.words import split_whitespace
+from regard.text.array_files import check_array, check_range, load_arrays
+from regard.text.files import open_atomic
+from regard.text.reading import InvalidJsonError, checked_file, parse_json
 
 __all__ = [
     "BEGIN",
     "END",
-    "MAX_ABS_LOG_PROB",
     "SPECIAL_WORDS",
     "UNKNOWN_WORD",
-    "UPPERCASE_UNKNOWN_WORD",
     "LanguageModelArrays",
     "LanguageModelSummary",
     "NgramLanguageModel",
     "Perplexity",
-    "read_sentences",
     "score_word",
 ]
 
 UNKNOWN_WORD, BEGIN, END = 0, 1, 2
 """The ids of `<unk>`, `<s>` and `</s>`."""
 SPECIAL_WORDS = ("<unk>", "<s>", "</s>")
-UPPERCASE_UNKNOWN_WORD = "<UNK>"
-"""Another spelling of `<unk>`, as in KenLM, Heafield (2011)."""
 MAX_ABS_LOG_PROB = 1e30
-"""Maximum absolute value of a log-probability or backoff weight in a file; float32 overflows above 3e38."""
+"""Maximum absolute value of a log-probability or backoff weight of a loaded model."""
+_FILE = "language.safetensors"
 
 
 class LanguageModelArrays(NamedTuple):
@@ -132,16 +128,6 @@ class NgramLanguageModel:
     backoffs: np.ndarray
     suffixes: np.ndarray
 
-    @property
-    def order(self) -> int:
-        """The maximum length of an n-gram."""
-        return self.trie.order
-
-    @cached_property
-    def word_ids(self) -> dict[str, int]:
-        """The id of each word."""
-        return {word: number for number, word in enumerate(self.vocabulary)}
-
     @cached_property
     def arrays(self) -> LanguageModelArrays:
         """The arrays of the model for compiled functions."""
@@ -153,21 +139,18 @@ class NgramLanguageModel:
         return LanguageModelArrays(*map(read_only, (*parts, self.suffixes, states)))
 
     @cached_property
-    def start_state(self) -> int:
-        """The state at the start of a sentence."""
-        return int(self.arrays.states[1 + BEGIN])
+    def _word_ids(self) -> dict[str, int]:
+        # A text that contains the spelling of a boundary must not end or start a sentence.
+        return {word: number for number, word in enumerate(self.vocabulary) if number not in (BEGIN, END)}
 
     def ids(self, words: Iterable[str]) -> list[int]:
         """Return the id of each word; `<s>` and `</s>` in a text are unknown words."""
-        numbers = self.word_ids
-        # A text that contains the spelling of a boundary must not end or start a sentence.
-        raw_ids = (numbers.get(word, UNKNOWN_WORD) for word in words)
-        return [UNKNOWN_WORD if number in (BEGIN, END) else number for number in raw_ids]
+        return [self._word_ids.get(word, UNKNOWN_WORD) for word in words]
 
     def score(self, words: Iterable[str]) -> list[float]:
         """Return the log10 probability of each word and of the end of a sentence, given its history."""
         ids = np.array([*self.ids(words), END], dtype=np.int64)
-        return _score_all(self.arrays, self.start_state, ids).tolist()
+        return _score_all(self.arrays, ids).tolist()
 
     def perplexity(self, sentences: Iterable[Sequence[str]]) -> Perplexity:
         """Compute the perplexity of sentences."""
@@ -175,7 +158,7 @@ class NgramLanguageModel:
         words = count = unknown = 0
         for sentence in sentences:
             ids = np.array([*self.ids(sentence), END], dtype=np.int64)
-            scores = _score_all(self.arrays, self.start_state, ids)
+            scores = _score_all(self.arrays, ids)
             is_unknown = ids == UNKNOWN_WORD
             total += float(scores.sum())
             unknown_total += float(scores[is_unknown].sum())
@@ -190,49 +173,61 @@ class NgramLanguageModel:
         whole, known = per_event(total, events), per_event(total - unknown_total, events - unknown)
         return Perplexity(total, words, count, unknown, unknown_total, whole, known)
 
-    def summary(self, sentences: Iterable[Sequence[str]] | None = None) -> LanguageModelSummary:
-        """Return the size of the model, and the perplexity of sentences if they are given."""
-        counts = tuple(end - start for start, end in pairwise(self.trie.levels[1:]))
-        text_perplexity = None if sentences is None else self.perplexity(sentences)
-        return LanguageModelSummary(self.order, counts, text_perplexity)
-
-    def save(self, directory: Path) -> None:
-        """Write the model to an existing directory, as arrays.
+    def write_arpa(self, path: Path) -> None:
+        """Write the model in the ARPA format of SRILM, KenLM and Moses; see `regard.text.files.open_atomic`.
 
         Raises:
-            DataError: if a file cannot be written.
+            DataError: if the file cannot be written.
         """
+        trie = self.trie
+        with open_atomic(path) as binary:
+            file = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
+            file.write("\\data\\\n")
+            for length, (start, end) in enumerate(pairwise(trie.levels[1:]), 1):
+                file.write(f"ngram {length}={end - start}\n")
+            parents = trie.parents()
+            texts = [""]  # the n-grams of the previous order
+            for length in range(1, self.trie.order + 1):
+                nodes = trie.nodes(length)
+                last = [self.vocabulary[word] for word in trie.words[nodes].tolist()]
+                rows = (parents[nodes] - trie.levels[length - 1]).tolist()
+                texts = [f"{texts[row]} {word}".lstrip(" ") for row, word in zip(rows, last, strict=True)]
+                file.write(f"\n\\{length}-grams:\n")
+                entries = zip(self.log_probs[nodes], texts, self.backoffs[nodes], strict=True)
+                for log_prob, text, backoff in entries:
+                    # N-grams of the highest order have no backoff.
+                    end = "" if length == self.trie.order else f"\t{backoff:.7g}"
+                    file.write(f"{log_prob:.7g}\t{text}{end}\n")
+            file.write("\n\\end\\\n")
+            file.detach()
+
+    def save(self, directory: Path) -> None:
+        """Write the model to `language.safetensors` in an existing directory."""
         arrays = {
             **self.trie.to_arrays(),
             "log_probs": self.log_probs,
             "backoffs": self.backoffs,
             "suffixes": self.suffixes,
-            # As JSON in an array of bytes: an array of Python strings would be pickled.
             "vocabulary": np.frombuffer(json.dumps(self.vocabulary).encode(), dtype=np.uint8),
         }
-        write_arrays(directory, "language", arrays)
+        save_file(arrays, directory / _FILE)
 
     @classmethod
     def load(cls, directory: Path) -> "NgramLanguageModel":
-        """Load a model that `save` wrote; the arrays are memory-mapped.
+        """Load a model that `save` wrote.
 
         Raises:
-            DataError: if a file is missing or damaged; the message names it.
+            DataError: if the file is missing or damaged; the message names it.
         """
-        names = (*TRIE_ARRAYS, "log_probs", "backoffs", "suffixes", "vocabulary")
-        arrays = read_arrays(directory, "language", names)
-        trie = Trie.from_arrays("language", arrays)
+        path = checked_file(directory, _FILE)
+        arrays = load_arrays(path)
         try:
-            vocabulary = tuple(parse_json(arrays["vocabulary"].tobytes(), list[str]))
-        except InvalidJsonError as error:
-            raise DataError(
-                f"{directory / 'language.vocabulary.npy'}: not a list of words: {error}"
-            ) from None
-        model = cls(vocabulary, trie, arrays["log_probs"], arrays["backoffs"], arrays["suffixes"])
-        try:
+            trie = Trie.pop_from(arrays)
+            words = arrays.pop("vocabulary", np.empty(0))
+            model = cls(tuple(parse_json(words.tobytes(), list[str])), trie, **arrays)
             model.check()
-        except DataError as error:
-            raise DataError(f"{directory}: not a language model: language.{error}") from None
+        except (DataError, InvalidJsonError, TypeError) as error:
+            raise DataError(f"{path}: not a language model: {error}") from None
         return model
 
     def check(self) -> None:
@@ -255,15 +250,6 @@ class NgramLanguageModel:
         check_range("suffixes", self.suffixes, -1, nodes - 1)
         if (self.suffixes[1:] < 0).any() or (self.suffixes[1:] >= np.arange(1, nodes)).any():
             raise DataError("suffixes: a suffix does not precede its n-gram")
-
-
-def read_sentences(path: Path | str) -> Iterable[list[str]]:
-    """Read the sentences of a text file, plain or compressed, with words separated by spaces.
-
-    Raises:
-        DataError: if the file cannot be read; see `regard.text.corpus.read_lines`.
-    """
-    return (split_whitespace(line) for line in read_lines(path))
 
 
 @njit(nogil=True, cache=True)
@@ -294,8 +280,8 @@ def score_word(tables, state, word):
 
 
 @njit(nogil=True, cache=True)
-def _score_all(tables, state, ids):
-    scores = np.empty(len(ids))
+def _score_all(tables, ids):
+    scores, state = np.empty(len(ids)), tables.states[1 + BEGIN]
     for i in range(len(ids)):
         scores[i], state = score_word(tables, state, ids[i])
     return scores

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
+from safetensors import SafetensorError
 
 from regard.alignment.base import AlignerConfig
 from regard.alignment.bayes_sampler import BayesConfig
@@ -22,10 +23,10 @@ from regard.data.text import TextProcessor
 from regard.errors import CheckpointError, DataError
 from regard.extensions.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation, SearchLimits
 from regard.extensions.smt.extraction import MAX_PHRASE_LENGTH
-from regard.extensions.smt.features import feature_names
 from regard.extensions.smt.language_model import NgramLanguageModel
 from regard.extensions.smt.phrase_table import PhraseTable
 from regard.extensions.smt.search_kernels import MAX_DISTORTION_LIMIT
+from regard.extensions.smt.translation_options import FEATURE_NAMES
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationBatchConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis
@@ -57,7 +58,7 @@ __all__ = [
 ]
 
 PHRASE_DIR, DESCRIPTION_FILE = "phrase", "about.json"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @configclass
@@ -207,7 +208,7 @@ def save_phrases(
         "bleu": bleu,
         "fingerprint": fingerprint,
         "file_checksums": dict(file_checksums or {}),
-        "weights": dict(zip(feature_names(), decoder.weights.tolist(), strict=True)),
+        "weights": dict(zip(FEATURE_NAMES, decoder.weights.tolist(), strict=True)),
     }
     directory = output_dir / PHRASE_DIR
     try:
@@ -217,8 +218,8 @@ def save_phrases(
             checksums = compute_checksums(temp_dir, sorted(path.name for path in temp_dir.iterdir()))
             text = json.dumps({**description, "sha256": checksums}, indent=2) + "\n"
             (temp_dir / DESCRIPTION_FILE).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CheckpointError(f"{directory}: cannot be written: {error.strerror or error}") from None
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{directory}: cannot be written: {error}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
 
@@ -238,9 +239,8 @@ def load_phrases(model_dir: Path, config: PhraseConfig, text: TextProcessor | No
     try:
         text = text or TextProcessor.load(model_dir)
         description = read_description(model_dir)
-        verify_checksums(
-            directory, description.sha256, (path.name for path in directory.glob("*.npy")), DESCRIPTION_FILE
-        )
+        files = (path.name for path in directory.glob("*.safetensors"))
+        verify_checksums(directory, description.sha256, files, DESCRIPTION_FILE)
         table, language_model = PhraseTable.load(directory), NgramLanguageModel.load(directory)
         try:
             table.check(len(text.source.vocabulary), len(text.target.vocabulary))
@@ -250,7 +250,7 @@ def load_phrases(model_dir: Path, config: PhraseConfig, text: TextProcessor | No
             ) from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    weights = np.array([description.weights[name] for name in feature_names()])
+    weights = np.array([description.weights[name] for name in FEATURE_NAMES])
     decoder = build_decoder(table, language_model, text, weights, config)
     return PhraseModel(decoder, text, description.bleu)
 
@@ -269,7 +269,7 @@ def read_description(model_dir: Path) -> PhraseDescription:
         raise CheckpointError(f"{path}: not the description of a phrase-based system: {error}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    missing = [name for name in feature_names() if name not in description.weights]
+    missing = [name for name in FEATURE_NAMES if name not in description.weights]
     if missing or description.format != FORMAT_VERSION:
         raise CheckpointError(
             f"{path}: not the description of a phrase-based system of this version of regard"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from safetensors.numpy import save_file
 
 from regard.alignment.corpus import Corpus, Text
 from regard.alignment.symmetrize import LinkTable
@@ -26,9 +27,9 @@ from regard.extensions.smt.extraction import (
     lexical_weights,
 )
 from regard.extensions.smt.kneser_ney import compute_discounts
-from regard.extensions.smt.storage import read_arrays, write_arrays
-from regard.extensions.smt.trie import TRIE_ARRAYS, Trie, build_phrase_trie, concatenate_ranges, grow_level
-from regard.text.array_files import check_array, check_offsets, check_range
+from regard.extensions.smt.trie import Trie, build_phrase_trie, concatenate_ranges, grow_level
+from regard.text.array_files import check_array, check_offsets, check_range, load_arrays
+from regard.text.reading import checked_file
 
 __all__ = ["SCORES", "PhraseTable", "estimate_phrase_table"]
 
@@ -78,23 +79,23 @@ class PhraseTable:
         return self.target_words[start:end]
 
     def save(self, directory: Path) -> None:
-        """Write the table to an existing directory.
-
-        Raises:
-            DataError: if a file cannot be written.
-        """
+        """Write the table to `phrases.safetensors` in an existing directory."""
         arrays = {name: getattr(self, name) for name in _NAMES}
-        write_arrays(directory, "phrases", arrays | self.trie.to_arrays())
+        save_file(arrays | self.trie.to_arrays(), directory / _FILE)
 
     @classmethod
     def load(cls, directory: Path) -> "PhraseTable":
-        """Load a table that `save` wrote; the arrays are memory-mapped.
+        """Load a table that `save` wrote; `check` must follow before compiled functions use it.
 
         Raises:
-            DataError: if a file is missing or damaged; the message names it.
+            DataError: if the file is missing or damaged; the message names it.
         """
-        arrays = read_arrays(directory, "phrases", (*_NAMES, *TRIE_ARRAYS))
-        return cls(Trie.from_arrays("phrases", arrays), **{name: arrays[name] for name in _NAMES})
+        path = checked_file(directory, _FILE)
+        arrays = load_arrays(path)
+        try:
+            return cls(Trie.pop_from(arrays), **arrays)
+        except (DataError, TypeError) as error:
+            raise DataError(f"{path}: not a phrase table: {error}") from None
 
     def check(self, source_words: int, target_words: int) -> None:
         """Check the arrays of a loaded table, because compiled functions use them as indices without checks.
@@ -125,6 +126,7 @@ class PhraseTable:
 
 _LOG_PROB_RANGE = -1e30, 1e30
 """The range of valid log-probabilities: wide, but finite, so that their sums are finite as well."""
+_FILE = "phrases.safetensors"
 _NAMES = tuple(name for name in PhraseTable.__dataclass_fields__ if name != "trie")
 
 
@@ -203,12 +205,12 @@ def estimate_phrase_table(
     keys, members, counts = np.unique(left_rows * size + right_rows, return_inverse=True, return_counts=True)
     pairs = keys // size, keys % size
     masks = _most_frequent(members, phrases.links, len(keys))
-    lexical = lexical_weights(estimate_lexical_table(corpus, links), sources, targets, pairs, masks)
+    lexical = estimate_lexical_table(corpus, links)
     columns = (
         _probabilities(counts, pairs[0], pairs[1], smoothing),
-        lexical[0],
+        lexical_weights(lexical, sources, targets, pairs, masks, False),
         _probabilities(counts, pairs[1], pairs[0], smoothing),
-        lexical[1],
+        lexical_weights(lexical, sources, targets, pairs, masks, True),
     )
     orientations = [_orientations(members, kinds, len(keys)) for kinds in (phrases.backward, phrases.forward)]
     values = {

@@ -16,9 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.extensions.smt.features import DISTORTION, LANGUAGE, LN10, ScoringArrays
-from regard.extensions.smt.language_model import END, score_word
-from regard.extensions.smt.translation_options import TranslationOptions
+from regard.extensions.smt.language_model import BEGIN, END, score_word
+from regard.extensions.smt.translation_options import (
+    DISTORTION,
+    LANGUAGE,
+    LN10,
+    ScoringArrays,
+    TranslationOptions,
+)
 from regard.kernels.compilation import njit, stable_argsort
 
 __all__ = ["MAX_DISTORTION_LIMIT", "Hypotheses", "stack_search"]
@@ -82,7 +87,7 @@ def stack_search(
     table = np.full(4096, -1, np.int64)
     heads, counts = np.full(n + 1, -1, np.int64), np.zeros(n + 1, np.int64)
     best, bounds = np.full(n + 1, -np.inf), np.full(n + 1, -np.inf)
-    numbers[0, PREVIOUS], numbers[0, OPTION], numbers[0, STATE] = -1, -1, scoring.start_state
+    numbers[0, PREVIOUS], numbers[0, OPTION], numbers[0, STATE] = -1, -1, model.states[1 + BEGIN]
     numbers[0, NEXT_RECOMBINED] = numbers[0, NEXT_IN_STACK] = -1
     extensions = np.empty((min(n, 2 * distortion_limit + 1) * longest, 4), np.int64)
     used, final, heads[0] = 1, -1, 0

@@ -12,13 +12,11 @@ import numpy as np
 
 from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus, Text, WordList
-from regard.alignment.symmetrize import LinkTable
 from regard.alignment.word_aligner import train_both
 from regard.config.cpu_threads import num_available_cpus
 from regard.data.dataset import PreparedData
 from regard.errors import CheckpointError
 from regard.extensions.smt.decoder import PhraseDecoder
-from regard.extensions.smt.features import INITIAL_WEIGHTS
 from regard.extensions.smt.kneser_ney import estimate_language_model
 from regard.extensions.smt.language_model import NgramLanguageModel
 from regard.extensions.smt.model import (
@@ -32,6 +30,7 @@ from regard.extensions.smt.model import (
     save_phrases,
 )
 from regard.extensions.smt.phrase_table import estimate_phrase_table
+from regard.extensions.smt.translation_options import INITIAL_WEIGHTS
 from regard.extensions.smt.tuning import TuningText, tune_weights
 from regard.models.base import TrainableSystem
 from regard.models.registry import register_model
@@ -43,7 +42,7 @@ from regard.text.vocabulary import UNK
 if TYPE_CHECKING:
     from regard.training.trainer import TrainingResult
 
-__all__ = ["PhraseSystem", "align_corpus"]
+__all__ = ["PhraseSystem"]
 
 _log = logging.getLogger(__name__)
 
@@ -135,26 +134,15 @@ def _estimate_tables(config: PhraseConfig, prepared: PreparedData, seed: int, th
     rows = prepared.split("train").epoch_rows(seed, 0)
     corpus = prepared.alignment_corpus().select(rows)
     _log.info("aligning %d sentence pairs", len(corpus))
-    links = align_corpus(corpus, config, seed, threads)
+    plain = Corpus(_lowercase(corpus.source), _lowercase(corpus.target)) if config.lowercase else corpus
+    aligner = train_both(plain, config.aligner, TrainingSetup(num_threads=threads, seed=seed))
+    # Both directions are symmetrized by grow-diag-final-and.
+    links = aligner.align(plain, threads=threads)
     table = estimate_phrase_table(corpus, links, config.max_phrase_length, config.smoothing, UNK)
     _log.info("%d phrase pairs", len(table))
     model = _language_model(config, prepared, rows)
-    _log.info("language model: %d n-grams of order %d", len(model.trie) - 1, model.order)
+    _log.info("language model: %d n-grams of order %d", len(model.trie) - 1, model.trie.order)
     return build_decoder(table, model, prepared.text, INITIAL_WEIGHTS, config)
-
-
-def align_corpus(corpus: Corpus, config: PhraseConfig, seed: int, threads: int) -> LinkTable:
-    """Return the word links of a text: both directions, symmetrized by grow-diag-final-and.
-
-    Args:
-        corpus: The sentence pairs.
-        config: The options of the system, which give the aligner and whether the text is lowercased.
-        seed: The random seed.
-        threads: The number of threads of compiled code.
-    """
-    plain = Corpus(_lowercase(corpus.source), _lowercase(corpus.target)) if config.lowercase else corpus
-    aligner = train_both(plain, config.aligner, TrainingSetup(num_threads=threads, seed=seed))
-    return aligner.align(plain, threads=threads)
 
 
 def _lowercase(text: Text) -> Text:

@@ -1,32 +1,92 @@
-"""Translation options of a sentence and estimates of the future cost, Koehn et al. (2003), Section 3.3.
+"""The features of the log-linear model, Och & Ney (2002), and the translation options of a sentence.
+
+The score of a translation is the weighted sum of its features. Each feature is a sum over phrase pairs.
 
 A translation option is a source span with a phrase pair of the table, or a single word that is copied because
 the table has no translation of it alone. Its estimate is its weighted score plus the language model score of
 its words without context. `future[i, j]` is the highest sum of estimates of options that cover the words from
-i up to j; the search adds it to a hypothesis for uncovered words.
+i up to j; the search adds it to a hypothesis for uncovered words, Koehn et al. (2003), Section 3.3.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from regard.extensions.smt.features import (
-    BACKWARD,
-    COPIES,
-    FORWARD,
-    LANGUAGE,
-    LN10,
-    PHRASES,
-    TABLE,
-    WORDS,
-    ScoringArrays,
-    orientation_score,
-)
-from regard.extensions.smt.language_model import UNKNOWN_WORD, score_word
+from regard.extensions.smt.extraction import ORIENTATIONS
+from regard.extensions.smt.language_model import UNKNOWN_WORD, LanguageModelArrays, score_word
+from regard.extensions.smt.phrase_table import SCORES
 from regard.extensions.smt.trie import find_child
 from regard.kernels.compilation import njit, stable_argsort
 
-__all__ = ["TranslationOptions", "collect_options", "future_costs"]
+__all__ = [
+    "FEATURE_NAMES",
+    "INITIAL_WEIGHTS",
+    "NUM_FEATURES",
+    "PhraseTableArrays",
+    "ScoringArrays",
+    "TranslationOptions",
+    "collect_options",
+    "future_costs",
+    "orientation_score",
+]
+
+LN10 = np.log(10.0)
+
+LANGUAGE, WORDS, PHRASES, COPIES, DISTORTION, TABLE, BACKWARD, FORWARD = 0, 1, 2, 3, 4, 5, 9, 12
+"""The indices of the features: log p of the language model in nats; minus the number of words; minus the
+number of phrases; the number of copied unknown words; minus the distance of reordering jumps in source words;
+the four scores of the phrase table; log p of the backward orientations; log p of the forward orientations."""
+NUM_FEATURES = 15
+UNKNOWN_WEIGHT = -10.0
+"""The weight of a copied unknown word. It is not tuned: a word is copied only if there is no alternative."""
+
+INITIAL_WEIGHTS = np.array([0.5, -1.0, 0.2, UNKNOWN_WEIGHT, 0.3, 0.2, 0.2, 0.2, 0.2, *[0.3] * 6])
+"""The weights before tuning."""
+
+
+FEATURE_NAMES = (
+    *("language model", "words", "phrases", "unknown", "distortion", *SCORES),
+    *(f"{kind} back" for kind in ORIENTATIONS),
+    *(f"{kind} ahead" for kind in ORIENTATIONS),
+)
+
+
+class PhraseTableArrays(NamedTuple):
+    """The arrays of a phrase table, for compiled functions; see `PhraseTable` and `Trie`."""
+
+    first: np.ndarray
+    words: np.ndarray
+    entries: np.ndarray
+    targets: np.ndarray
+    scores: np.ndarray
+    reordering: np.ndarray
+    forward_classes: np.ndarray
+    target_words: np.ndarray
+    target_offsets: np.ndarray
+
+
+class ScoringArrays(NamedTuple):
+    """The tables and weights that score a translation, for compiled functions.
+
+    Attributes:
+        phrases: The phrase table.
+        language_model: The language model.
+        language_ids: int64 [target words], the id of each target word in the language model.
+        weights: float64 [NUM_FEATURES], the feature weights.
+        lexicalized: Whether orientations are scored.
+    """
+
+    phrases: PhraseTableArrays
+    language_model: LanguageModelArrays
+    language_ids: np.ndarray
+    weights: np.ndarray
+    lexicalized: bool
+
+
+@njit(nogil=True, cache=True)
+def orientation_score(phrases, entry, column):
+    """Return the log-probability of an orientation, which is uniform for a copied word (a negative entry)."""
+    return phrases.reordering[entry, column] if entry >= 0 else np.log(1 / 3)
 
 
 class TranslationOptions(NamedTuple):

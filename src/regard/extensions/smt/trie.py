@@ -9,7 +9,6 @@ Counting needs no hash table: the n-grams of a level are the distinct pairs of a
 and the next word, each packed into one integer and sorted.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,6 @@ from regard.text.array_files import check_array, check_offsets, check_range
 
 __all__ = [
     "ABSENT",
-    "TRIE_ARRAYS",
     "Level",
     "Trie",
     "TrieBuilder",
@@ -28,11 +26,10 @@ __all__ = [
     "concatenate_ranges",
     "find_child",
     "grow_level",
+    "read_only",
 ]
 
 ABSENT = -1
-TRIE_ARRAYS = ("first", "words", "levels")
-"""The names of the arrays of a trie in a saved model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,22 +66,22 @@ class Trie:
         return np.concatenate([[ABSENT], parents])
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays by the names in `TRIE_ARRAYS`."""
+        """Return the arrays that represent the trie in a file."""
         return {"first": self.first_children, "words": self.words, "levels": np.array(self.levels)}
 
     @classmethod
-    def from_arrays(cls, prefix: str, arrays: Mapping[str, np.ndarray]) -> "Trie":
-        """Return the trie of a saved model; `check` must follow before compiled functions use it.
-
-        Args:
-            prefix: The prefix of the file names, for messages.
-            arrays: The arrays by name.
+    def pop_from(cls, arrays: dict[str, np.ndarray]) -> "Trie":
+        """Take the arrays of `to_arrays` out of those of a file; `check` must follow before compiled use.
 
         Raises:
-            DataError: if the levels are not a list of numbers.
+            DataError: if an array is missing, or the levels are not a list of numbers.
         """
-        check_array(f"{prefix}.levels.npy", arrays["levels"], "int64", None)
-        return cls(tuple(arrays["levels"].tolist()), arrays["first"], arrays["words"])
+        try:
+            levels, first, words = (arrays.pop(name) for name in ("levels", "first", "words"))
+        except KeyError as error:
+            raise DataError(f"{error.args[0]}: missing") from None
+        check_array("levels", levels, "int64", None)
+        return cls(tuple(levels.tolist()), first, words)
 
     def check(self, vocab_size: int) -> None:
         """Check the arrays of a loaded trie, because compiled functions use them as indices without checks.
@@ -107,15 +104,6 @@ class Trie:
         if not np.array_equal(self.words[1 : 1 + vocab_size], np.arange(vocab_size)):
             raise DataError("words: the first level does not contain every word in order")
         check_range("words", self.words[1:], 0, vocab_size - 1)
-
-    def find(self, nodes: np.ndarray, words: np.ndarray) -> np.ndarray:
-        """Return the child of each node with the given word, or `ABSENT`.
-
-        Args:
-            nodes: int64 [N]; `ABSENT` has no children.
-            words: int64 [N], the word of each child.
-        """
-        return _find_all(self.first_children, self.words, nodes.astype(np.int64), words.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,9 +213,8 @@ def find_child(first, words, node, word):
     return search_key(words, word, low, high)
 
 
-@njit(nogil=True, cache=True)
-def _find_all(first, words, nodes, added):
-    children = np.empty(len(nodes), np.int64)
-    for i in range(len(nodes)):
-        children[i] = find_child(first, words, nodes[i], added[i]) if nodes[i] >= 0 else -1
-    return children
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view of an array, because Numba compiles a function anew for writable arrays."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from regard.extensions.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation
-from regard.extensions.smt.features import tuned_features
 from regard.extensions.smt.model import TuningConfig
+from regard.extensions.smt.translation_options import BACKWARD, COPIES, NUM_FEATURES
 from regard.kernels.compilation import njit
 
 __all__ = [
@@ -311,7 +311,9 @@ def tune_weights(
         seed: The random seed.
         num_threads: The number of threads of the decoder.
     """
-    tuned, rng = tuned_features(decoder.lexicalized), np.random.default_rng(seed)
+    last = NUM_FEATURES if decoder.lexicalized else BACKWARD
+    tuned = np.array([feature for feature in range(last) if feature != COPIES])
+    rng = np.random.default_rng(seed)
     pools = [_NBestPool() for _ in text.sources]
     rounds: list[TuningRound] = []
     weights = decoder.weights
