@@ -10,36 +10,29 @@ import pytest
 from regard.config.cpu_threads import SPIN_COUNT, configure_threads, cpu_quota, num_available_cpus
 
 
-def _written(root: Path, files: dict[str, str]) -> Path:
-    for name, content in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(content)
-    return root
-
-
 @pytest.mark.parametrize(
     ("own", "files", "quota"),
     [
         ("0::/\n", {"cpu.max": "150000 100000\n"}, 1.5),
         ("0::/\n", {"cpu.max": "max 100000\n"}, None),
         ("0::/\n", {}, None),
+        (None, {}, None),
         # Limits of parent cgroups apply, too; the lowest limit is used.
         ("0::/a/b\n", {"a/cpu.max": "200000 100000\n", "a/b/cpu.max": "max 100000\n"}, 2.0),
         ("0::/a/b\n", {"a/cpu.max": "200000 100000\n", "a/b/cpu.max": "50000 100000\n"}, 0.5),
-        # Version 1: the mounted root is the cgroup of the process. A quota of -1 means no limit.
-        ("4:cpu:/x\n", {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "25000\n"}, 2.0),
-        ("4:cpu:/x\n", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "25000\n"}, None),
         ("0::/\n", {"cpu.max": "100000 0\n"}, None),
         ("nonsense\n", {"cpu.max": "zwei 100000\n"}, None),
     ],
 )
-def test_quota_is_the_lowest_limit_of_the_cgroups(tmp_path: Path, own, files, quota) -> None:
-    (tmp_path / "cgroup").write_text(own)
-    assert cpu_quota(tmp_path / "cgroup", _written(tmp_path / "root", files)) == quota
-
-
-def test_system_without_cgroups_has_no_quota(tmp_path: Path) -> None:
-    assert cpu_quota(tmp_path / "nowhere", tmp_path) is None
+def test_quota_is_the_lowest_limit_of_the_cgroups(monkeypatch, tmp_path: Path, own, files, quota) -> None:
+    if own is not None:
+        (tmp_path / "cgroup").write_text(own)
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    monkeypatch.setattr("regard.config.cpu_threads.PROC_CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr("regard.config.cpu_threads.CGROUP_ROOT", tmp_path)
+    assert cpu_quota() == quota
 
 
 @pytest.fixture
@@ -99,12 +92,10 @@ def test_default_number_of_threads_follows_the_processors(machine, monkeypatch) 
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     try:
         torch.set_num_threads(3)
-        machine(4, "200000")
-        set_num_threads(None)
-        assert torch.get_num_threads() == 2
-        machine(4, "max")
-        set_num_threads(None)
-        assert torch.get_num_threads() == 2
+        for quota in ("200000", "max"):
+            machine(4, quota)
+            set_num_threads(None)
+            assert torch.get_num_threads() == 2
         monkeypatch.setenv("OMP_NUM_THREADS", "3")
         torch.set_num_threads(3)
         machine(4, "100000")

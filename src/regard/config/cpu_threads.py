@@ -65,28 +65,20 @@ def _num_schedulable_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def cpu_quota(cgroup_file: Path | None = None, root: Path | None = None) -> float | None:
+def cpu_quota() -> float | None:
     """Return the CPU quota of this process as a number of processors, or None without a limit.
 
-    It is that of its cgroup and of the ancestors in version 2. In version 1, only the mounted root is read,
-    which is the cgroup of the process in a container.
-
-    Args:
-        cgroup_file: The file that lists the cgroups of the process. Default: `/proc/self/cgroup`.
-        root: The mount point of the cgroup file system. Default: `/sys/fs/cgroup`.
+    It is the lowest one of its cgroup (version 2) and its ancestors, which limit their descendants as well.
     """
-    root = CGROUP_ROOT if root is None else root
-    words = _read_words(PROC_CGROUP if cgroup_file is None else cgroup_file)
+    words = _read_words(PROC_CGROUP)
     inside = PurePosixPath(next((word[4:] for word in words if word.startswith("0::/")), ""))
-    # Processor time and period in microseconds; "max" and -1 mean no limit.
-    limits = [_read_words(root / path / "cpu.max") for path in (inside, *inside.parents)]
-    limits.append([*_read_words(root / "cpu/cpu.cfs_quota_us"), *_read_words(root / "cpu/cpu.cfs_period_us")])
+    # Processor time and period in microseconds; "max" means no limit.
+    limits = [_read_words(CGROUP_ROOT / path / "cpu.max") for path in (inside, *inside.parents)]
     quotas = [
         int(limit[0]) / int(limit[1])
         for limit in limits
         if len(limit) == 2 and all(word.isdecimal() and int(word) for word in limit)
     ]
-    # The quota of an ancestor limits its descendants as well, so the lowest one applies.
     return min(quotas, default=None)
 
 
