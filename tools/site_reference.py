@@ -17,8 +17,7 @@ import site_examples
 from typer.main import get_command
 
 import regard
-from regard.config.reference import OptionTable, reference
-from regard.config.rendering import render_markdown
+from regard.config.reference import OptionTable, reference, render_markdown
 
 __all__ = ["api_pages", "command_parameters", "commands", "fill", "option_pages", "pages", "public_names"]
 

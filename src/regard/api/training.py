@@ -13,8 +13,7 @@ from regard.api.systems import load_systems, lock_models
 from regard.api.translator import Translator
 from regard.config import dump_toml, from_dict, to_dict
 from regard.config.plugins import load_plugins
-from regard.config.reference import reference, select_tables
-from regard.config.rendering import render_text, render_toml
+from regard.config.reference import reference, render_text, render_toml, select_tables
 from regard.data.dataset import PreparedData, prepare_data
 from regard.data.manifest import input_files
 from regard.errors import ConfigError, DataError, UsageError
