@@ -1,12 +1,13 @@
 """Configuration files are validated strictly, and errors name the key and the nearest known key."""
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_type_hints
 
 import pytest
 
 from regard.config import (
     TaggedUnion,
+    config_classes,
     configclass,
     dump_toml,
     from_dict,
@@ -15,8 +16,7 @@ from regard.config import (
     read_toml,
     to_dict,
 )
-from regard.config.reference import reference, select_tables
-from regard.config.rendering import render_text, render_toml
+from regard.config.reference import reference, render_text, render_toml, select_tables
 from regard.errors import ConfigError, PluginError
 
 
@@ -62,10 +62,10 @@ def test_overrides_take_precedence_over_file_and_defaults(tmp_path) -> None:
     path = write(tmp_path, 'size = 5\n[tree]\nkind = "elm"\n')
     garden = read_config(Garden, path, ["name=Kew", "tree.bark=smooth", 'tags=["a", "b"]'])
     assert garden == Garden(size=5, name="Kew", tags=("a", "b"), tree=Elm(bark="smooth"))
-
-
-def test_integer_is_accepted_for_float_option(tmp_path) -> None:
-    assert read_config(Garden, write(tmp_path, "[tree]\nkind = 'oak'\nheight = 4\n")).tree == Oak(height=4.0)
+    # Paths are accepted for text, and integers for floats.
+    assert from_dict(Garden, {"name": tmp_path, "tree": {"height": 4}}) == Garden(
+        name=str(tmp_path), tree=Oak(height=4.0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_integer_is_accepted_for_float_option(tmp_path) -> None:
         ("[tree]\nkind = [1]", "tree: expected a table with kind = 'oak' or 'elm'"),
         ("tree = 'elm'", "tree: expected a table with kind = 'oak' or 'elm'; got 'elm'"),
         ("[tree]\nkind = 'elm'\nbark = ''", "tree: an elm has bark; got"),
-        ("size = 1979-01-01", "size: input should be a valid integer; got '1979-01-01'"),
+        ("size = 1979-01-01", "size: input should be a valid integer; got datetime.date(1979, 1, 1)"),
         ("size = ", "not valid TOML"),
     ],
 )
@@ -112,18 +112,14 @@ def test_invalid_override_is_rejected(tmp_path, override) -> None:
 
 @pytest.mark.parametrize(
     ("override", "paths"),
-    [
-        ("corpora.0.path=z", ["z", "b"]),
-        ("corpora.-1.path=z", ["a", "z"]),
-        ("corpora.1={path = 'z'}", ["a", "z"]),
-    ],
+    [("corpora.0.path=z", ["z", "b"]), ("corpora.-1={path = 'z'}", ["a", "z"])],
 )
 def test_override_changes_one_element_of_a_list(tmp_path, override, paths) -> None:
     text = "size = 3\ncorpora = [{path = 'a'}, {path = 'b'}]"
     assert [one.path for one in read_config(Garden, write(tmp_path, text), [override]).corpora] == paths
 
 
-@pytest.mark.parametrize("index", ["2", "-3", "last", "9999999999"])
+@pytest.mark.parametrize("index", ["2", "-3", "last"])
 def test_an_index_out_of_range_is_one_message(tmp_path, index) -> None:
     text = "size = 3\ncorpora = [{path = 'a'}, {path = 'b'}]"
     with pytest.raises(ConfigError) as error:
@@ -150,23 +146,16 @@ def test_default_kind_may_be_omitted(tmp_path) -> None:
         read_config(Garden, wrong, ["tree.bark=smooth"])
 
 
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_byte_order_mark_does_not_change_a_toml_file(tmp_path, line_end) -> None:
+def test_file_is_utf8_with_any_line_end_and_byte_order_mark(tmp_path) -> None:
     path = tmp_path / "run.toml"
-    path.write_bytes(f"a = 1{line_end}[b]{line_end}c = 'ä'{line_end}".encode("utf-8-sig"))
-    assert read_toml(path) == {"a": 1, "b": {"c": "ä"}}
+    for line_end in ("\n", "\r\n"):
+        path.write_bytes(f"a = 1{line_end}[b]{line_end}c = 'ä'{line_end}".encode("utf-8-sig"))
+        assert read_toml(path) == {"a": 1, "b": {"c": "ä"}}
     path.write_bytes(b"\xef\xbb\xbfa = 1\nb = '\xff'\n")
-    with pytest.raises(ConfigError, match="line 2, byte 15 of the file: not UTF-8"):
+    with pytest.raises(ConfigError, match=r"run\.toml: line 2, byte 15 of the file: not UTF-8"):
         read_toml(path)
-
-
-def test_missing_or_non_utf8_file_is_named(tmp_path) -> None:
     with pytest.raises(ConfigError, match="nowhere"):
         read_config(Garden, tmp_path / "nowhere.toml")
-    path = tmp_path / "latin.toml"
-    path.write_bytes(b"\nname = '\xe4'")
-    with pytest.raises(ConfigError, match=r"latin\.toml: line 2, byte 10"):
-        read_config(Garden, path)
 
 
 def test_dumped_config_loads_equal(tmp_path) -> None:
@@ -177,14 +166,10 @@ def test_dumped_config_loads_equal(tmp_path) -> None:
         corpora=(Corpus(path="p", weight=0.5),),
     )
     assert read_config(Garden, write(tmp_path, dump_toml(garden))) == garden
-
-
-def test_config_is_frozen_and_converts_to_plain_dictionary() -> None:
-    garden = Garden()
+    assert from_dict(Garden, to_dict(garden)) == garden
+    assert "name" not in to_dict(Garden())
     with pytest.raises(dataclasses.FrozenInstanceError):
         garden.size = 3  # type: ignore[misc]
-    assert from_dict(Garden, to_dict(garden)) == garden
-    assert "name" not in to_dict(garden)
 
 
 def test_the_reference_lists_the_options_of_each_kind() -> None:
@@ -273,7 +258,6 @@ def test_the_template_is_toml_that_changes_nothing(tmp_path) -> None:
 
 
 def test_every_option_of_a_run_has_a_description_and_no_class_declares_more_than_twelve() -> None:
-    from regard.config import config_classes
     from regard.training.run_config import RunConfig
 
     undescribed = [
@@ -292,11 +276,6 @@ def test_every_option_of_a_run_has_a_description_and_no_class_declares_more_than
         seen.add(cls)
         assert len(cls.__annotations__) <= 12, cls
         assert len(dataclasses.fields(cls)) <= 12 or cls.__name__ in composed, cls
-        import typing
-
-        todo += [
-            c
-            for hint in typing.get_type_hints(cls, include_extras=True).values()
-            for c in config_classes(hint)
-        ]
+        hints = get_type_hints(cls, include_extras=True).values()
+        todo += [inner for hint in hints for inner in config_classes(hint)]
     assert len(seen) > 8

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.config.classes import (
-        ConfigUnion,
         TaggedUnion,
         apply_override,
         config_classes,
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ConfigUnion",
     "TaggedUnion",
     "apply_override",
     "config_classes",

@@ -9,13 +9,13 @@ nearest known key. Configuration classes are defined in the modules that they co
 import dataclasses
 import difflib
 import inspect
-import json
 import os
 import re
 import stat
 import tomllib
 import typing
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
@@ -23,16 +23,16 @@ import pydantic
 import tomli_w
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from regard.errors import ConfigError, PluginError
 
 __all__ = [
-    "ConfigUnion",
     "TaggedUnion",
     "apply_override",
     "config_classes",
     "configclass",
+    "default_kind",
     "dump_toml",
     "from_dict",
     "is_configclass",
@@ -74,8 +74,18 @@ def configclass(cls: type[C]) -> type[C]:
             raise PluginError(
                 f"{cls.__qualname__}.{name}: an option needs an annotation of its type, such as `{name}: int`"
             )
-    settings = ConfigDict(extra="forbid", strict=True)
-    decorated: Any = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=settings)(cls)
+
+    def build_schema(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        # A strict class would accept its instances only, but not a table.
+        schema: Any = handler(source)
+        settings: Any = handler.resolve_ref_schema(schema)
+        settings["strict"] = False
+        return schema
+
+    decorated: Any = cls
+    decorated.__get_pydantic_core_schema__ = staticmethod(build_schema)
+    config = ConfigDict(extra="forbid", strict=True)
+    decorated = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=config)(decorated)
     return decorated
 
 
@@ -84,8 +94,12 @@ def is_configclass(cls: Any) -> bool:
     return isinstance(cls, type) and pydantic.dataclasses.is_pydantic_dataclass(cls)
 
 
-class ConfigUnion:
-    """Annotation of a field whose table may be of several kinds, selected by the key `kind`.
+@dataclasses.dataclass(eq=False)
+class TaggedUnion:
+    """Annotation of a union of configurations that selects a member by its field `kind`.
+
+    Used as `Annotated[OakConfig | ElmConfig, TaggedUnion("oak")]`. Unions that plugins extend are registries
+    (`regard.config.registry`).
 
     Attributes:
         default: The kind of a table without the key `kind`. A table may thus set its other keys only. If the
@@ -93,48 +107,29 @@ class ConfigUnion:
     """
 
     default: str
+    advice = ""  # the end of the message about an unknown kind
 
     def config_classes(self) -> Iterator[type[Any]]:
         """Yield the configuration classes that are not listed in the annotated type itself."""
         yield from ()
 
-
-@dataclasses.dataclass(frozen=True)
-class TaggedUnion(ConfigUnion):
-    """Annotation of a closed union of configurations that selects a member by its field `kind`.
-
-    Used as `Annotated[OakConfig | ElmConfig, TaggedUnion("oak")]`. Unions that plugins extend are registries
-    (`regard.config.registry`).
-    """
-
-    default: str
+    def find_config(self, source: Any, kind: str) -> type[Any] | None:
+        """Return the class of a kind, for the annotated type; None if there is none."""
+        return next((cls for cls in config_classes(source) if kind_of(cls) == kind), None)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Build the schema of the tagged union for pydantic."""
-        members = {kind_of(member): handler.generate_schema(member) for member in _members(source)}
+        """Build the schema of a table of any kind. The kinds of a registry are looked up at validation."""
+        return core_schema.no_info_plain_validator_function(partial(self._validate, source))
 
-        def pick(value: Any) -> str | None:
-            kind = (
-                value.get("kind", self.default) if isinstance(value, dict) else getattr(value, "kind", None)
-            )
-            return kind if isinstance(kind, str) else None
-
-        known = " or ".join(repr(kind) for kind in members)
-        return core_schema.tagged_union_schema(
-            members,
-            discriminator=pick,
-            custom_error_type="kind",
-            custom_error_message=f"expected a table with kind = {known}",
-        )
-
-
-def _members(union: Any) -> Iterator[type[Any]]:
-    """Yield the members of a union, including those of nested unions that are selected by `kind`."""
-    for member in typing.get_args(union):
-        if typing.get_origin(member) is typing.Annotated:
-            yield from _members(typing.get_args(member)[0])
-        else:
-            yield member
+    def _validate(self, source: Any, value: Any) -> Any:
+        kind = value.get("kind", self.default) if isinstance(value, dict) else getattr(value, "kind", None)
+        config = self.find_config(source, kind) if isinstance(kind, str) else None
+        if config is None:
+            classes = [*config_classes(source), *self.config_classes()]
+            known = " or ".join(repr(kind_of(cls)) for cls in classes) + self.advice
+            text = f"kind is required: {known}" if kind == "" else f"expected a table with kind = {known}"
+            raise PydanticCustomError("kind", "{text}", {"text": text})
+        return TypeAdapter(config).validate_python(_with_tuples(value))
 
 
 def kind_of(cls: type[Any]) -> str | None:
@@ -168,15 +163,21 @@ def from_dict(cls: type[C], data: Mapping[str, Any], origin: str = "config") -> 
             its value and the expected value.
     """
     try:
-        # JSON mode of pydantic accepts a list for a tuple even in strict mode, as TOML has lists only.
-        text = json.dumps(data, default=str, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{origin}: {_parse_failure(error)}") from None
-    try:
-        return TypeAdapter(cls).validate_json(text)
+        return TypeAdapter(cls).validate_python(_with_tuples(data))
+    except RecursionError:
+        raise ConfigError(f"{origin}: nested too deeply") from None
     except ValidationError as error:
-        messages = "\n".join(f"{origin}: {message}" for message in _format_errors(cls, error))
+        messages = "\n".join(f"{origin}: {message}" for message in _format_errors(cls, data, error))
         raise ConfigError(messages) from None
+
+
+def _with_tuples(value: Any) -> Any:
+    """Return plain data as strict validation requires it: with tuples for lists, and text for paths."""
+    if isinstance(value, Mapping):
+        return {key: _with_tuples(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(_with_tuples(item) for item in value)
+    return str(value) if isinstance(value, Path) else value
 
 
 def read_config(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
@@ -234,18 +235,12 @@ def parse_toml(text: str) -> dict[str, Any]:
     try:
         # The text was decoded from bytes, so Windows line endings have not been normalized yet.
         return tomllib.loads(text.replace("\r\n", "\n").replace("\r", "\n"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(_parse_failure(error)) from None
-
-
-def _parse_failure(error: ValueError | RecursionError) -> str:
-    """Return the reason why data could not be parsed."""
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    if isinstance(error, UnicodeEncodeError):
-        value = error.object[error.object.rfind('"', 0, error.start) + 1 :].partition('"')[0]
-        return f"{value}: not valid UTF-8, as a configuration must be; rename the file"
-    return "a number with thousands of digits" if "int_max_str_digits" in str(error) else str(error)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except ValueError as error:
+        if "int_max_str_digits" in str(error):
+            raise ValueError("a number with thousands of digits") from None
+        raise
 
 
 def dump_toml(value: Any) -> str:
@@ -257,10 +252,17 @@ def config_classes(hint: Any) -> Iterator[type[Any]]:
     """Yield the configuration classes in a type hint."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         yield hint
-    if isinstance(hint, ConfigUnion):
+    if isinstance(hint, TaggedUnion):
         yield from hint.config_classes()
     for argument in typing.get_args(hint):
         yield from config_classes(argument)
+
+
+def default_kind(hint: Any) -> str:
+    """Return the default kind of a union of classes; empty if the hint is not such a union."""
+    if isinstance(hint, TaggedUnion):
+        return hint.default
+    return next((kind for inner in typing.get_args(hint) if (kind := default_kind(inner))), "")
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:
@@ -304,16 +306,16 @@ def _override_key(override: str, place: Any, path: list[str], part: str) -> str 
     raise ConfigError(f"override {override!r}: {name} is a list without the element {part!r}; {known}")
 
 
-def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[str]:
+def _format_errors(cls: type[Any], data: Mapping[str, Any], error: ValidationError) -> Iterator[str]:
     """Yield a message for each error of pydantic."""
     for problem in error.errors():
-        path = [str(part) for part in problem["loc"]]
-        known, names = _resolve_path(cls, path[:-1])
-        dotted_key = ".".join([*names, *path[-1:]])
+        *path, last = problem["loc"] or ("",)
+        known, names = _resolve_path(cls, data, path)
+        dotted_key = ".".join([*names, str(last)])
         if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
             # The key may belong to another kind of the union. Suggesting it again would not help.
-            others = [key for key in known if key != path[-1]]
-            near = difflib.get_close_matches(path[-1], others, n=1, cutoff=0.0)
+            others = [key for key in known if key != last]
+            near = difflib.get_close_matches(str(last), others, n=1, cutoff=0.0)
             nearest = f"; the nearest known key is {'.'.join([*names, near[0]])!r}" if near else ""
             yield f"unknown key {dotted_key!r}{nearest}"
         elif problem["type"] in ("missing", "missing_argument"):
@@ -321,14 +323,10 @@ def _format_errors(cls: type[Any], error: ValidationError) -> Iterator[str]:
         else:
             message = problem["msg"].removeprefix("Value error, ")
             message = f"{message[:1].lower()}{message[1:]}"
-            # A check of several keys names them in its own message. The tags that pydantic adds to a path for
-            # members of a union are not keys.
-            dotted_key = ".".join(_resolve_path(cls, path)[1])
-            yield (
-                f"{dotted_key}: {message}; got {_truncated_repr(problem.get('input'))}"
-                if dotted_key
-                else message
-            )
+            # A check of several keys names them in its own message.
+            dotted_key = ".".join(_resolve_path(cls, data, problem["loc"])[1])
+            value = _truncated_repr(to_dict(problem["input"]))
+            yield f"{dotted_key}: {message}; got {value}" if dotted_key else message
 
 
 def _truncated_repr(value: Any) -> str:
@@ -340,25 +338,31 @@ def _truncated_repr(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _resolve_path(cls: type[Any], path: list[str]) -> tuple[list[str], list[str]]:
-    """Return the field names that are valid at the path of a pydantic error, and the path without tags."""
-    classes, names = [cls], []
+def _resolve_path(cls: type[Any], place: Any, path: Iterable[Any]) -> tuple[list[str], list[str]]:
+    """Return the field names that are valid at the path of a pydantic error, and its keys and indices.
+
+    Other parts of a path are tags that pydantic adds for the members of a union.
+    """
+    hints: list[Any] = [cls]
+    names: list[str] = []
     for part in path:
-        members = [
-            member
-            for current in classes
-            for field, hint in typing.get_type_hints(current, include_extras=True).items()
-            if field == part
-            for member in config_classes(hint)
-        ]
-        if members:
-            classes, names = members, [*names, part]
+        is_key = isinstance(place, Mapping) and part in place
+        if not is_key and not (isinstance(place, list | tuple) and isinstance(part, int)):
             continue
-        # A part that is not a field may be the tag of a member of a union: the default of its field `kind`.
-        tagged = [
-            c
-            for c in classes
-            if any(getattr(f.default, "default", f.default) == part for f in dataclasses.fields(c))
-        ]
-        classes, names = (tagged, names) if tagged else (classes, [*names, part])
-    return sorted({f.name for c in classes for f in dataclasses.fields(c)}), names
+        if is_key:
+            all_hints = (typing.get_type_hints(c, include_extras=True) for c in _table_classes(hints, place))
+            hints = [class_hints[part] for class_hints in all_hints if part in class_hints]
+        place = place[part]
+        names.append(str(part))
+    known = {field.name for c in _table_classes(hints, place) for field in dataclasses.fields(c)}
+    return sorted(known), names
+
+
+def _table_classes(hints: Iterable[Any], table: Any) -> list[type[Any]]:
+    """Return the classes in type hints that a table may have, by its kind if there are several."""
+    classes: list[type[Any]] = []
+    for hint in hints:
+        members = list(config_classes(hint))
+        kind = table.get("kind", default_kind(hint)) if isinstance(table, Mapping) else None
+        classes += [member for member in members if kind_of(member) == kind] or members
+    return classes

@@ -16,7 +16,7 @@ import importlib
 import importlib.util
 import logging
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import entry_points
@@ -31,7 +31,6 @@ __all__ = [
     "load_installed",
     "load_plugins",
     "loaded",
-    "loaded_sources",
     "origin",
     "plugin_name",
 ]
@@ -64,7 +63,7 @@ def load_plugins(names: Iterable[str]) -> None:
         if short in _loaded:
             continue
         # Parts that are registered during the import belong to this plugin.
-        with _importing(short):
+        with _importing(short, name):
             if name.endswith(".py"):
                 _import_file(Path(name))
             else:
@@ -87,8 +86,8 @@ def _import_installed() -> frozenset[str]:
     for point in entry_points(group=ENTRY_POINT_GROUP):
         package = point.module.partition(".")[0]
         try:
-            with _importing(package):
-                _run(point.load, f"plugin {point.value!r}")
+            with _importing(package, point.value):
+                point.load()
         except PluginError as error:
             logger.warning("%s", error)
         else:
@@ -96,14 +95,12 @@ def _import_installed() -> frozenset[str]:
     return frozenset(packages)
 
 
-def loaded() -> tuple[str, ...]:
-    """Return the names of the imported plugins that the user gave."""
-    return tuple(_loaded)
+def loaded() -> Mapping[str, str]:
+    """Return the imported plugins that the user gave, with the sources that load them in another process.
 
-
-def loaded_sources() -> tuple[str, ...]:
-    """Return the import names and absolute paths by which another process loads the same plugins."""
-    return tuple(_loaded.values())
+    A source is an import name or an absolute path.
+    """
+    return _loaded
 
 
 def is_loaded(name: str) -> bool:
@@ -124,10 +121,21 @@ def origin(part: Any) -> str | None:
 
 
 @contextlib.contextmanager
-def _importing(name: str) -> Iterator[None]:
-    token = _loading.set(name)
+def _importing(short: str, name: str) -> Iterator[None]:
+    """Assign new parts to a plugin, and replace an exception of its code by a PluginError."""
+    token = _loading.set(short)
     try:
         yield
+    except PluginError:
+        raise
+    except Exception as error:  # the code of a plugin may raise anything
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        where = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})"
+        raise PluginError(
+            f"plugin {name!r} cannot be imported: {type(error).__name__}: {error}{where}"
+        ) from error
     finally:
         _loading.reset(token)
 
@@ -139,7 +147,7 @@ def _import_module(name: str) -> None:
         spec = None
     if spec is None:
         raise PluginError(f"plugin {name!r} is not installed: install it, or give the path of its .py file")
-    _run(lambda: importlib.import_module(name), f"plugin {name!r}")
+    importlib.import_module(name)
 
 
 def _import_file(path: Path) -> None:
@@ -153,22 +161,4 @@ def _import_file(path: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     # Dataclasses and type hints look a module up by its name.
     sys.modules[name] = module
-    _run(lambda: spec.loader.exec_module(module), f"plugin {str(path)!r}")  # type: ignore[union-attr]
-
-
-def _run(action: Any, name: str) -> None:
-    try:
-        action()
-    except PluginError:
-        raise
-    except Exception as error:  # the code of a plugin may raise anything
-        where = _last_line(error)
-        raise PluginError(f"{name} cannot be imported: {type(error).__name__}: {error}{where}") from error
-
-
-def _last_line(error: Exception) -> str:
-    """Return the file and line where an exception was raised, as ` (file.py, line 3)`."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}, line {trace.tb_lineno})"
+    spec.loader.exec_module(module)

@@ -18,7 +18,6 @@ functions, normalizers) are registered in a `NamedRegistry`, and their field is 
 
 import importlib
 import itertools
-import json
 import pkgutil
 import sys
 import typing
@@ -27,15 +26,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
-from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from regard.config import ConfigUnion, is_configclass, plugins
+from regard.config import TaggedUnion, is_configclass, plugins
 from regard.config.classes import kind_of
 from regard.config.extensions import installed_extensions
 from regard.errors import PluginError
 
-__all__ = ["NamedRegistry", "NamesWith", "PartConfig", "Registry", "plugins_of", "subclass_of"]
+__all__ = ["NamedRegistry", "PartConfig", "Registry", "plugins_of", "subclass_of"]
 
 P = TypeVar("P")
 Q = TypeVar("Q")
@@ -120,10 +119,12 @@ class NamedRegistry(Generic[P]):
         source = part if source is None else source
         if not isinstance(name, str) or not name.isidentifier():
             raise PluginError(f"{self.noun} {name!r}: a name consists of letters, digits and underscores")
-        old = self._entries.get(name)
+        old, qualified_name = self._entries.get(name), f"{source.__module__}.{_shown(source)}"
+        # A file may be imported twice under different names: as a plugin, and by `import`.
+        file = getattr(sys.modules.get(source.__module__), "__file__", None)
+        home = source.__module__ if file is None else str(Path(file).resolve()), _shown(source)
         # A cell of a notebook that is run again defines the same class again.
-        qualified_name = f"{source.__module__}.{_shown(source)}"
-        if old is not None and old.home != _home(source):
+        if old is not None and old.home != home:
             raise PluginError(
                 f"{self.noun} {name!r} is already registered by {old.source}: "
                 f"choose another name for {qualified_name}"
@@ -131,7 +132,7 @@ class NamedRegistry(Generic[P]):
         if self._contract is not None and (problem := self._contract(source)) is not None:
             raise PluginError(f"{self.noun} {name!r}: {qualified_name} {problem}")
         plugin = plugins.origin(source)
-        self._entries[name] = Entry(part, config, plugin, qualified_name, _home(source))
+        self._entries[name] = Entry(part, config, plugin, qualified_name, home)
         if config is not None and plugin is not None:
             _CONFIG_PLUGINS[config] = plugin
 
@@ -145,11 +146,6 @@ class NamedRegistry(Generic[P]):
         """Return the part with a name; None if there is none."""
         entry = self._entry(name)
         return None if entry is None else entry.part
-
-    def plugin_of(self, name: str) -> str | None:
-        """Return the plugin that registered a name; None if the part is built in or unknown."""
-        entry = self._entry(name)
-        return None if entry is None else entry.plugin
 
     def _entry(self, name: str) -> Entry[P] | None:
         if name not in self._entries:
@@ -183,28 +179,7 @@ class NamedRegistry(Generic[P]):
         return core_schema.no_info_after_validator_function(check, core_schema.str_schema(strict=True))
 
 
-class NamesWith(NamedRegistry[P]):
-    """The names of a registry and further ones, as the annotation of a field.
-
-    Args:
-        registry: The registry.
-        names: Further names, which are not registered.
-    """
-
-    def __init__(self, registry: NamedRegistry[P], *names: str) -> None:
-        """Keep both."""
-        super().__init__(registry.noun)
-        self._registry, self._names = registry, names
-
-    def names(self) -> tuple[str, ...]:
-        """Return the further names, then those of the registry."""
-        return (*self._names, *self._registry.names())
-
-    def _entry(self, name: str) -> Entry[Any] | None:
-        return Entry(None, None, None, "", ("", "")) if name in self._names else self._registry._entry(name)
-
-
-class Registry(NamedRegistry[P], ConfigUnion):
+class Registry(TaggedUnion, NamedRegistry[P]):
     """The parts of one kind, each with its configuration class.
 
     Args:
@@ -214,12 +189,14 @@ class Registry(NamedRegistry[P], ConfigUnion):
         contract: As in `NamedRegistry`.
     """
 
+    advice = ", or a kind of a plugin (--plugin FILE; in Python: plugins=[FILE])"
+
     def __init__(
         self, noun: str, default: str, packages: Iterable[str] = (), contract: Contract | None = None
     ) -> None:
         """Create an empty registry."""
-        super().__init__(noun, packages, contract)
-        self.default = default
+        TaggedUnion.__init__(self, default)
+        NamedRegistry.__init__(self, noun, packages, contract)
 
     def register(self, name: str, config: type[Any] | None = None) -> Callable[[Q], Q]:
         """Return a decorator that registers a part with its configuration class.
@@ -263,11 +240,6 @@ class Registry(NamedRegistry[P], ConfigUnion):
             assert config is not None
             yield config
 
-    def parts(self) -> Iterator[P]:
-        """Yield all parts, including those of installed plugins."""
-        for name in self.names():
-            yield self._entries[name].part
-
     def part_of(self, config: PartConfig) -> P:
         """Return the part that a configuration describes.
 
@@ -279,31 +251,10 @@ class Registry(NamedRegistry[P], ConfigUnion):
             raise PluginError(f"{self.noun} {config.kind!r} is not registered")
         return part
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Build the schema of a table of any registered kind. The kinds are looked up at validation."""
-        return core_schema.no_info_plain_validator_function(self._validate)
-
-    def _validate(self, value: Any) -> Any:
-        kind = value.get("kind", self.default) if isinstance(value, dict) else getattr(value, "kind", None)
-        entry = self._entry(kind) if isinstance(kind, str) else None
-        if entry is None or entry.config is None:
-            known = " or ".join(repr(name) for name in self.names())
-            text = f"expected a table with kind = {known}" if kind else f"kind is required: {known}"
-            text += ", or a kind of a plugin (--plugin FILE; in Python: plugins=[FILE])"
-            raise PydanticCustomError("kind", "{text}", {"text": text})
-        # A configuration object was validated when it was created.
-        if not isinstance(value, dict):
-            if not isinstance(value, entry.config):
-                raise PydanticCustomError("kind", "{text}", {"text": f"expected a {entry.config.__name__}"})
-            return value
-        try:
-            # JSON mode accepts a list for a tuple, which strict mode does not.
-            return TypeAdapter(entry.config).validate_json(json.dumps(value))
-        except ValidationError as error:
-            # The kind in the path of an error selects the class whose keys a message suggests.
-            raise ValidationError.from_exception_data(
-                error.title, [_with_kind(problem, str(kind)) for problem in error.errors()]
-            ) from None
+    def find_config(self, source: Any, kind: str) -> type[Any] | None:
+        """Return the configuration class of a kind; None if there is none."""
+        entry = self._entry(kind)
+        return None if entry is None else entry.config
 
 
 def subclass_of(base: type[Any]) -> Contract:
@@ -329,7 +280,8 @@ def plugins_of(config: Any) -> set[str]:
         value = getattr(config, name, None)
         plugin_names |= plugins_of(value)
         if isinstance(value, str):
-            plugin_names |= {registry.plugin_of(value) for registry in _named_registries(hint)}
+            entries = [registry._entry(value) for registry in _named_registries(hint)]
+            plugin_names |= {entry.plugin for entry in entries if entry is not None}
     return {name for name in plugin_names if name is not None}
 
 
@@ -338,30 +290,6 @@ def _named_registries(hint: Any) -> Iterator[NamedRegistry[Any]]:
         yield hint
     for argument in typing.get_args(hint):
         yield from _named_registries(argument)
-
-
-def _with_kind(problem: Any, kind: str) -> InitErrorDetails:
-    """Return an error of pydantic with the kind in front of its path."""
-    # pydantic accepts only its own error types by name; other errors must be custom ones.
-    known = typing.get_args(core_schema.ErrorType)
-    custom = problem["type"] not in known
-    return InitErrorDetails(
-        type=PydanticCustomError(problem["type"], "{text}", {"text": problem["msg"]})
-        if custom
-        else problem["type"],
-        loc=(kind, *problem["loc"]),
-        input=problem["input"],
-        ctx={} if custom else problem.get("ctx", {}),
-    )
-
-
-def _home(source: Any) -> tuple[str, str]:
-    """Return the file of a class or function, or its module without a file, and its name in there.
-
-    A file may be imported twice under different names: as a plugin, and by `import`.
-    """
-    file = getattr(sys.modules.get(source.__module__), "__file__", None)
-    return source.__module__ if file is None else str(Path(file).resolve()), _shown(source)
 
 
 def _shown(part: Any) -> str:

@@ -6,7 +6,7 @@ server share.
 
 import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -142,30 +142,22 @@ def exact_numbers(weights: np.ndarray) -> Any:
     return weights.astype(str).astype(float).tolist()
 
 
-def html_table(rows: Sequence[Mapping[str, Any]], max_rows: int = _MAX_HTML_ROWS) -> str:
-    """Return rows as an HTML table, with the number of omitted rows below it.
+def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first rows as an HTML table, with the number of omitted rows below it.
 
-    Args:
-        rows: The rows; the keys of the first one are the columns.
-        max_rows: Maximum number of rows in the table.
+    The keys of the first row are the columns.
     """
     if not rows:
         return "<p>no rows</p>"
     columns = list(rows[0])
-    head = _line("th", columns)
-    body = "".join(_line("td", [_text(row.get(name)) for name in columns]) for row in rows[:max_rows])
-    more = len(rows) - max_rows
+    lines = [columns]
+    for row in rows[:_MAX_HTML_ROWS]:
+        cells = (row.get(name) for name in columns)
+        lines.append(["" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x) for x in cells])
+    head, *body = (
+        "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in line) + "</tr>"
+        for tag, line in zip(["th"] + ["td"] * len(lines), lines, strict=False)
+    )
+    more = len(rows) - _MAX_HTML_ROWS
     note = f"<p>{more} more rows</p>" if more > 0 else ""
-    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{note}"
-
-
-def _line(tag: str, cells: Iterable[str]) -> str:
-    """Return one row of an HTML table."""
-    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-
-def _text(value: Any) -> str:
-    """Return a value as it appears in a cell."""
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>{note}"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Any
 
-from regard.config.plugins import load_plugins, loaded_sources
+from regard.config.plugins import load_plugins, loaded
 from regard.errors import RegardError
 
 __all__ = ["ordered_map", "run_worker"]
@@ -72,7 +72,7 @@ class _Worker:
         command = [sys.executable, "-P", "-c", _START.format(path=sys.path)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         # A class of a plugin file can be unpickled only after the file was imported.
-        self._send(loaded_sources())
+        self._send(tuple(loaded().values()))
         self._send(function)
 
     def __call__(self, item: Any) -> Any:

@@ -1,9 +1,8 @@
 """Options of a training run: batches, optimizer, validation, checkpoints and stopping."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from regard.config import configclass, option
-from regard.config.registry import NamesWith
 from regard.data.batch import BatchConfig
 from regard.metrics.base import METRICS
 from regard.models.base import Precision
@@ -25,7 +24,7 @@ class ValidationConfig:
         ge=1,
         le=1_000_000_000,
     )
-    metric: Annotated[str, NamesWith(METRICS, "perplexity")] = option(
+    metric: Literal["perplexity"] | Annotated[str, METRICS] = option(
         default="perplexity",
         help="Metric that selects the best model and drives early stopping and the plateau schedule: "
         "perplexity per token, or a metric of `regard evaluate` on greedy translations, such as "

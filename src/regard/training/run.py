@@ -200,9 +200,9 @@ def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path
 
 def _has_checkpoint(model_dir: Path) -> bool:
     """Return whether a directory contains a checkpoint or trained weights."""
-    return bool(training_files(model_dir, "state")) or any(
-        (model_dir / system.weights_name).exists() for system in MODELS.parts()
-    )
+    systems = (MODELS.get(name) for name in MODELS.names())
+    weights = {system.weights_name for system in systems if system is not None}
+    return bool(training_files(model_dir, "state")) or any((model_dir / name).exists() for name in weights)
 
 
 def _check_same_run(config: RunConfig, model_dir: Path) -> None:
