@@ -19,11 +19,11 @@ import numpy as np
 from regard.analysis.errors import SentenceErrors
 from regard.metrics.attention import attention_statistics
 from regard.metrics.coverage import received_attention
+from regard.reporting.model_card import Curves
 from regard.reporting.page import Report, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import SentenceResult, SystemResults
-from regard.reporting.training_curves import Curves
-from regard.reporting.word_maps import AttentionLayers, word_maps
+from regard.reporting.word_maps import word_map
 
 
 def make_system(
@@ -41,8 +41,7 @@ def make_system(
         scores[np.arange(len(output)), 0, np.arange(len(output)) % len(source_words)] += 6
         weights = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
         ids = list(range(len(source_words))), list(range(len(output)))
-        heads = AttentionLayers(weights[:-1, 0], [weights[:-1]])
-        maps = word_maps(output, source_words, heads, *ids, prior=heads)
+        maps = word_map(output, source_words, weights[:-1, 0], *ids)
         links = frozenset((i, i) for i in range(len(source_words)))
         output_links = frozenset(link for link in links if generator.random() < 0.95)
         received = received_attention(weights[:-1, 0], ids[0])

@@ -1,6 +1,6 @@
 """A report on made-up data: two systems and source texts that contain markup.
 
-One of the systems has a posterior and bounded attention.
+One of the systems has bounded attention.
 """
 
 import numpy as np
@@ -8,11 +8,11 @@ import numpy as np
 from regard.analysis.errors import SentenceErrors
 from regard.metrics.attention import attention_statistics, coverage, entropy
 from regard.metrics.coverage import ReceivedAttention
+from regard.reporting.model_card import Curves
 from regard.reporting.page import Report, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import SentenceResult, SystemResults
-from regard.reporting.training_curves import Curves
-from regard.reporting.word_maps import AttentionLayers, word_maps
+from regard.reporting.word_maps import word_map
 from regard.text.links import parse_gold_links
 
 __all__ = ["PAIRS", "make_page", "make_report", "make_system"]
@@ -33,7 +33,7 @@ def stored_weights(levels):
 
 
 def make_system(
-    name: str, shift: int, outputs: list[str], heads: int = 1, every: bool = False, sink: bool = False
+    name: str, shift: int, outputs: list[str], heads: int = 1, bounded: bool = False, sink: bool = False
 ) -> SystemResults:
     """Return a system that attends to the word `shift` positions to the right.
 
@@ -44,7 +44,7 @@ def make_system(
         shift: Distance between the position of a step and the word that it attends to.
         outputs: The translations, one per pair.
         heads: Number of heads; head k attends k positions further right.
-        every: Store the weights of every head, and a prior.
+        bounded: Whether source words have fertilities of 1.
         sink: Add a sink that receives half of the attention of each step.
     """
     sentences, attention = [], []
@@ -65,17 +65,13 @@ def make_system(
             )
             attention.append(None)
             continue
-        for key, words in (("own_maps", output_words), ("forced_maps", reference_words)):
+        for key, words in (("own_map", output_words), ("forced_map", reference_words)):
             layer = attend(len(words) + 1, len(source_words), shift, heads)
             if sink:
                 layer = np.concatenate([layer / 2, np.full((*layer.shape[:2], 1), 0.5)], axis=2)
-            prior = np.full_like(layer, 1 / layer.shape[2])
             ids = [*range(len(source_words)), *[-1] * sink], list(range(len(words)))
-            posterior, prior_maps = (
-                AttentionLayers(one[:-1].mean(axis=1), [one[:-1]] if every else []) for one in (layer, prior)
-            )
-            maps[key] = word_maps(words, source_words, posterior, *ids, prior_maps if every else None)
-            if key == "own_maps":
+            maps[key] = word_map(words, source_words, layer[:-1].mean(axis=1), *ids)
+            if key == "own_map":
                 received = layer[:-1].mean(axis=1).sum(axis=0)[: len(source_words)]
                 stats = entropy(layer).mean(), coverage(layer[:-1].mean(axis=1))
             else:
@@ -83,13 +79,13 @@ def make_system(
         got = ReceivedAttention(
             tuple(received.tolist()),
             len(output_words) / 2 if sink else None,
-            (1.0,) * len(source_words) if every else None,
+            (1.0,) * len(source_words) if bounded else None,
         )
         sentence = SentenceErrors(number, source_words, reference_words, output_words, got, links)
         figures = {"entropy": float(stats[0]), "coverage": stats[1], "log_prob": -0.25 * number}
         sentences.append(SentenceResult(sentence, output, **maps, **figures))
     curves = Curves(((50.0, 40.0), (100.0, 12.0)), ((100.0, 14.0),), {"bleu": ((100.0, 21.0),)})
-    return SystemResults(name, f"runs/{name}", tuple(sentences), tuple(attention), 3.5, curves, every)
+    return SystemResults(name, f"runs/{name}", tuple(sentences), tuple(attention), 3.5, curves, bounded)
 
 
 def attend(steps: int, width: int, shift: int, heads: int) -> np.ndarray:
@@ -109,7 +105,7 @@ def make_report() -> Report:
     second[0] = "a red dog runs ."
     systems = [
         make_system("soft", 0, first),
-        make_system("<b>bounded</b>", 1, second, heads=2, every=True),
+        make_system("<b>bounded</b>", 1, second, heads=2, bounded=True),
     ]
     gold = [parse_gold_links("0-0 1-1 2p2"), *[parse_gold_links("")] * 5]
     scores = compute_scores(systems, PAIRS, gold=gold, num_resamples=10)

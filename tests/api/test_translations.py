@@ -196,8 +196,6 @@ def test_report_of_loaded_models_equals_that_of_their_directories(directory, mod
         for number, one in enumerate((model, directory, [directory]))
     ]
     assert len({page.read_text() for page in pages}) == 1
-    with pytest.raises(UsageError, match="attention_maps"):
-        regard.ReportOptions(attention_maps="some")
     with pytest.raises(DataError, match="sources has 4 lines but references has 3"):
         regard.report(model, test=(SOURCES, REFERENCES[:3]), output=tmp_path / "none.html")
 

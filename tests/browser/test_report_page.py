@@ -99,19 +99,6 @@ def test_hovered_cell_shows_its_weight_and_zeros_are_white(page, address):
     expect(page.locator("#s1 .regard-map circle.link")).to_have_count(0)
 
 
-def test_heads_and_priors_can_be_selected(page, address):
-    open_line(page, address, 1)
-    found = cell(page.locator("#s1 .of-system.system-1"), 0, 1)
-    # The first head has a weight of 0.75 here, the second has 0, and the prior is uniform.
-    expect(found).to_have_attribute("data-weight", re.compile(r"^0\.37"))
-    page.get_by_label("Head").select_option("0")
-    expect(found).to_have_attribute("data-weight", re.compile(r"^0\.7[45]"))
-    page.get_by_label("Head").select_option("1")
-    expect(found).to_have_attribute("data-weight", "0")
-    page.locator("#s1 .tools").get_by_label("Attention").select_option("1")
-    expect(found).to_have_attribute("data-weight", re.compile(r"^0\.(20|1998)"))
-
-
 def test_two_systems_are_subtracted_if_their_translations_are_equal(page, address):
     open_line(page, address, 1)
     expect(page.locator("#s1 .apart")).to_have_text(
@@ -140,9 +127,9 @@ def test_systems_with_and_without_sink_are_subtracted(page, tmp_path):
     # Equals the difference in Python, up to the 8 bits per weight that the page stores.
     words = tuple(PAIRS[0][0].split()), tuple(PAIRS[0][1].split())
     maps = [
-        AttentionMap(*words, stored_weights(one.sentences[0].own_maps.weights[0]))
+        AttentionMap(*words, stored_weights(one.sentences[0].own_map.weights))
         for one in systems
-        if one.sentences[0].own_maps
+        if one.sentences[0].own_map
     ]
     np.testing.assert_allclose(found, map_difference(*maps).weights.ravel(), atol=1e-6)
 

@@ -135,9 +135,9 @@ def test_figures_are_downloaded_as_svg_and_png_in_light_colors(opened, compared,
 def test_scales_distinguish_small_weights(page, tmp_path):
     report = make_report()
     first = report.systems[0].sentences[0]
-    weights = first.own_maps.weights.copy()
-    weights[0, 0] = quantize(np.array([0.97, 0.02, 0.002, 0.0002, 0.0]))
-    sentence = replace(first, own_maps=replace(first.own_maps, weights=weights))
+    weights = first.own_map.weights.copy()
+    weights[0] = quantize(np.array([0.97, 0.02, 0.002, 0.0002, 0.0]))
+    sentence = replace(first, own_map=replace(first.own_map, weights=weights))
     system = replace(report.systems[0], sentences=(sentence, *report.systems[0].sentences[1:]))
     path = tmp_path / "report.html"
     path.write_text(render(replace(report, systems=[system, report.systems[1]])), encoding="utf-8")

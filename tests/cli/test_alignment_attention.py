@@ -183,18 +183,14 @@ def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
     from regard.analysis.inputs import System
     from regard.api.loading import load_translator
     from regard.reporting.systems import collect_system
-    from regard.reporting.word_maps import MapKind
 
     result = regard.load(guided).translate(LINE)
     translator = load_translator([guided], "cpu", "float32", {"num_return": 1})
     guided_system = System("guided", (str(guided),), translator)
-    system = collect_system(guided_system, [(LINE, "A B")], all_layers=True)
-    shown = system.sentences[0].own_maps
+    system = collect_system(guided_system, [(LINE, "A B")])
+    shown = system.sentences[0].own_map
     assert shown is not None
-    kinds = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]
-    assert list(shown.kinds) == kinds
-    np.testing.assert_array_equal(shown.weights[0], shown.weights[kinds.index(MapKind(0, 1))])
-    np.testing.assert_array_equal(shown.weights[0], quantize(result.attention_map))
+    np.testing.assert_array_equal(shown.weights, quantize(result.attention_map))
     (analysis,) = system.attention
     assert analysis is not None and len(analysis.links) == 2
 

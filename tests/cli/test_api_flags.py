@@ -96,7 +96,6 @@ def test_options_that_conflict_have_one_message_and_status_2(arguments, message)
         (["translate", "m", "--mbr", "ter"], ["bleu", "chrf", "coverage"]),
         (["translate", "m", "--mbr", "bleu", "--mbr-weighting", "even"], ["auto", "uniform", "probability"]),
         (["analyze", "attention", "m", "--map", "hat"], ["attention", "leave_one_out"]),
-        (["report", "m", "--attention-maps", "some"], ["links", "all"]),
         (["reproduce", "malaviya2018-table1", "--data-dir", "d", "--size", "huge"], ["small", "paper"]),
         (["config", "--format", "yaml"], ["text", "toml"]),
     ],

@@ -17,15 +17,7 @@ from hypothesis.extra.numpy import arrays
 from made_report import PAIRS, make_report, stored_weights
 from regard.reporting.model_card import ModelCard
 from regard.reporting.page import render, script_json
-from regard.reporting.word_maps import (
-    AttentionLayers,
-    MapKind,
-    MapPacker,
-    WordMaps,
-    drop_equal_priors,
-    quantize,
-    word_maps,
-)
+from regard.reporting.word_maps import MapPacker, WordMap, quantize, word_map
 
 
 class Reader(HTMLParser):
@@ -143,7 +135,7 @@ def test_maps_in_the_page_equal_maps_of_the_systems(report, reader, data):
         assert data["systems"][system]["name"] == name
         for row, sentence in enumerate(data["sentences"]):
             shown = report.systems[system].sentences[row]
-            for key, maps in (("own", shown.own_maps), ("forced", shown.forced_maps)):
+            for key, maps in (("own", shown.own_map), ("forced", shown.forced_map)):
                 kept = sentence["systems"][system].get(key)
                 assert (kept is None) == (maps is None)
                 if kept is None:
@@ -152,15 +144,8 @@ def test_maps_in_the_page_equal_maps_of_the_systems(report, reader, data):
                 content = chunk(reader, number)[start : start + maps.weights.size]
                 assert content == maps.weights.tobytes()
                 assert kept["shape"] == [len(maps.rows), len(maps.columns)]
-    soft = report.systems[0].sentences[0].own_maps
-    assert soft.weights[0, 0].tolist() == [255, 0, 0, 0, 0]
-
-
-def test_layers_heads_and_priors_are_labeled(data):
-    soft, bounded = data["systems"]
-    assert soft["own"] == soft["forced"] == [[None, None, False]]
-    maps = [None, None], [0, 0], [0, 1]
-    assert bounded["own"] == [[*one, prior] for prior in (False, True) for one in maps]
+    soft = report.systems[0].sentences[0].own_map
+    assert soft.weights[0].tolist() == [255, 0, 0, 0, 0]
 
 
 def test_errors_are_marked_where_they_are_counted(report, data):
@@ -196,36 +181,12 @@ def test_date_and_model_cards_are_in_the_page(report):
     assert [row[:2] for row in data["systems"][1]["card"]] == [["location", "runs/<b>bounded</b>"]]
 
 
-def test_prior_is_kept_only_if_it_differs_from_the_posterior():
-    weights = np.array([[0.5, 0.5], [1.0, 0.0]])
-    same = word_maps(
-        ("a", "b"), ("x", "y"), AttentionLayers(weights), [0, 1], [0, 1], AttentionLayers(weights)
-    )
-    other = word_maps(
-        ("a", "b"), ("x", "y"), AttentionLayers(weights), [0, 1], [0, 1], AttentionLayers(1 - weights)
-    )
-    assert [one.kinds for one in drop_equal_priors([same, None, same]) if one] == [(MapKind(),)] * 2
-    assert drop_equal_priors([same, other]) == [same, other]
-
-
 def test_subwords_are_joined_and_sink_is_a_column():
     weights = np.array([[0.25, 0.25, 0.0, 0.5], [0.0, 0.5, 0.5, 0.0]])
-    maps = word_maps(("word",), ("long", "word"), AttentionLayers(weights), [0, 0, 1, -1], [0, 0])
+    maps = word_map(("word",), ("long", "word"), weights, [0, 0, 1, -1], [0, 0])
     assert maps.columns == ("long", "word", "<sink>")
     # 255 times the square roots of 0.5, 0.25 and 0.25.
-    assert maps.weights.tolist() == [[[180, 128, 128]]]
-    assert maps.kinds == (MapKind(),)
-
-
-def test_layers_and_heads_count_from_0_after_the_alignment_map():
-    weights, ids = np.array([[[1.0, 0.0], [0.0, 1.0]]]), ([0, 1], [0])
-    one = word_maps(("a",), ("x", "y"), AttentionLayers(np.array([[0.25, 0.75]])), *ids)
-    assert one.kinds == (MapKind(),) and one.weights.tolist() == [[[128, 221]]]
-    seen = AttentionLayers(np.array([[0.25, 0.75]]), [weights, weights])
-    every = word_maps(("a",), ("x", "y"), seen, *ids, seen)
-    own = [MapKind(), *(MapKind(layer, head) for layer in (0, 1) for head in (0, 1))]
-    assert every.kinds == (*own, *(replace(kind, prior=True) for kind in own))
-    assert every.weights[:3].tolist() == [[[128, 221]], [[255, 0]], [[0, 255]]]
+    assert maps.weights.tolist() == [[180, 128, 128]]
 
 
 def test_chunks_contain_the_packed_maps():
@@ -233,8 +194,8 @@ def test_chunks_contain_the_packed_maps():
     packer, kept = MapPacker(), []
     for _ in range(30):
         rows = int(generator.integers(1, 200))
-        weights = generator.integers(0, 256, (1, rows, 100), dtype=np.uint8)
-        maps = WordMaps(("a",) * rows, ("x",) * 100, weights, (MapKind(),))
+        weights = generator.integers(0, 256, (rows, 100), dtype=np.uint8)
+        maps = WordMap(("a",) * rows, ("x",) * 100, weights)
         kept.append((packer.add(maps), weights.tobytes()))
     chunks = [zlib.decompress(base64.b64decode(text)) for text in packer.chunks()]
     assert len(chunks) > 1

@@ -18,19 +18,17 @@ from regard.metrics.alignment import merge_subwords
 from regard.metrics.translation import count_statistics
 from regard.models import build_model
 from regard.models.rnn.config import RnnConfig
-from regard.reporting.model_card import model_card
+from regard.reporting.model_card import model_card, read_curves
 from regard.reporting.scores import compute_scores
-from regard.reporting.systems import add_word_links, collect_system, system_maps
-from regard.reporting.training_curves import read_curves
-from regard.reporting.word_maps import MapKind
+from regard.reporting.systems import add_word_links, collect_system
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), ("x " * 40, "X")]
 
 
-def make_translator(attention=None, fertility=None) -> NeuralTranslator:
-    """Return a translator with random weights, with other attention or with bounds, if given."""
+def make_translator(fertility=None) -> NeuralTranslator:
+    """Return a translator with random weights, with bounds if given."""
     sides = [
         TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
         for words in ("a b c d e", "A B C D E")
@@ -44,10 +42,6 @@ def make_translator(attention=None, fertility=None) -> NeuralTranslator:
     if fertility is not None:
         settings["attention"] = {"kind": "constrained"}
     config = from_dict(RnnConfig, settings)
-    if attention is not None:
-        settings["decoder"]["input_feeding"] = "context"
-        settings["attention"] = attention
-        config = from_dict(RnnConfig, settings)
     budget = None
     if fertility is not None:
         budget = Budget.constant(ConstantFertilityConfig(value=fertility), len(sides[0].vocabulary))
@@ -62,8 +56,8 @@ def make_translator(attention=None, fertility=None) -> NeuralTranslator:
     )
 
 
-def collect(translator, every=False):
-    return collect_system(System("m", ("run",), translator), PAIRS, all_layers=every)
+def collect(translator):
+    return collect_system(System("m", ("run",), translator), PAIRS)
 
 
 @pytest.fixture(scope="module")
@@ -76,56 +70,36 @@ def test_every_line_is_included_even_if_empty_or_too_long(soft):
     _, system = soft
     assert [one.sentence.line for one in system.sentences] == [1, 2, 3, 4, 5]
     assert [one.error is None for one in system.sentences] == [True] * 4 + [False]
-    assert [one.own_maps is None for one in system.sentences] == [False, True, False, False, True]
+    assert [one.own_map is None for one in system.sentences] == [False, True, False, False, True]
     assert [one.text == "" for one in system.sentences] == [False, True, False, False, True]
     assert system.sentences[4].sentence.source == ("x",) * 40
     assert [one is None for one in system.attention] == [False, True, False, False, True]
 
 
-def test_own_maps_equal_maps_of_translations(soft):
+def test_own_map_equal_maps_of_translations(soft):
     translator, system = soft
     results = list(translator.translate(enumerate_lines(source for source, _ in PAIRS)))
     for shown, result in zip(system.sentences, results, strict=True):
         assert shown.text == result.text
-        if shown.own_maps is not None:
+        if shown.own_map is not None:
             best = result
-            assert (
-                shown.own_maps.rows == tuple(best.tokens) and shown.own_maps.columns == shown.sentence.source
-            )
-            assert abs(stored_weights(shown.own_maps.weights[0]) - best.attention_map).max() <= 0.004
+            assert shown.own_map.rows == tuple(best.tokens) and shown.own_map.columns == shown.sentence.source
+            assert abs(stored_weights(shown.own_map.weights) - best.attention_map).max() <= 0.004
             logs = best.token_log_probs
             assert shown.log_prob == pytest.approx(best.log_probability / len(logs))
 
 
-def test_forced_maps_equal_maps_of_forced_decoding(soft):
+def test_forced_map_equal_maps_of_forced_decoding(soft):
     translator, system = soft
     lines = score_lines(translator.model, translator.text, PAIRS, translator.search)
     for shown, line in zip(system.sentences, lines, strict=True):
-        assert (shown.forced_maps is None) == (line.error is not None)
-        if shown.forced_maps is not None:
+        assert (shown.forced_map is None) == (line.error is not None)
+        if shown.forced_map is not None:
             words = merge_subwords(
                 line.posterior_attention[-1][:-1].mean(axis=1), line.source_word_ids, line.target_word_ids
             )
-            assert abs(stored_weights(shown.forced_maps.weights[0]) - words).max() <= 0.004
-            assert shown.forced_maps.rows == line.target_words
-
-
-def test_posterior_and_prior_are_kept_on_request():
-    translator = make_translator({"kind": "posterior", "top_k": 2})
-    system = collect(translator, every=True)
-    kinds = (MapKind(), MapKind(prior=True))
-    assert system_maps(system, forced=False) == system_maps(system, forced=True) == kinds
-    results = list(translator.translate(enumerate_lines(source for source, _ in PAIRS)))
-    for shown, result in zip(system.sentences, results, strict=True):
-        if shown.own_maps is not None:
-            best = result
-            prior = best.attention[0][:-1, 0]  # the prior: before the update with the token
-            assert abs(stored_weights(shown.own_maps.weights[0]) - best.attention_map).max() <= 0.004
-            assert abs(stored_weights(shown.own_maps.weights[1]) - prior).max() <= 0.004
-    assert any(
-        (one.own_maps.weights[0] != one.own_maps.weights[1]).any() for one in system.sentences if one.own_maps
-    )
-    assert system_maps(collect(translator), forced=False) == (MapKind(),)
+            assert abs(stored_weights(shown.forced_map.weights) - words).max() <= 0.004
+            assert shown.forced_map.rows == line.target_words
 
 
 def test_maps_of_a_bounded_model_have_a_sink_column():
@@ -133,12 +107,12 @@ def test_maps_of_a_bounded_model_have_a_sink_column():
     shown = system.sentences[0]
     assert (
         system.has_fertilities
-        and shown.own_maps is not None
-        and shown.own_maps.columns == ("a", "b", "c", "<sink>")
+        and shown.own_map is not None
+        and shown.own_map.columns == ("a", "b", "c", "<sink>")
     )
     received = shown.sentence.received
     assert received is not None and received.fertility == (1.0,) * 3 and received.sink is not None
-    totals = stored_weights(shown.own_maps.weights[0]).sum(axis=0)
+    totals = stored_weights(shown.own_map.weights).sum(axis=0)
     assert totals == pytest.approx([*received.attention, received.sink], abs=0.05)
 
 
@@ -174,7 +148,7 @@ def test_translations_from_a_file_are_tokenized_like_the_model(soft):
         assert [one.text for one in system.sentences] == lines
         assert [one.sentence.source for one in system.sentences] == [tuple(line.split()) for line, _ in PAIRS]
         assert [one.sentence.output for one in system.sentences] == [tuple(line.split()) for line in lines]
-        assert system.attention == () and system_maps(system, forced=False) == ()
+        assert system.attention == () and all(one.own_map is None for one in system.sentences)
 
 
 def test_curves_are_read_from_the_record_without_values_that_are_no_numbers(tmp_path):

@@ -44,8 +44,6 @@ class ReportOptions:
         title: Title of the page. Default: the names of the systems and of the text.
         gold_links: Gold word links of source and reference (.talp: i-j sure, ipj possible), for the alignment
             error rate.
-        attention_maps: The maps on the page: `links` for the map that is used for word links; `all` for the
-            maps of all layers and heads, and the prior attention, as well.
         tokenize: Tokenizer of BLEU and lengths: `13a`, `none` (for tokenized text), `intl`, `char`...
         lowercase: Whether to ignore case in BLEU, chrF, REP and word links.
         check: The check whose errors are marked, such as `regard.ReportCheck`. Default: that of an extension,
@@ -57,7 +55,6 @@ class ReportOptions:
     names: Sequence[str] | None = None
     title: str | None = None
     gold_links: Path | str | Iterable[GoldLinks | str] | None = None
-    attention_maps: Literal["links", "all"] = "links"
     tokenize: str = "13a"
     lowercase: bool = False
     check: SystemsCheck | None = None
@@ -70,8 +67,6 @@ class ReportOptions:
             UsageError: if a value is not one of those above.
         """
         check_tokenizer(self.tokenize)
-        if self.attention_maps not in ("links", "all"):
-            raise UsageError(f"attention_maps={self.attention_maps!r}: expected links or all")
 
 
 def report(
@@ -140,9 +135,8 @@ def _collect(
     find_errors = None if errors_check is None else errors_check.load(companions, num_threads or 0)
     if aligner is None and companions is not None:
         aligner = companions.aligner()
-    all_maps = options.attention_maps == "all"
     systems = {
-        system.name: collect_system(system, text.pairs, progress, all_maps, options.lowercase)
+        system.name: collect_system(system, text.pairs, progress, options.lowercase)
         for system in load_systems(named, settings, len(text), text.source_name)
     }
     # Files of translations come last from `load_systems`; the page keeps the order of the user.

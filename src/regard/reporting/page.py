@@ -7,7 +7,7 @@ demand. It makes no network requests, and inserts all data as text, never as mar
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Protocol
 
@@ -15,10 +15,9 @@ from jinja2 import Environment, StrictUndefined
 
 from regard.config.results import json_value
 from regard.errors import UsageError
-from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable
-from regard.reporting.sentence_statistics import sentence_statistics
-from regard.reporting.systems import SentenceResult, SystemResults, system_maps
-from regard.reporting.word_maps import MapPacker, WordMaps
+from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable, sentence_statistics
+from regard.reporting.systems import SentenceResult, SystemResults
+from regard.reporting.word_maps import MapPacker, WordMap
 from regard.text.files import format_json
 from regard.text.links import GoldLinks, Links
 from regard.text.paths import readable
@@ -200,8 +199,7 @@ def _system(system: SystemResults) -> dict[str, Any]:
         "bounded": system.has_fertilities,
         "card": [("location", system.path, "")] if system.card is None else system.card.rows(),
         "perplexity": system.perplexity,
-        "own": [astuple(kind) for kind in system_maps(system, forced=False)],
-        "forced": [astuple(kind) for kind in system_maps(system, forced=True)],
+        "attends": any(result.own_map or result.forced_map for result in system.sentences),
         "curves": system.curves,
     }
 
@@ -295,22 +293,24 @@ def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[s
             data["fertility"] = received.fertility
     if shown.error is not None:
         data["error"] = shown.error
-    for key, maps, rows in (
-        ("own", shown.own_maps, sentence.output),
-        ("forced", shown.forced_maps, sentence.reference),
+    for key, word_map, rows in (
+        ("own", shown.own_map, sentence.output),
+        ("forced", shown.forced_map, sentence.reference),
     ):
-        if maps is not None:
-            data[key] = _maps(maps, rows, sentence.source, packer)
+        if word_map is not None:
+            data[key] = _place_map(word_map, rows, sentence.source, packer)
     return data
 
 
-def _maps(maps: WordMaps, rows: Sequence[str], columns: Sequence[str], packer: MapPacker) -> dict[str, Any]:
-    """Return the position of a sentence's maps, and their words where they differ from the sentence's."""
-    data: dict[str, Any] = {"at": list(packer.add(maps)), "shape": [len(maps.rows), len(maps.columns)]}
-    if maps.rows != tuple(rows):
-        data["rows"] = list(maps.rows)
-    if maps.columns != tuple(columns):
-        data["columns"] = list(maps.columns)
+def _place_map(
+    word_map: WordMap, rows: Sequence[str], columns: Sequence[str], packer: MapPacker
+) -> dict[str, Any]:
+    """Return the position of a sentence's map, and its words where they differ from the sentence's."""
+    data: dict[str, Any] = {"at": list(packer.add(word_map)), "shape": list(word_map.weights.shape)}
+    if word_map.rows != tuple(rows):
+        data["rows"] = list(word_map.rows)
+    if word_map.columns != tuple(columns):
+        data["columns"] = list(word_map.columns)
     return data
 
 

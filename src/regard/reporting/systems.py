@@ -14,16 +14,14 @@ from regard.analysis.errors import SentenceErrors, sentence_from_result
 from regard.analysis.inputs import Progress, System, no_progress
 from regard.analysis.linking import line_words
 from regard.generation.base import BaseTranslator
-from regard.generation.config import AlignmentConfig
 from regard.generation.forced import sentence_attention
 from regard.generation.lines import enumerate_lines
-from regard.generation.linking import LayerAttention, attention_map, select_heads
+from regard.generation.linking import attention_map, select_heads
 from regard.generation.translation import Translation
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.attention import SentenceAttention, coverage, entropy
-from regard.reporting.model_card import ModelCard, model_card
-from regard.reporting.training_curves import Curves, read_curves
-from regard.reporting.word_maps import AttentionLayers, MapKind, WordMaps, drop_equal_priors, word_maps
+from regard.reporting.model_card import Curves, ModelCard, model_card, read_curves
+from regard.reporting.word_maps import WordMap, word_map
 from regard.text.links import Links
 
 __all__ = [
@@ -32,7 +30,6 @@ __all__ = [
     "SystemResults",
     "add_word_links",
     "collect_system",
-    "system_maps",
 ]
 
 
@@ -47,8 +44,8 @@ class SentenceResult:
     Attributes:
         sentence: The words of the sentence and the errors of its translation.
         text: The translation as text; empty for a line that was not translated.
-        own_maps: Attention maps of the system's own translation; None for systems without attention.
-        forced_maps: Attention maps under forced decoding of the reference.
+        own_map: Attention map of the system's own translation; None for systems without attention.
+        forced_map: Attention map under forced decoding of the reference.
         entropy: Mean attention entropy over the time steps of its own translation, including EOS, in nats.
         coverage: Coverage of the source by its own translation, between 0 and 1.
         log_prob: Mean log-probability per token of its own translation, including EOS, in nats.
@@ -57,8 +54,8 @@ class SentenceResult:
 
     sentence: SentenceErrors
     text: str
-    own_maps: WordMaps | None = None
-    forced_maps: WordMaps | None = None
+    own_map: WordMap | None = None
+    forced_map: WordMap | None = None
     entropy: float | None = None
     coverage: float | None = None
     log_prob: float | None = None
@@ -95,7 +92,6 @@ def collect_system(
     system: System,
     pairs: Sequence[tuple[str, str]],
     progress: Progress = no_progress,
-    all_layers: bool = False,
     lowercase: bool = False,
 ) -> SystemResults:
     """Translate a text with a system, and compute its attention under forced decoding of the references.
@@ -106,23 +102,19 @@ def collect_system(
         system: The system, which returns one translation per line.
         pairs: The lines and their references.
         progress: Progress display.
-        all_layers: Whether to keep all layers and heads, and the prior in addition to the posterior
-            attention.
         lowercase: Whether to ignore case when counting repetitions.
     """
     name, translator = system.name, system.translator
     lines = enumerate_lines(source for source, _ in pairs)
     # Each translation is converted at once, because maps of words need less memory than those of tokens.
     results = [
-        _sentence_result(translation, pairs, translator, all_layers, lowercase)
+        _sentence_result(translation, pairs, translator, lowercase)
         for translation in progress(translator.translate(lines), f"{name}: translations", len(pairs))
     ]
-    forced, attention, total, steps = _force_decode(name, translator, pairs, progress, all_layers)
-    # The whole text decides, so that all sentences of a system have the same kinds of maps.
-    translation_maps = drop_equal_priors([sentence_result.own_maps for sentence_result in results])
+    forced, attention, total, steps = _force_decode(name, translator, pairs, progress)
     sentences = tuple(
-        replace(sentence_result, own_maps=own_maps, forced_maps=forced_maps)
-        for sentence_result, own_maps, forced_maps in zip(results, translation_maps, forced, strict=True)
+        replace(sentence_result, forced_map=forced_map)
+        for sentence_result, forced_map in zip(results, forced, strict=True)
     )
     attends = any(sentence_attention is not None for sentence_attention in attention)
     # An ensemble and a file have no training curves.
@@ -151,17 +143,10 @@ def add_word_links(system: SystemResults, aligner: LinkFunction) -> SystemResult
     return replace(system, sentences=tuple(linked))
 
 
-def system_maps(system: SystemResults, forced: bool) -> tuple[MapKind, ...]:
-    """Return the kinds of maps of each sentence, of the references if `forced`; empty without maps."""
-    maps = (sentence.forced_maps if forced else sentence.own_maps for sentence in system.sentences)
-    return next((sentence_maps.kinds for sentence_maps in maps if sentence_maps is not None), ())
-
-
 def _sentence_result(
     translation: Translation,
     pairs: Sequence[tuple[str, str]],
     translator: BaseTranslator,
-    all_layers: bool,
     lowercase: bool,
 ) -> SentenceResult:
     """Return the result of a translated line, with its attention."""
@@ -177,31 +162,15 @@ def _sentence_result(
     if sentence.received is None or not posteriors:
         return result
     ids = translation.source_word_ids, translation.target_word_ids
-    alignment = translation.alignment_config
-    steps = select_heads(posteriors, alignment)
+    steps = select_heads(posteriors, translation.alignment_config)
     words = merge_subwords(steps[:-1].mean(axis=1), *ids)  # without the row of EOS
-    posterior, prior = _posterior_and_prior(translation.attention, posteriors, alignment, all_layers)
+    weights = attention_map(posteriors, translation.alignment_config)
     return replace(
         result,
-        own_maps=word_maps(translation.target_words, sentence.source, posterior, *ids, prior),
+        own_map=word_map(translation.target_words, sentence.source, weights, *ids),
         entropy=float(entropy(steps).mean()),
         coverage=coverage(words) if words.shape[1] else None,
     )
-
-
-def _posterior_and_prior(
-    priors: LayerAttention, posteriors: LayerAttention, config: AlignmentConfig, all_layers: bool
-) -> tuple[AttentionLayers, AttentionLayers | None]:
-    """Return the posterior attention of a translation, and its prior if all layers are kept."""
-    if not all_layers:
-        return AttentionLayers(attention_map(posteriors, config)), None
-    # Without EOS, which is no word. Shifted attention: the row after a token's own belongs to the token.
-    rows = slice(1, None) if config.shift else slice(None, -1)
-    after, before = (
-        AttentionLayers(attention_map(layers, config), [layer[rows] for layer in layers])
-        for layers in (posteriors, priors)
-    )
-    return after, before
 
 
 def _force_decode(
@@ -209,13 +178,12 @@ def _force_decode(
     translator: BaseTranslator,
     pairs: Sequence[tuple[str, str]],
     progress: Progress,
-    all_layers: bool,
-) -> tuple[list[WordMaps | None], list[SentenceAttention | None], float, int]:
+) -> tuple[list[WordMap | None], list[SentenceAttention | None], float, int]:
     """Return maps and statistics of each reference, and the log-probability and number of all tokens."""
     # One None per line keeps the lists parallel to the sentences.
     if "score" not in translator.capabilities:
         return [None] * len(pairs), [None] * len(pairs), 0.0, 0
-    maps: list[WordMaps | None] = []
+    maps: list[WordMap | None] = []
     statistics: list[SentenceAttention | None] = []
     total, steps = 0.0, 0
     alignment = translator.search.alignment
@@ -229,8 +197,7 @@ def _force_decode(
             maps.append(None)
             continue
         statistics.append(sentence_attention(line, alignment, name=name))
-        layers = line.attention, line.posterior_attention
-        posterior, prior = _posterior_and_prior(*layers, alignment, all_layers)
+        weights = attention_map(line.posterior_attention, alignment)
         ids = line.source_word_ids, line.target_word_ids
-        maps.append(word_maps(line.target_words, line.source_words, posterior, *ids, prior))
-    return drop_equal_priors(maps), statistics, total, steps
+        maps.append(word_map(line.target_words, line.source_words, weights, *ids))
+    return maps, statistics, total, steps

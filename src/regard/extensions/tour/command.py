@@ -96,9 +96,9 @@ def _show_example(console: Console, example: "Example", names: list[str]) -> Non
         f"{marked}. The attention with bounds ({names[1]}):",
         style="dim",
     )
-    if second.own_maps is not None:
-        maps = second.own_maps
-        console.print(terminal_map(maps.weights[0] / 255, maps.columns, maps.rows))
+    if second.own_map is not None:
+        attention_map = second.own_map
+        console.print(terminal_map(attention_map.weights / 255, attention_map.columns, attention_map.rows))
 
 
 def _marked(words: "Sequence[str]", positions: "Collection[int]" = (), brackets: bool = False) -> Text:

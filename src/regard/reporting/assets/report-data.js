@@ -76,41 +76,19 @@ const reportData = (() => {
     return sentence.systems[system][side] || sentence[side];
   }
 
-  /** Return all maps of a sentence: { rows, columns, kinds, maps: one Float32Array per kind }, or null. */
-  async function maps(sentence, system, view) {
+  /** Return the map of a sentence: { rows, columns, sink, weights: a Float32Array }, or null. */
+  async function map(sentence, system, view) {
     const own = sentence.systems[system][view];
     if (!own) return null;
     const [rows, columns] = own.shape;
-    const kinds = data.systems[system][view];
     const bytes = await chunk(own.at[0]);
-    const size = rows * columns;
     const source = words(sentence, system, "source_words");
     return {
       rows: own.rows || (view === "own" ? sentence.systems[system].target_words : words(sentence, system, "reference_words")),
       columns: own.columns || source,
       sink: columns > source.length,
-      kinds,
-      maps: kinds.map((_, i) => Float32Array.from(
-        bytes.subarray(own.at[1] + i * size, own.at[1] + (i + 1) * size), (level) => (level / 255) ** 2)),
+      weights: Float32Array.from(bytes.subarray(own.at[1], own.at[1] + rows * columns), (level) => (level / 255) ** 2),
     };
-  }
-
-  /**
-   * Return the map of a layer (null: the map of the word links) and a head (null: the mean of all heads);
-   * `prior` selects the prior attention instead of the posterior.
-   */
-  function pick(found, layer, head, prior) {
-    const there = (wanted) => found.kinds.map((_, i) => i)
-      .filter((i) => found.kinds[i][0] === layer && found.kinds[i][2] === wanted);
-    let places = there(prior);
-    if (!places.length) places = there(false);
-    if (head !== null) {
-      const exact = places.filter((i) => found.kinds[i][1] === head);
-      if (exact.length) places = exact;
-    }
-    if (places.length === 1) return found.maps[places[0]];
-    return found.maps[places[0]].map((_, cell) =>
-      places.reduce((sum, i) => sum + found.maps[i][cell], 0) / places.length);
   }
 
   /** Return a number with a fixed number of decimals; a dash for a missing number. */
@@ -118,5 +96,5 @@ const reportData = (() => {
     return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
   }
 
-  return { data, element, maps, pick, words, shown, TIPS, SENTENCE_TIPS };
+  return { data, element, map, words, shown, TIPS, SENTENCE_TIPS };
 })();

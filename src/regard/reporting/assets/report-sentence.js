@@ -2,14 +2,10 @@
 "use strict";
 
 const reportSentence = (() => {
-  const { data, element, maps, pick, words, shown, SENTENCE_TIPS } = reportData;
+  const { data, element, map, words, shown, SENTENCE_TIPS } = reportData;
   // The display settings of maps, which stay the same from sentence to sentence.
-  const look = { view: "own", layer: null, head: null, prior: false, links: true, first: 0, second: 1 };
-  const kinds = data.systems.flatMap((system) => [...system.own, ...system.forced]);
-  const distinct = (values) => [...new Set(values.filter((value) => value !== null))].sort((a, b) => a - b);
-  const layers = distinct(kinds.map((kind) => kind[0])), heads = distinct(kinds.map((kind) => kind[1]));
-  const priors = kinds.some((kind) => kind[2]);
-  const drawable = data.systems.map((system, i) => i).filter((i) => data.systems[i].own.length || data.systems[i].forced.length);
+  const look = { view: "own", links: true, first: 0, second: 1 };
+  const drawable = data.systems.map((system, i) => i).filter((i) => data.systems[i].attends);
   if (drawable.length > 1) [look.first, look.second] = drawable;
   const COUNT_TIPS = {
     repeated: "Number of words that the translation repeats more often than the reference.",
@@ -165,10 +161,6 @@ const reportSentence = (() => {
       return button;
     });
     const bar = element("div", { class: "tools" }, element("div", { class: "views", role: "group", "aria-label": "Target words" }, ...views));
-    const ordinal = (value) => (value === "" ? null : Number(value));
-    if (layers.length > 1 || heads.length > 1) bar.append(select("Layer", [["", "layer of the word links"], ...layers.map((n) => [String(n), String(n)])], look.layer ?? "", (value) => set("layer", ordinal(value))));
-    if (heads.length > 1) bar.append(select("Head", [["", "mean of all"], ...heads.map((n) => [String(n), String(n)])], look.head ?? "", (value) => set("head", ordinal(value))));
-    if (priors) bar.append(select("Attention", [["", "posterior: after observing the target word"], ["1", "prior: before observing the target word"]], look.prior ? "1" : "", (value) => set("prior", value === "1")));
     if (drawable.length > 2) {
       const names = drawable.map((i) => [String(i), data.systems[i].name]);
       bar.append(select("Difference: first system", names, look.first, (value) => set("first", Number(value))),
@@ -188,16 +180,6 @@ const reportSentence = (() => {
     if (!look.links) return [];
     const own = sentence.systems[system];
     return look.view === "own" ? own.links || [] : sentence.gold || own.wanted || [];
-  }
-
-  /** Return the map of a system with the selected layer, head and distribution, or null. */
-  async function chosen(sentence, system) {
-    const found = await maps(sentence, system, look.view);
-    if (!found) return null;
-    const own = distinct(found.kinds.map((kind) => kind[0]));
-    const linked = look.layer === null && look.head === null;
-    const layer = linked ? null : own.includes(look.layer) ? look.layer : own[own.length - 1] ?? null;
-    return { ...found, weights: pick(found, layer, look.head, look.prior) };
   }
 
   /** List the five source words with the largest weights in a time step. */
@@ -278,7 +260,7 @@ const reportSentence = (() => {
   async function open(card) {
     const index = Number(card.dataset.index), sentence = data.sentences[index];
     const call = card.reportCall = (card.reportCall || 0) + 1;
-    const found = await Promise.all(data.systems.map((_, system) => chosen(sentence, system)));
+    const found = await Promise.all(data.systems.map((_, system) => map(sentence, system, look.view)));
     if (call !== card.reportCall || !card.isConnected) return;
     const detail = element("div", { class: "detail" });
     if (drawable.length) detail.append(toolbar(sentence, () => open(card)));
