@@ -1,17 +1,14 @@
 """`regard lm`: estimate n-gram language models, stored as ARPA files, and compute perplexities."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from regard.cli.api_flags import ApiCall, from_api
 from regard.cli.command import Writes
 from regard.cli.options import JsonOption
 from regard.cli.output import open_output, print_message, write_json
 from regard.errors import UsageError
-from regard.text.corpus import read_lines
-from regard.text.words import split_whitespace
 
 if TYPE_CHECKING:
     from regard.extensions.smt.language_model import LanguageModelSummary
@@ -36,6 +33,8 @@ def language_model(
     """
     from regard.extensions.smt.kneser_ney import estimate_language_model
     from regard.extensions.smt.language_model import LanguageModelSummary
+    from regard.text.corpus import read_lines
+    from regard.text.words import split_whitespace
 
     if output is None and perplexity is None:
         raise UsageError("there is nothing to do. Give --output, --perplexity or both.")
@@ -46,7 +45,9 @@ def language_model(
     if output is not None:
         model.write_arpa(output)
     stats = None if perplexity is None else model.perplexity(map(split_whitespace, read_lines(perplexity)))
-    return LanguageModelSummary(order, tuple(np.diff(model.trie.levels[1:]).tolist()), stats)
+    return LanguageModelSummary(
+        order, tuple(end - start for start, end in pairwise(model.trie.levels[1:])), stats
+    )
 
 
 @from_api("regard.extensions.smt.command:language_model", ["text"], writes={"output": Writes.FILE})
