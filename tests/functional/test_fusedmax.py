@@ -8,8 +8,8 @@ from torch.autograd import gradcheck
 
 from problems import free_problems
 from regard.functional import fusedmax, sparsemax
+from regard.functional.fusedmax import fuse, group_means
 from regard.kernels.backend import use_backend
-from regard.kernels.total_variation import fuse, group_means
 from regard.nn import Fusedmax
 
 DOUBLE = torch.float64

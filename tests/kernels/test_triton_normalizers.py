@@ -228,7 +228,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from regard.kernels._triton import normalizers, scans
+from regard.kernels._triton import normalizers
 
 ROWS, SCAN = dict(K=8, R=4, L=8), dict(LENGTH=1024)
 BOUNDS, FREELY = dict(MASKED=True, BOUNDED=True, LEAST=True), dict(MASKED=True, BOUNDED=False, LEAST=False)
@@ -242,7 +242,7 @@ for name, kind, given in [
     ("forward_scan", 3, dict(MASKED=True) | SCAN),
     ("backward_scan", 3, SCAN),
 ]:
-    kernel, constants = getattr(scans if "scan" in name else normalizers, name), given | dict(KIND=kind)
+    kernel, constants = getattr(normalizers, name), given | dict(KIND=kind)
     # A number that is specialized on multiplies the kernels that are compiled during training.
     numbers = [one for one in kernel.params if one.name in normalizers.COUNTS or one.name == "size"]
     assert [one.name for one in numbers if not one.do_not_specialize] == ["size"], name

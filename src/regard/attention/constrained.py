@@ -44,7 +44,7 @@ from regard.functional import (
     constrained_sparsemax_scan,
 )
 from regard.functional.scans import add_exhaustion, remaining_bound
-from regard.kernels.scans import mean_over_heads
+from regard.kernels.normalizers import mean_over_heads
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["LOWER_BOUND_TOLERANCE", "ConstrainedAttention", "ConstrainedAttentionConfig"]

@@ -29,8 +29,7 @@ from regard.functional.dispatch import (
     check_shape,
 )
 from regard.kernels.backend import KernelFallbackError, apply, select_backend
-from regard.kernels.normalizers import NormalizerName
-from regard.kernels.scans import Scan, mean_over_heads
+from regard.kernels.normalizers import NormalizerName, Scan, mean_over_heads
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["add_exhaustion", "constrained_softmax_scan", "constrained_sparsemax_scan", "remaining_bound"]

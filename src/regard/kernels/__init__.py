@@ -7,12 +7,12 @@ are defined in `regard.functional`. Each backend that has an operation has a mod
 
 - `_numba/` for a CPU. A module has the compiled kernels, plain loops over arrays, and the functions that call
   them on tensors. A kernel processes a range of rows, so that it gives the same result on any number of
-  threads (`rows.run_rows`). `thresholds` belongs to `normalizers` and `scans`.
-- `_triton/` for CUDA, with `thresholds` for `normalizers` and `scans`.
+  threads (`rows.run_rows`). `thresholds` belongs to `normalizers`.
+- `_triton/` for CUDA, with `thresholds` for `normalizers`.
 
 `backend.backend_module` imports a backend when it is first used. `compilation.njit` compiles the Numba
-kernels. `prefix_bleu` and the other functions of `compilation` are used by code
-outside this package, and have no PyTorch version.
+kernels. The other functions of `compilation` are used by code outside this package, and have no PyTorch
+version.
 
 To add an operation:
 

@@ -2,10 +2,9 @@
 
 The backends are the PyTorch reference, Numba on a CPU, and Triton on CUDA. Only the normalizers have a Triton
 implementation. By default the device determines the backend. A backend can be forced with
-`with use_backend("reference"): ...`, or for a whole process with the environment variable REGARD_KERNELS.
+`with use_backend("reference"): ...`.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -41,16 +40,8 @@ _BACKENDS: list[tuple[str, BackendName]] = [("cpu", "numba"), ("cuda", "triton")
 _NATIVE: dict[str, BackendName] = {device: name for device, name in _BACKENDS if find_spec(name) is not None}
 
 
-def _checked(name: str) -> BackendName:
-    """Return the backend with this name; raises UsageError if there is none."""
-    if name not in get_args(BackendName):
-        expected = ", ".join(get_args(BackendName))
-        raise UsageError(f"kernels: unknown backend {name!r}; expected one of {expected}")
-    return cast(BackendName, name)
-
-
 # A module-level global rather than a context variable, since `torch.compile` can guard on it.
-_forced: BackendName = _checked(os.environ.get("REGARD_KERNELS", "auto"))
+_forced: BackendName = "auto"
 
 
 @contextmanager
@@ -64,7 +55,10 @@ def use_backend(backend: BackendName) -> Iterator[None]:
         UsageError: The backend is unknown.
     """
     global _forced
-    before, _forced = _forced, _checked(backend)
+    if backend not in get_args(BackendName):
+        expected = ", ".join(get_args(BackendName))
+        raise UsageError(f"kernels: unknown backend {backend!r}; expected one of {expected}")
+    before, _forced = _forced, backend
     try:
         yield
     finally:

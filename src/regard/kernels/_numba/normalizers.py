@@ -1,14 +1,29 @@
-"""The normalizers and their gradients on a CPU, row by row; `thresholds` computes the weights of a row."""
+"""The normalizers and their gradients on a CPU; `thresholds` computes the weights of a row.
+
+The constrained normalizers are computed sentence by sentence, over one or more time steps.
+
+With scores z_t, fertility f, cumulative attention beta_t and upper bounds u_t (Malaviya et al., 2018):
+
+    u_t = max(0, f - beta_{t-1}),   p_t = normalizer(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t
+
+The exhaustion term c u_t is added only where f is finite, and no gradient flows through it. In the backward
+pass let d_t be the gradient of beta_t (0 after the last step) and du_t the gradient of u_t. Then the gradient
+of p_t is g_t + d_t, and d_{t-1} = d_t - du_t. The gradient of f is the sum of all du_t. At an exhausted
+position (f = beta) the one-sided derivative for increasing f is used.
+
+If H adjacent rows (attention heads) share a fertility, beta is the mean over these rows, and the gradient of
+p_t is g_t plus the mean of their d_t. A constrained normalizer is a scan of one step, whose fertility is the
+upper bound.
+"""
 
 import numpy as np
 import torch
 
-from regard.kernels._numba.rows import expand_rows, mask_row, padded_length, run_rows
-from regard.kernels._numba.scans import run_backward, run_forward
-from regard.kernels._numba.thresholds import solve_unbounded
+from regard.kernels._numba.rows import ABSENT, expand_rows, load_row, mask_row, padded_length, run_rows
+from regard.kernels._numba.thresholds import SUMS, solve_bounded, solve_unbounded
 from regard.kernels.backend import KernelFallbackError
 from regard.kernels.compilation import njit
-from regard.kernels.normalizers import ENTMAX15, NORMALIZER_CODES
+from regard.kernels.normalizers import CONSTRAINED_SOFTMAX, ENTMAX15, FREE, LOWER, NORMALIZER_CODES, UPPER
 from regard.types import Tensor
 
 
@@ -34,6 +49,138 @@ def _unbounded_rows(begin, end, normalizer, scores, mask, weights):
     return True
 
 
+@njit
+def _load_bounds(fertility, row, spent, exhaustion, z, u):
+    """Write the upper bounds of a step, and add the exhaustion term to its scores."""
+    for i in range(fertility.shape[1]):
+        left = fertility[row, i] - spent[i]
+        u[i] = 0.0 if left < 0.0 else left  # NaN stays NaN
+        z[i] += exhaustion * u[i] if fertility[row, i] < np.inf else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _forward_groups(
+    begin,
+    end,
+    normalizer,
+    scores,
+    fertility,
+    scan,
+    lower,
+    exhaustion,
+    mask,
+    heads,
+    near,
+    slack,
+    weights,
+    status,
+):
+    """Write the weights and the status for groups of rows that share a fertility.
+
+    Scores, weights, status, lower bounds and mask are [B T, S], the last two without rows if absent; the
+    fertility is [B, S]. If `scan` is False, there is one step, whose upper bounds it has. Returns False if a
+    step needs the reference.
+    """
+    size, steps = scores.shape[1], len(scores) // len(fertility)
+    length = padded_length(size)
+    z, u, low = np.full(length, -np.inf), np.zeros(length), np.zeros(length)
+    e, p, states = np.zeros(length), np.zeros(length), np.zeros(length, np.uint8)
+    spent, received = np.zeros(length), np.zeros(length)
+    for group in range(begin, end):
+        spent[:] = 0.0
+        for step in range(steps):
+            received[:] = 0.0
+            for sentence in range(group * heads, group * heads + heads):
+                row = sentence * steps + step
+                load_row(scores, row, z)
+                if scan:
+                    _load_bounds(fertility, sentence, spent, exhaustion, z, u)
+                else:
+                    load_row(fertility, sentence, u)
+                if len(lower):
+                    load_row(lower, row, low)
+                if len(mask):
+                    mask_row(mask, row, z)
+                if not solve_bounded(normalizer, z, u, low, near, slack, e, p, states):
+                    return False
+                for i in range(size):
+                    weights[row, i] = p[i]
+                for i in range(size):
+                    status[row, i] = states[i]
+                if scan:
+                    for i in range(size):
+                        received[i] += p[i]
+            if scan:
+                for i in range(size):
+                    spent[i] += received[i] / heads
+    return True
+
+
+@njit(fastmath=SUMS, error_model="numpy")
+def _mean_gradient(normalizer, g, p, status):
+    """Replace the weights p by the slopes s, and return m (see `kernels.normalizers.normalizer_backward`)."""
+    total, slope = 0.0, 0.0
+    for i in range(len(g)):
+        s = p[i] if normalizer == CONSTRAINED_SOFTMAX else np.sqrt(p[i]) if normalizer == ENTMAX15 else 1.0
+        p[i] = s if status[i] == FREE else 0.0
+        total += p[i] * g[i] if status[i] == FREE else 0.0
+        slope += p[i]
+    return total / slope if slope > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _backward_groups(
+    begin, end, normalizer, gradient, weights, status, heads, by_scores, by_fertility, by_lower, loosened
+):
+    """Write the gradients of the scores and, where they have rows, of the fertilities and lower bounds.
+
+    The operands have the shapes of those of `_forward_groups`; there is no status without bounds.
+    `loosened`, [B, S], are zeros in float64: scratch memory for the sum of du over the later steps, which is
+    -d. It has no rows for a single step.
+    """
+    scan = len(loosened) > 0
+    size, steps = gradient.shape[1], len(gradient) // len(loosened) if scan else 1
+    length = padded_length(size)
+    g, p, states = np.zeros(length), np.zeros(length), np.zeros(length, np.uint8)
+    shared = np.zeros(size)
+    for group in range(begin, end):
+        first = group * heads
+        for step in range(steps - 1, -1, -1):
+            if scan:
+                shared[:] = 0.0
+                for sentence in range(first, first + heads):
+                    for i in range(size):
+                        shared[i] += loosened[sentence, i] / heads
+            for sentence in range(first, first + heads):
+                row = sentence * steps + step
+                load_row(weights, row, p)
+                for i in range(size):
+                    g[i] = gradient[row, i] - shared[i]
+                if len(status):
+                    for i in range(size):
+                        states[i] = status[row, i]
+                else:
+                    for i in range(size):
+                        states[i] = FREE if p[i] > 0.0 else 0
+                mean = _mean_gradient(normalizer, g, p, states)
+                for i in range(size):
+                    by_scores[row, i] = p[i] * (g[i] - mean) if states[i] == FREE else 0.0
+                if scan:
+                    for i in range(size):
+                        loosened[sentence, i] += g[i] - mean if states[i] == UPPER else 0.0
+                elif len(by_fertility):
+                    for i in range(size):
+                        by_fertility[row, i] = g[i] - mean if states[i] == UPPER else 0.0
+                if len(by_lower):
+                    for i in range(size):
+                        by_lower[row, i] = g[i] - mean if states[i] == LOWER else 0.0
+        if scan:
+            for sentence in range(first, first + heads):
+                for i in range(size):
+                    by_fertility[sentence, i] = loosened[sentence, i]
+    return True
+
+
 def forward(
     name: str, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
@@ -43,7 +190,7 @@ def forward(
         KernelFallbackError: A row is infeasible, has a score of NaN or +inf, or needs more than float64.
     """
     if upper is not None:
-        return run_forward(name, scores, upper.expand(scores.shape), False, lower, 0.0, mask, 1)
+        return _run_forward(name, scores, upper.expand(scores.shape), False, lower, 0.0, mask, 1)
     weights = torch.empty_like(scores, memory_format=torch.contiguous_format)
     shape, out = scores.shape, expand_rows(weights, scores.shape, "float32")
     rows, masks = expand_rows(scores, shape, "float32"), expand_rows(mask, shape, "bool")
@@ -58,5 +205,101 @@ def backward(
     """Compute the gradients of the scores and, on request, of the bounds; see `kernels.normalizers`."""
     by_upper = torch.empty_like(weights) if upper else None
     by_lower = torch.empty_like(weights) if lower else None
-    by_scores = run_backward(name, gradient, weights, status, 1, by_upper, by_lower, scan=False)
+    by_scores = _run_backward(name, gradient, weights, status, 1, by_upper, by_lower, scan=False)
     return by_scores, by_upper, by_lower
+
+
+def scan_forward(
+    name: str,
+    scores: Tensor,
+    fertility: Tensor,
+    exhaustion: float,
+    mask: Tensor | None,
+    heads_per_budget: int,
+) -> tuple[Tensor, Tensor]:
+    """Compute the weights and the status of all steps; see `kernels.normalizers` and `_run_forward`."""
+    return _run_forward(name, scores, fertility, True, None, exhaustion, mask, heads_per_budget)
+
+
+def scan_backward(
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
+) -> tuple[Tensor, Tensor]:
+    """Compute the gradients of the scores [B, T, S] and of the fertility [B, S]."""
+    by_fertility = weights.new_empty(len(weights), weights.shape[-1])
+    by_scores = _run_backward(
+        name, gradient, weights, status, heads_per_budget, by_fertility, None, scan=True
+    )
+    return by_scores, by_fertility
+
+
+def _run_forward(
+    name: str,
+    scores: Tensor,
+    fertility: Tensor,
+    scan: bool,
+    lower: Tensor | None,
+    exhaustion: float,
+    mask: Tensor | None,
+    heads: int,
+) -> tuple[Tensor, Tensor]:
+    """Compute the weights and the status of [..., S] scores.
+
+    Raises:
+        KernelFallbackError: A step is infeasible, has a score of NaN or +inf, or needs more than float64.
+    """
+    scores = scores.contiguous()
+    weights, status = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
+    shape = scores.shape
+    rows = expand_rows(scores, shape, "float32")
+    fertilities = expand_rows(fertility, fertility.shape, "float32")
+    exact = run_rows(
+        _forward_groups,
+        len(fertilities) // heads,
+        rows.size,
+        NORMALIZER_CODES[name],
+        rows,
+        fertilities,
+        scan,
+        expand_rows(lower, shape, rows.dtype),
+        float(exhaustion),
+        expand_rows(mask, shape, "bool"),
+        heads,
+        *((1e-9, 1e-9) if scores.dtype == torch.float64 else (1e-6, 1e-4)),
+        expand_rows(weights, shape, "float32"),
+        expand_rows(status, shape, "uint8"),
+    )
+    if not exact:
+        raise KernelFallbackError
+    return weights, status
+
+
+def _run_backward(
+    name: str,
+    gradient: Tensor,
+    weights: Tensor,
+    status: Tensor | None,
+    heads: int,
+    by_fertility: Tensor | None,
+    by_lower: Tensor | None,
+    *,
+    scan: bool,
+) -> Tensor:
+    """Return the gradient of the scores, and write those of the fertilities and lower bounds."""
+    by_scores = torch.empty_like(weights)
+    shape, out = weights.shape, expand_rows(by_scores, weights.shape, "float32")
+    count = len(weights) if scan else len(out)
+    run_rows(
+        _backward_groups,
+        count // heads,
+        out.size,
+        NORMALIZER_CODES[name],
+        expand_rows(gradient, shape, "float32"),
+        expand_rows(weights, shape, "float32"),
+        expand_rows(status, shape, "uint8"),
+        heads,
+        out,
+        ABSENT[out.dtype] if by_fertility is None else by_fertility.view(count, -1).numpy(),
+        expand_rows(by_lower, shape, out.dtype),
+        np.zeros((count if scan else 0, shape[-1])),
+    )
+    return by_scores

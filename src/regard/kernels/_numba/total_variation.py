@@ -14,7 +14,7 @@ from regard.types import Tensor
 
 
 def fuse(scores: Tensor, usable: Tensor, strength: float) -> tuple[Tensor, Tensor]:
-    """Return the groups of positions with equal x; see `kernels.total_variation`."""
+    """Return the groups of positions with equal x; see `functional.fusedmax`."""
     groups = torch.zeros(scores.shape, dtype=torch.int64)
     changes = torch.zeros(scores.shape, dtype=torch.float64)
     z, included, group_rows, change_rows = (  # contiguous, since Numba compiles one version per memory layout

@@ -1,8 +1,9 @@
 """The normalizers and their gradients on a GPU.
 
-A program processes R rows, and every element passes through memory once. The weights are computed in
-`thresholds`. The functions do not wait for the device, so they cannot raise an error for infeasible bounds:
-the weights of an infeasible row are NaN.
+A program processes R rows, or one sentence with all time steps, whose cumulative attention stays in
+registers. Every element passes through memory once. The weights are computed in `thresholds`. The functions
+do not wait for the device, so they cannot raise an error for infeasible bounds: the weights of an infeasible
+row are NaN, in a scan with those of all later steps of the sentence.
 """
 
 # Triton compiles the kernels, which a type checker cannot analyze. They are launched as `kernel[grid](...)`
@@ -11,6 +12,7 @@ the weights of an infeasible row are NaN.
 # pyright: reportIndexIssue=false, reportCallIssue=false
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 import triton
@@ -179,6 +181,113 @@ def backward_rows(
     tl.store(by_scores + at, scores, mask=here)
 
 
+@triton.jit(do_not_specialize=COUNTS)
+def forward_scan(
+    scores,
+    fertility,
+    mask,
+    weights,
+    status,
+    steps,
+    size,
+    exhaustion,
+    exhaustion_error,
+    KIND: tl.constexpr,
+    MASKED: tl.constexpr,
+    LENGTH: tl.constexpr,
+):
+    """Write the weights and the status of all steps of a sentence.
+
+    The scores of the next step are loaded while the current step is solved. Triton passes scalars as float32,
+    so the exhaustion factor is the sum of its rounded value and the rounding error.
+    """
+    sentence = tl.program_id(0) + tl.zeros([1, 1, 1], tl.int64)
+    first = sentence * steps
+    at = tile_positions(1, LENGTH)
+    here = at < size
+    f = tl.load(fertility + sentence * size + at, mask=here, other=0.0)
+    c = tl.zeros([1, 1, 1], f.dtype) + exhaustion + exhaustion_error
+    received = tl.zeros_like(f)
+    z = tl.load(scores + first * size + at, mask=here, other=-INF)
+    for step in range(steps):
+        row = first + step
+        coming = tl.load(scores + (row + 1) * size + at, mask=here & (row + 1 < first + steps), other=-INF)
+        usable = z != -INF
+        if MASKED:
+            usable = usable & (tl.load(mask + row * size + at, mask=here, other=0) != 0)
+        u = f - received
+        # Unlike `maximum`, this keeps NaN, so that an infeasible step makes all later steps NaN.
+        u = tl.where(u < 0.0, 0.0, u)
+        z = z + tl.where(f < INF, u * c, 0.0)
+        p, where = constrained_weights(z, usable, u, tl.zeros_like(u), KIND)
+        p = p.to(f.dtype)
+        received += p
+        tl.store(weights + row * size + at, p, mask=here)
+        tl.store(status + row * size + at, where, mask=here)
+        z = coming
+
+
+@triton.jit(do_not_specialize=COUNTS)
+def backward_scan(
+    gradient,
+    weights,
+    status,
+    by_scores,
+    by_fertility,
+    steps,
+    size,
+    KIND: tl.constexpr,
+    LENGTH: tl.constexpr,
+):
+    """Write the gradients of the scores and the fertility of a sentence, from its last step to its first.
+
+    The recurrence is that of `_numba.normalizers`. The operands of the previous step are loaded while a step
+    is processed.
+    """
+    sentence = tl.program_id(0) + tl.zeros([1, 1, 1], tl.int64)
+    at = tile_positions(1, LENGTH)
+    here = at < size
+    first = sentence * steps
+    row = first + steps - 1
+    g = tl.load(gradient + row * size + at, mask=here, other=0.0)
+    p = tl.load(weights + row * size + at, mask=here, other=0.0)
+    where = tl.load(status + row * size + at, mask=here, other=0)
+    loosened = tl.zeros_like(g)
+    for _ in range(steps):
+        more = here & (row > first)
+        next_g = tl.load(gradient + (row - 1) * size + at, mask=more, other=0.0)
+        next_p = tl.load(weights + (row - 1) * size + at, mask=more, other=0.0)
+        next_where = tl.load(status + (row - 1) * size + at, mask=more, other=0)
+        scores, change = tile_gradient(g - loosened, p, where == FREE, KIND)
+        loosened += tl.where((where == UPPER) | (where == INVALID), change, 0.0)
+        tl.store(by_scores + row * size + at, scores, mask=here)
+        g, p, where = next_g, next_p, next_where
+        row = row - 1
+    tl.store(by_fertility + sentence * size + at, loosened, mask=here)
+
+
+def _launch_rows(kernel: Any, like: Tensor, *operands: Any, **options: Any) -> None:
+    """Launch a kernel over the rows of a tensor [..., S]."""
+    size = like.shape[-1]
+    rows = like.numel() // size
+    k, r, lanes, warps = tile_shape(size, rows)
+    with device_context(like):
+        kernel[(triton.cdiv(rows, r),)](*operands, rows, size, K=k, R=r, L=lanes, num_warps=warps, **options)
+
+
+def _launch_scan(kernel: Any, like: Tensor, *operands: Any, **options: Any) -> None:
+    """Launch a kernel over the sentences of a tensor [B, T, S], with a tile that holds one row.
+
+    The number of warps is twice that of `_launch_rows`, because the steps of a sentence run one after
+    another.
+    """
+    batch, steps, size = like.shape
+    k, _, lanes, _ = tile_shape(size, batch)
+    warps = max(1, min(16, 2 * k * lanes // ELEMENTS_PER_WARP))
+    with device_context(like):
+        kernel[(batch,)](*operands, steps, size, LENGTH=k * lanes, num_warps=warps, **options)
+
+
 def forward(
     name: str, scores: Tensor, upper: Tensor | None, lower: Tensor | None, mask: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
@@ -191,29 +300,21 @@ def forward(
     scores = scores.contiguous()
     weights = torch.empty_like(scores)
     status = None if upper is None else torch.empty_like(scores, dtype=torch.uint8)
-    size = scores.shape[-1]
-    rows = scores.numel() // size
-    k, r, lanes, warps = tile_shape(size, rows)
-    with device_context(scores):
-        forward_rows[(triton.cdiv(rows, r),)](
-            scores,
-            expand_operand(None if mask is None else mask.view(torch.uint8), scores),
-            expand_operand(upper, scores),
-            expand_operand(lower, scores),
-            weights,
-            weights if status is None else status,
-            rows,
-            size,
-            KIND=NORMALIZER_CODES[name],
-            MASKED=mask is not None,
-            BOUNDED=upper is not None,
-            LEAST=lower is not None,
-            K=k,
-            R=r,
-            L=lanes,
-            num_warps=warps,
-            enable_fp_fusion=False,
-        )
+    _launch_rows(
+        forward_rows,
+        scores,
+        scores,
+        expand_operand(None if mask is None else mask.view(torch.uint8), scores),
+        expand_operand(upper, scores),
+        expand_operand(lower, scores),
+        weights,
+        weights if status is None else status,
+        KIND=NORMALIZER_CODES[name],
+        MASKED=mask is not None,
+        BOUNDED=upper is not None,
+        LEAST=lower is not None,
+        enable_fp_fusion=False,
+    )
     return weights, status
 
 
@@ -224,26 +325,58 @@ def backward(
     by_scores = torch.empty_like(weights)
     by_upper = torch.empty_like(weights) if upper else None
     by_lower = torch.empty_like(weights) if lower else None
-    size = weights.shape[-1]
-    rows = weights.numel() // size
-    k, r, lanes, warps = tile_shape(size, rows)
-    with device_context(weights):
-        backward_rows[(triton.cdiv(rows, r),)](
-            gradient.contiguous(),
-            weights,
-            expand_operand(status, weights),
-            by_scores,
-            expand_operand(by_upper, by_scores),
-            expand_operand(by_lower, by_scores),
-            rows,
-            size,
-            KIND=NORMALIZER_CODES[name],
-            BOUNDED=status is not None,
-            BOUND=upper,
-            LEAST=lower,
-            K=k,
-            R=r,
-            L=lanes,
-            num_warps=warps,
-        )
+    _launch_rows(
+        backward_rows,
+        weights,
+        gradient.contiguous(),
+        weights,
+        expand_operand(status, weights),
+        by_scores,
+        expand_operand(by_upper, by_scores),
+        expand_operand(by_lower, by_scores),
+        KIND=NORMALIZER_CODES[name],
+        BOUNDED=status is not None,
+        BOUND=upper,
+        LEAST=lower,
+    )
     return by_scores, by_upper, by_lower
+
+
+def scan_forward(
+    name: str,
+    scores: Tensor,
+    fertility: Tensor,
+    exhaustion: float,
+    mask: Tensor | None,
+    heads_per_budget: int,
+) -> tuple[Tensor, Tensor]:
+    """Compute the weights and the status of all steps; errors are those of `forward`."""
+    scores, fertility = scores.contiguous(), fertility.contiguous()
+    weights, status = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
+    # Triton passes scalars as float32, so the rounding error of the factor is passed as well.
+    rounded = float(torch.tensor(exhaustion, dtype=torch.float32))
+    _launch_scan(
+        forward_scan,
+        scores,
+        scores,
+        fertility,
+        expand_operand(None if mask is None else mask.view(torch.uint8), scores),
+        weights,
+        status,
+        exhaustion=rounded,
+        exhaustion_error=exhaustion - rounded,
+        KIND=NORMALIZER_CODES[name],
+        MASKED=mask is not None,
+        enable_fp_fusion=False,
+    )
+    return weights, status
+
+
+def scan_backward(
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
+) -> tuple[Tensor, Tensor]:
+    """Compute the gradients of the scores [B, T, S] and of the fertility [B, S]."""
+    scores, fertility = torch.empty_like(weights), torch.zeros_like(weights[:, 0])
+    operands = gradient.contiguous(), weights, status, scores, fertility
+    _launch_scan(backward_scan, weights, *operands, KIND=NORMALIZER_CODES[name])
+    return scores, fertility
