@@ -35,10 +35,10 @@ from regard.runs.loading import load_model
 from regard.text.corpus import read_lines
 from regard.text.vocabulary import EOS
 from regard.training.config import TrainingConfig
-from regard.training.lr_scheduler import ConstantConfig
-from regard.training.processes import init_process_group
+from regard.training.optimizer import ConstantConfig
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig
+from regard.training.run_context import init_process_group
 
 RECIPE = Path(__file__).resolve().parent.parent / "recipes" / "multi30k-lstm.toml"
 

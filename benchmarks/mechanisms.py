@@ -49,9 +49,8 @@ from regard.models.rnn.model import RnnModel
 from regard.models.transformer.model import TransformerModel
 from regard.text.vocabulary import EOS, SINK
 from regard.training.config import TrainingConfig
-from regard.training.lr_scheduler import ConstantConfig
-from regard.training.optimizer import AdamConfig
-from regard.training.processes import ProcessGroup
+from regard.training.optimizer import AdamConfig, ConstantConfig
+from regard.training.run_context import ProcessGroup
 
 LINEAR = RnnDecoderConfig(output_layer="linear")
 MECHANISMS: dict[str, dict[str, Any]] = {

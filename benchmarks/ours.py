@@ -40,10 +40,9 @@ from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.evaluate import perplexity
-from regard.training.lr_scheduler import ConstantConfig, build_lr_scheduler
-from regard.training.optimizer import AdamConfig, build_optimizer
-from regard.training.processes import SINGLE_PROCESS, ProcessGroup, autocast
+from regard.training.optimizer import AdamConfig, ConstantConfig, LRScheduler, build_optimizer
 from regard.training.progress import TrainingProgress
+from regard.training.run_context import SINGLE_PROCESS, ProcessGroup, autocast
 from regard.training.train_step import TrainStep
 
 PRECISIONS: dict[str, Precision] = {"float32": "float32", "bf16": "bfloat16", "bfloat16": "bfloat16"}
@@ -160,7 +159,7 @@ def make_train_step(
     state = TrainingState(
         model,
         build_optimizer(config.optimizer, list(model.parameters())),
-        build_lr_scheduler(config.lr_scheduler),
+        LRScheduler(config.lr_scheduler),
         TrainingProgress(),
     )
     return TrainStep(state, PreparedBatches(made), config, processes, seed)

@@ -174,11 +174,10 @@ def training(directory: Path, name: str) -> tuple[Callable[[], int], Any]:
     from regard.models.registry import build_for_text
     from regard.runs.device import pick_device
     from regard.training.checkpoint import TrainingState
-    from regard.training.lr_scheduler import build_lr_scheduler
-    from regard.training.optimizer import build_optimizer
-    from regard.training.processes import SINGLE_PROCESS
+    from regard.training.optimizer import LRScheduler, build_optimizer
     from regard.training.progress import TrainingProgress
     from regard.training.run_config import RunConfig
+    from regard.training.run_context import SINGLE_PROCESS
     from regard.training.train_step import TrainStep
 
     pick_device("cpu")
@@ -189,9 +188,7 @@ def training(directory: Path, name: str) -> tuple[Callable[[], int], Any]:
     model: Any = build_for_text(config.model, data.text, None)
     parameters = [*model.parameters()]
     optimizer = build_optimizer(config.training.optimizer, parameters)
-    state = TrainingState(
-        model, optimizer, build_lr_scheduler(config.training.lr_scheduler), TrainingProgress()
-    )
+    state = TrainingState(model, optimizer, LRScheduler(config.training.lr_scheduler), TrainingProgress())
     train_step = TrainStep(state, split, config.training, SINGLE_PROCESS, 1)
     order = split.batches(config.training, 1, 1)
 

@@ -18,10 +18,10 @@ from regard.data.batch import collate
 from regard.data.dataset import prepare_data
 from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBoundsError, UsageError
 from regard.generation.lines import Line, enumerate_lines
-from regard.runs.averaging import average_models
 from regard.runs.description import load_description
-from regard.runs.loading import load_model
+from regard.runs.loading import average_models, load_model
 from regard.runs.serialization import read_array, read_tensors
+from regard.runs.weights import state_file
 from regard.text.vocabulary import EOS, SINK
 from regard.training.fertility import add_fertilities
 from regard.training.metrics_logger import read_metrics
@@ -158,22 +158,11 @@ def test_run_resumes_with_a_higher_limit(copied: Path, corpus: Path) -> None:
     assert load_config(copied).training.max_epochs == 3
 
 
-@pytest.mark.parametrize("damage", [None, b"nothing"])
-def test_lost_best_weights_are_replaced_with_a_warning(
-    copied: Path, corpus: Path, caplog: pytest.LogCaptureFixture, damage: bytes | None
-) -> None:
+def test_missing_best_weights_are_written_after_the_next_validation(copied: Path, corpus: Path) -> None:
     path = copied / "model.safetensors"
     path.unlink()
-    if damage is not None:
-        path.write_bytes(damage)
-    train(
-        from_dict(RunConfig, _plain(corpus)), copied
-    )  # the run is complete, so this only restores the best weights
-    assert "model.safetensors" in caplog.text and "the best weights are lost" in caplog.text
-    load_model(copied, "cpu")
     train(from_dict(RunConfig, _plain(corpus, max_epochs=3)), copied)
-    last = read_metrics(copied)[-1]
-    assert last["best"] and read_tensors(path)[1]["step"] == last["step"] == 24
+    assert read_metrics(copied)[-1]["best"] and read_tensors(path)[1]["step"] == 24
 
 
 @pytest.mark.parametrize("name", ["text.json", "target.vocabulary"])
@@ -197,8 +186,7 @@ def test_averaged_model_has_the_mean_weights(trained: Path, tmp_path: Path) -> N
 
 
 def test_training_state_converts_to_a_model(trained: Path, tmp_path: Path) -> None:
-    state = max((trained / "training").glob("state-*"))
-    average_models(tmp_path / "last", [state])
+    average_models(tmp_path / "last", [state_file(trained)])
     last = read_tensors(trained / "training" / "epoch-0002.safetensors")[0]
     for name, tensor in load_model(tmp_path / "last", "cpu").model.state_dict().items():
         assert torch.equal(tensor, last[name])
@@ -284,7 +272,7 @@ def test_run_killed_repeatedly_ends_bit_identical(corpus: Path, tmp_path: Path) 
         _, errors = process.communicate()
         assert process.returncode == 0, errors.decode()
     assert (whole / "model.safetensors").read_bytes() == (cut / "model.safetensors").read_bytes()
-    states = [read_tensors(max((directory / "training").glob("state-*")))[0] for directory in (whole, cut)]
+    states = [read_tensors(state_file(directory))[0] for directory in (whole, cut)]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0].keys() | states[1].keys())
     clock = ("seconds", "tokens_per_second")
     records = [

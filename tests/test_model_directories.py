@@ -18,9 +18,8 @@ from regard.cli.main import app
 from regard.config import configclass, dump_toml, from_dict, option, read_toml
 from regard.data.fertility import ConstantFertilityConfig
 from regard.errors import CheckpointError, ConfigError
-from regard.runs.averaging import average_models
 from regard.runs.description import CONFIG_FILE, END_MARKER, write_config
-from regard.runs.loading import load_model
+from regard.runs.loading import average_models, load_model
 from regard.runs.serialization import read_metadata
 from regard.text.directories import directory_lock
 from regard.training.run import run_training as train

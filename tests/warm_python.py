@@ -44,7 +44,7 @@ IMPORTED = (
     "jinja2", "numba.np.linalg", "numpy.ma", "pydantic", "rich.console", "rich.progress", "rich.table",
     "sacrebleu", "safetensors.numpy", "safetensors.torch", "scipy.linalg", "torch._dynamo", "typer.testing",
     "regard.alignment", "regard.analyze", "regard.api.translator", "regard.api.report", "regard.api.training",
-    "regard.runs.averaging", "regard.cli.main", "regard.training.run",
+    "regard.runs.loading", "regard.cli.main", "regard.training.run",
     "regard.extensions.ctranslate2.export", "regard.generation.ensemble",
     "regard.generation.file_translator", "regard.generation.neural_translator",
     "regard.kernels._numba.attention", "regard.kernels._numba.dropout",

@@ -27,7 +27,7 @@ __all__ = ["Attack", "compiler", "run", "workbench"]
 
 REPOSITORY = Path(__file__).parents[2]
 MODES = ("kill", "full", "read-only")
-UNCOMPARED = ("record.jsonl", "state-", ".lock")
+UNCOMPARED = ("record.jsonl", "state.", ".lock")
 """Prefixes of files that contain times, and of the lock: these are not compared."""
 State = dict[str, str]
 

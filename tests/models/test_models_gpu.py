@@ -7,7 +7,7 @@ from wirings import MODELS, batch
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.training.optimizer import AdamConfig, build_optimizer
-from regard.training.processes import autocast
+from regard.training.run_context import autocast
 
 DEVICE = torch.device("cuda")
 CPU = torch.device("cpu")

@@ -13,13 +13,12 @@ from regard.errors import CheckpointError, DataError, UsageError
 from regard.extensions.phrasebook.corpus import generate_split
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.runs.fertility_predictor import FertilityPredictor
-from regard.runs.weights import load_weights, training_files
+from regard.runs.weights import load_weights, state_file
 from regard.training.config import TrainingConfig
 from regard.training.fertility_predictor import TaggedExamples, TaggedSentences, train_predictor
 from regard.training.losses.objectives import marginal
-from regard.training.lr_scheduler import ConstantConfig
 from regard.training.metrics_logger import read_metrics
-from regard.training.optimizer import AdamConfig
+from regard.training.optimizer import AdamConfig, ConstantConfig
 
 SMALL = TaggerConfig(embedding_size=64, hidden_size=32)
 
@@ -119,7 +118,7 @@ def test_resumed_run_reaches_the_same_weights(tmp_path):
     for name, limits in (("once", (0,)), ("twice", (14, 0))):
         for max_steps in limits:
             train_predictor(tmp_path / name, train, valid, SMALL, settings(max_steps=max_steps))
-    one, other = (load_weights(training_files(tmp_path / name, "state")[-1]) for name in ("once", "twice"))
+    one, other = (load_weights(state_file(tmp_path / name)) for name in ("once", "twice"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 

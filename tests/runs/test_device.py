@@ -5,7 +5,7 @@ import torch
 
 from regard.errors import DeviceError
 from regard.runs.device import pick_device
-from regard.training.processes import autocast
+from regard.training.run_context import autocast
 
 
 @pytest.mark.parametrize("name", ["cuda:99", "toaster", "mps", "cuda:x"])

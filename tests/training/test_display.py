@@ -16,9 +16,8 @@ from regard.training.display import (
     banner,
     preparation_progress,
 )
-from regard.training.processes import SINGLE_PROCESS
 from regard.training.progress import TrainingProgress
-from regard.training.run_context import StepStatistics
+from regard.training.run_context import SINGLE_PROCESS, StepStatistics
 
 
 class Clock:

@@ -27,10 +27,9 @@ from regard.training.losses.sequence import (
     generate_candidates,
     sequence_loss,
 )
-from regard.training.lr_scheduler import build_lr_scheduler
-from regard.training.optimizer import build_optimizer
-from regard.training.processes import SINGLE_PROCESS
+from regard.training.optimizer import LRScheduler, build_optimizer
 from regard.training.progress import TrainingProgress
+from regard.training.run_context import SINGLE_PROCESS
 from regard.training.train_step import TrainStep
 
 WORDS = [5, 6, 7]
@@ -199,7 +198,7 @@ def test_references_and_candidates_share_a_batch() -> None:
 
 def state_of(one: TranslationModel, config: TrainingConfig) -> TrainingState:
     optimizer = build_optimizer(config.optimizer, list(one.parameters()))
-    return TrainingState(one, optimizer, build_lr_scheduler(config.lr_scheduler), TrainingProgress())
+    return TrainingState(one, optimizer, LRScheduler(config.lr_scheduler), TrainingProgress())
 
 
 class _One:

@@ -29,8 +29,6 @@ def test_settings_of_malaviya_et_al_2018_round_trip_through_toml(tmp_path) -> No
     assert settings["optimizer"] == {
         "kind": "sgd",
         "learning_rate": 1.0,
-        "momentum": 0.0,
-        "weight_decay": 0.0,
         "max_grad_norm": 5.0,
         "loss_normalization": "sentences",
     }

@@ -11,8 +11,7 @@ from regard.config import from_dict
 from regard.models import build_model
 from regard.models.conv.config import ConvConfig
 from regard.training.config import TrainingConfig
-from regard.training.processes import init_process_group
-from regard.training.run_context import RunContext
+from regard.training.run_context import RunContext, init_process_group
 from regard.training.trainer import Trainer
 
 task = json.loads(Path(sys.argv[1]).read_text())

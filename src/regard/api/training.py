@@ -18,8 +18,8 @@ from regard.data.dataset import PreparedData, prepare_data
 from regard.data.manifest import input_files
 from regard.errors import ConfigError, DataError, UsageError
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
-from regard.runs.averaging import average_models
 from regard.runs.description import CONFIG_FILE, END_MARKER, listed_plugins
+from regard.runs.loading import average_models
 from regard.text.files import write_atomic
 from regard.text.paths import check_outputs
 from regard.training.display import preparation_progress

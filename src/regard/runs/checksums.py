@@ -5,7 +5,7 @@ therefore contains the checksums of these files, which are compared whenever the
 
 The checksum of the config covers the tables `data` and `model` as `config.toml` states them, not the defaults
 of this version of regard: a model stays readable when a later version adds an option with a default. The
-options of a resumed run are compared apart (`regard.training.resume`).
+options of a resumed run are compared apart (`regard.training.run_config`).
 """
 
 import hashlib

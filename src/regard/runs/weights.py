@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import nn
@@ -21,10 +20,11 @@ __all__ = [
     "OPTIMIZER_PREFIX",
     "average_weights",
     "copy_weights",
+    "epoch_files",
     "init_from",
     "load_weights",
     "named_weights",
-    "training_files",
+    "state_file",
     "weights_file",
 ]
 
@@ -160,16 +160,25 @@ def weights_file(path: Path | str) -> Path:
         raise CheckpointError(str(error)) from None
 
 
-def training_files(model_dir: Path, kind: Literal["epoch", "state"]) -> list[Path]:
-    """Return the weights of the epochs, or the training states, in a model directory; the oldest is first.
+def state_file(model_dir: Path) -> Path:
+    """Return the path of the training state of a model directory; the file need not exist.
 
     Raises:
         CheckpointError: if the directory `training` is a link out of the model directory.
     """
     try:
-        return sorted(checked_directory(model_dir, "training").glob(f"{kind}-*.safetensors"))
+        return checked_directory(model_dir, "training") / "state.safetensors"
     except DataError as error:
         raise CheckpointError(str(error)) from None
+
+
+def epoch_files(model_dir: Path) -> list[Path]:
+    """Return the files of the weights at the ends of epochs in a model directory; the oldest is first.
+
+    Raises:
+        CheckpointError: as `state_file`.
+    """
+    return sorted(state_file(model_dir).parent.glob("epoch-*.safetensors"))
 
 
 def average_weights(paths: Sequence[Path | str]) -> dict[str, Tensor]:

@@ -7,8 +7,13 @@ from regard.data.batch import BatchConfig
 from regard.metrics.base import METRICS
 from regard.models.base import Precision
 from regard.training.losses.base import LossConfig
-from regard.training.lr_scheduler import ExponentialConfig, PlateauConfig, ScheduleConfig
-from regard.training.optimizer import AdamConfig, OptimizerConfig
+from regard.training.optimizer import (
+    AdamConfig,
+    ExponentialConfig,
+    OptimizerConfig,
+    PlateauConfig,
+    ScheduleConfig,
+)
 
 __all__ = ["CheckpointConfig", "LoggingConfig", "StopConfig", "TrainingConfig", "ValidationConfig"]
 

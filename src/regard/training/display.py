@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from regard.models.base import TranslationModel
     from regard.training.config import TrainingConfig
     from regard.training.evaluate import TrainingExamples
-    from regard.training.processes import ProcessGroup
     from regard.training.progress import TrainingProgress
-    from regard.training.run_context import StepStatistics
+    from regard.training.run_context import ProcessGroup, StepStatistics
 
 __all__ = ["LogClock", "ProgressDisplay", "banner", "preparation_progress"]
 

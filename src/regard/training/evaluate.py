@@ -17,7 +17,7 @@ from regard.generation.config import GenerationConfig
 from regard.metrics.base import METRICS, MetricInput
 from regard.models.base import Precision, TranslationModel
 from regard.training.config import TrainingConfig
-from regard.training.processes import SINGLE_PROCESS, ProcessGroup, autocast
+from regard.training.run_context import SINGLE_PROCESS, ProcessGroup, autocast
 
 __all__ = [
     "TrainingExamples",

@@ -31,8 +31,7 @@ from regard.text.directories import directory_lock, is_empty
 from regard.text.reading import InvalidJsonError, read_json
 from regard.text.vocabulary import Vocabulary
 from regard.training.config import TrainingConfig
-from regard.training.lr_scheduler import ConstantConfig
-from regard.training.optimizer import AdamConfig
+from regard.training.optimizer import AdamConfig, ConstantConfig
 from regard.training.run_context import RunContext
 from regard.training.trainer import Trainer, TrainingResult
 

@@ -1,4 +1,4 @@
-"""Optimizers: their options, their construction, and their state as named tensors.
+"""Optimizers and learning-rate schedules: their options, their construction, and their state.
 
 PyTorch's fused implementations are used. They make one pass over the parameters without temporary copies, and
 a step is a function of parameters, gradients and optimizer state alone, so that a resumed run is bitwise
@@ -21,7 +21,13 @@ from regard.types import Tensor
 __all__ = [
     "LR_FACTOR_KEY",
     "AdamConfig",
+    "ConstantConfig",
+    "ExponentialConfig",
+    "InverseSqrtConfig",
+    "LRScheduler",
     "OptimizerConfig",
+    "PlateauConfig",
+    "ScheduleConfig",
     "SgdConfig",
     "build_optimizer",
     "clip_gradients",
@@ -31,13 +37,10 @@ __all__ = [
     "parameter_groups",
 ]
 
+LR_FACTOR_KEY = "scale"
+"""The key of an optimizer's parameter group that holds the factor of its learning rate."""
+
 LossNormalization = Literal["tokens", "sentences"]
-
-
-def _learning_rate_option(default: float) -> Any:
-    return option(
-        default=default, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
-    )
 
 
 def _max_grad_norm_option() -> Any:
@@ -62,7 +65,9 @@ class AdamConfig:
     """Adam (Kingma & Ba 2015) with decoupled weight decay (Loshchilov & Hutter 2019)."""
 
     kind: Literal["adam"] = option(default="adam", help="Adam (Kingma & Ba, 2015).")
-    learning_rate: float = _learning_rate_option(1e-3)
+    learning_rate: float = option(
+        default=1e-3, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
+    )
     beta1: float = option(default=0.9, help="Decay rate of the gradient average.", ge=0, lt=1)
     beta2: float = option(default=0.999, help="Decay rate of the squared-gradient average.", ge=0, lt=1)
     epsilon: float = option(
@@ -80,14 +85,154 @@ class SgdConfig:
     """Stochastic gradient descent; the defaults are those of Malaviya et al. (2018)."""
 
     kind: Literal["sgd"] = option(default="sgd", help="Stochastic gradient descent.")
-    learning_rate: float = _learning_rate_option(1.0)
-    momentum: float = option(default=0.0, help="Momentum factor, in [0, 1).", ge=0, lt=1)
-    weight_decay: float = option(default=0.0, help="Weight of the L2 penalty.", ge=0, le=1e6)
+    learning_rate: float = option(
+        default=1.0, help="Learning rate, multiplied by the factor of the schedule.", gt=0, le=1e38
+    )
     max_grad_norm: float = _max_grad_norm_option()
     loss_normalization: LossNormalization = _normalization_option("sentences")
 
 
 OptimizerConfig = Annotated[AdamConfig | SgdConfig, TaggedUnion("adam")]
+
+
+def _warmup_option(default: int) -> Any:
+    """Return the option of the warm-up; a schedule without warm-up by default also permits 0 steps."""
+    text = "Number of warm-up steps, in which the learning rate rises linearly from 0 to `learning_rate`."
+    text += "" if default else " 0 disables warm-up."
+    return option(default=default, help=text, ge=1 if default else 0, le=1_000_000_000)
+
+
+@configclass
+class ConstantConfig:
+    """A constant learning rate after an optional linear warm-up."""
+
+    kind: Literal["constant"] = option(default="constant", help="A constant learning rate.")
+    warmup_steps: int = _warmup_option(0)
+
+
+@configclass
+class InverseSqrtConfig:
+    """Linear warm-up to the learning rate, then inverse square root of the step (Vaswani et al. 2017)."""
+
+    kind: Literal["inverse_sqrt"] = option(
+        default="inverse_sqrt", help="A linear warm-up, then the inverse square root of the step."
+    )
+    warmup_steps: int = _warmup_option(4000)
+
+
+@configclass
+class PlateauConfig:
+    """A learning rate that is reduced when the validation metric stops improving."""
+
+    kind: Literal["plateau"] = option(
+        default="plateau", help="A reduction of the learning rate when validation stops improving."
+    )
+    factor: float = option(
+        default=0.5, help="Factor by which the learning rate is reduced, in (0, 1).", gt=0, lt=1
+    )
+    patience: int = option(
+        default=1,
+        help="Number of validations in a row without improvement after which the learning rate is reduced. "
+        "1: at the first.",
+        ge=1,
+        le=1_000_000,
+    )
+    warmup_steps: int = _warmup_option(0)
+    min_factor: float = option(
+        default=1e-3,
+        help="Minimum learning rate as a fraction of `learning_rate`; training continues at the minimum. 0: "
+        "no minimum.",
+        ge=0,
+        le=1,
+    )
+
+
+@configclass
+class ExponentialConfig:
+    """The schedule of Malaviya et al. (2018).
+
+    By default, the learning rate is halved after every epoch, from epoch 8 or from the first increase of the
+    validation perplexity, whichever comes first.
+    """
+
+    kind: Literal["exponential"] = option(
+        default="exponential", help="A reduction of the learning rate after every epoch from some epoch on."
+    )
+    factor: float = option(
+        default=0.5, help="Factor by which the learning rate is reduced, in (0, 1).", gt=0, lt=1
+    )
+    start_epoch: int = option(
+        default=8,
+        help="First epoch, from 1, after which the learning rate is reduced even if the validation "
+        "perplexity has not increased. Once it has been reduced, it is reduced after every epoch.",
+        ge=1,
+        le=1_000_000_000,
+    )
+    warmup_steps: int = _warmup_option(0)
+
+
+ScheduleConfig = Annotated[
+    ConstantConfig | InverseSqrtConfig | PlateauConfig | ExponentialConfig, TaggedUnion("plateau")
+]
+
+
+class LRScheduler:
+    """A learning-rate schedule: the factor of the learning rate in each step.
+
+    The trainer calls `factor` before every step, `on_validation` after every validation and `on_epoch_end`
+    after every epoch.
+
+    Args:
+        config: The kind of the schedule and its options.
+    """
+
+    def __init__(self, config: ScheduleConfig) -> None:
+        """Create the schedule before the first step."""
+        self.config = config
+        self.scale = 1.0
+        self.validations_since_best = 0
+        self.is_decaying = False
+        self.last_perplexity: float | None = None
+
+    def factor(self, step: int) -> float:
+        """Return the factor of the learning rate in a step, counted from 1."""
+        warmup_steps = self.config.warmup_steps
+        if isinstance(self.config, InverseSqrtConfig):
+            # Vaswani et al. (2017), Equation 3, scaled so that its maximum is 1, at the end of the warm-up.
+            return min(step / warmup_steps, (warmup_steps / step) ** 0.5)
+        return self.scale * min(1.0, step / warmup_steps if warmup_steps else 1.0)
+
+    def on_validation(self, improved: bool) -> None:
+        """Receive whether a validation was the best so far."""
+        if not isinstance(self.config, PlateauConfig):
+            return
+        self.validations_since_best = 0 if improved else self.validations_since_best + 1
+        if self.validations_since_best >= self.config.patience:
+            self.scale = max(self.config.min_factor, self.scale * self.config.factor)
+            # After a reduction, the next one needs `patience` further validations without improvement.
+            self.validations_since_best = 0
+
+    def on_epoch_end(self, epoch: int, perplexity: float | None) -> None:
+        """Receive the number of a finished epoch, from 1, and its validation perplexity, if any."""
+        if not isinstance(self.config, ExponentialConfig):
+            return
+        # An epoch without a validation does not count as an increase.
+        rose = (
+            perplexity is not None and self.last_perplexity is not None and perplexity > self.last_perplexity
+        )
+        self.is_decaying = self.is_decaying or epoch >= self.config.start_epoch or rose
+        # The comparison is with the previous epoch, not with the best one.
+        self.last_perplexity = perplexity
+        if self.is_decaying:
+            self.scale *= self.config.factor
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state for the checkpoint."""
+        return {name: value for name, value in vars(self).items() if name != "config"}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state that `state_dict` returned."""
+        vars(self).update(state)
 
 
 def freeze_parameters(model: nn.Module, patterns: Iterable[str]) -> None:
@@ -135,13 +280,7 @@ def build_optimizer(
                 fused=True,
             )
         case SgdConfig():
-            return torch.optim.SGD(
-                parameters,
-                lr=config.learning_rate,
-                momentum=config.momentum,
-                weight_decay=config.weight_decay,
-                fused=True,
-            )
+            return torch.optim.SGD(parameters, lr=config.learning_rate, fused=True)
 
 
 def clip_gradients(parameters: Iterable[Tensor], max_norm: float, norm: float) -> None:
@@ -191,10 +330,6 @@ def load_optimizer_state(
         state.setdefault(numbers[name], {})[kind] = value
     # The groups are those of this run, because each step computes the learning rates anew.
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-LR_FACTOR_KEY = "scale"
-"""The key of an optimizer's parameter group that holds the factor of its learning rate."""
 
 
 def parameter_groups(model: TranslationModel, pretrained_factor: float) -> list[dict[str, Any]]:

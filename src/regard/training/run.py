@@ -22,16 +22,20 @@ from regard.runs.device import pick_device, set_num_threads
 from regard.runs.fertility_predictor import load_text_processing, save_text_processing
 from regard.runs.loading import find_model_dir
 from regard.runs.serialization import read_metadata
-from regard.runs.weights import EXPORTED_FILE, MODEL_FILE, training_files
+from regard.runs.weights import EXPORTED_FILE, MODEL_FILE, state_file
 from regard.text.directories import directory_lock
 from regard.text.paths import check_outputs
 from regard.training.evaluate import TranslationMetric
 from regard.training.fertility import add_fertilities
 from regard.training.losses.base import LossTerm, build_loss
-from regard.training.processes import ProcessGroup, init_process_group
-from regard.training.resume import config_differences, fixed_options_checksum, resumed_config
-from regard.training.run_config import RunConfig, load_config
-from regard.training.run_context import Callback, RunContext
+from regard.training.run_config import (
+    RunConfig,
+    config_differences,
+    fixed_options_checksum,
+    load_config,
+    resumed_config,
+)
+from regard.training.run_context import Callback, ProcessGroup, RunContext, init_process_group
 from regard.training.trainer import Trainer, TrainingResult
 
 __all__ = ["run_training"]
@@ -179,12 +183,9 @@ def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path
             load_text_processing(model_dir)
             stated = resumed_config(read_stated_config(model_dir), stated)
             weights = model_dir / MODEL_FILE
-            # Missing or damaged weights are not an error: those of the training state replace them.
-            try:
+            # A run that has not been validated yet has no weights.
+            if weights.exists():
                 recorded = read_metadata(weights).get(CHECKSUMS_KEY)
-            except CheckpointError:
-                pass
-            else:
                 compare_checksums(recorded, weights, model_dir, file_checksums(model_dir, stated))
         else:
             save_text_processing(prepared.text, model_dir)
@@ -202,7 +203,7 @@ def _has_checkpoint(model_dir: Path) -> bool:
     """Return whether a directory contains a checkpoint or trained weights."""
     systems = (MODELS.get(name) for name in MODELS.names())
     weights = {system.weights_name for system in systems if system is not None}
-    return bool(training_files(model_dir, "state")) or any((model_dir / name).exists() for name in weights)
+    return state_file(model_dir).exists() or any((model_dir / name).exists() for name in weights)
 
 
 def _check_same_run(config: RunConfig, model_dir: Path) -> None:
@@ -214,7 +215,7 @@ def _check_same_run(config: RunConfig, model_dir: Path) -> None:
             )
         return
     weights = model_dir / MODEL_FILE
-    if weights.exists() and not training_files(model_dir, "state") and "averaged" in read_metadata(weights):
+    if weights.exists() and not state_file(model_dir).exists() and "averaged" in read_metadata(weights):
         raise UsageError(f"{model_dir}: contains an averaged model; choose another directory (--output-dir)")
     differences = config_differences(to_dict(load_config(model_dir)), to_dict(config))
     if differences:

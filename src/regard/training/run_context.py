@@ -1,17 +1,118 @@
-"""The surroundings of a training run: its directory, processes and callbacks, and signals that stop it."""
+"""The surroundings of a training run: its directory, processes, callbacks, and signals that stop it.
 
+In data-parallel training under `torchrun`, the batch size is that of all processes together: with N
+processes, each takes every N-th sentence of a batch. The order and the sizes of the batches are functions of
+the seed, so that every process computes the number of tokens of a step without communication.
+"""
+
+import gc
+import importlib
+import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from regard.models.base import TranslationModel
-from regard.training.processes import SINGLE_PROCESS, ProcessGroup
+import torch
+import torch.distributed as dist
 
-__all__ = ["Callback", "RunContext", "SignalHandler", "StepStatistics"]
+from regard.models.base import Precision, TranslationModel
+
+__all__ = [
+    "SINGLE_PROCESS",
+    "Callback",
+    "ProcessGroup",
+    "RunContext",
+    "StepStatistics",
+    "autocast",
+    "init_process_group",
+    "record_signals",
+]
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[Any]:
+    """Return a context in which matrix multiplications are computed in the given precision."""
+    if precision == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+TIMEOUT = timedelta(hours=1)
+"""Maximum time that a process waits for the others; the first one alone translates the validation split."""
+
+
+@dataclass(frozen=True)
+class ProcessGroup:
+    """The rank of this process, the number of processes and the device.
+
+    Attributes:
+        rank: The number of this process, from 0.
+        world_size: The number of processes of the run.
+        device: The device of this process.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    device: torch.device = torch.device("cpu")  # noqa: RUF009 - immutable
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the process that writes files and logs."""
+        return self.rank == 0
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Return the sums over all processes, bitwise identical in each."""
+        if self.world_size == 1:
+            return list(values)
+        # In float64, numbers of tokens are exact up to 2**53.
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
+        return total.tolist()
+
+    def broadcast_from_main(self, value: float) -> float:
+        """Return the value of the first process."""
+        # A sum with zeros is exact, so all processes receive the same value bit for bit.
+        return self.sum([value if self.is_main else 0.0])[0]
+
+    def barrier(self) -> None:
+        """Wait until every process has called this method."""
+        # The reduction ends only when every process has contributed to it.
+        self.sum([0.0])
+
+
+SINGLE_PROCESS = ProcessGroup()
+
+
+@contextmanager
+def init_process_group(device: torch.device) -> Iterator[ProcessGroup]:
+    """Initialize the process group under `torchrun`, and destroy it at the end of the context.
+
+    Args:
+        device: The device of this process; the backend is gloo for CPUs and NCCL for GPUs.
+    """
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count == 1:
+        yield ProcessGroup(device=device)
+        return
+    if device.type == "cuda":
+        # Otherwise the first GPU would be the current device of every process.
+        torch.cuda.set_device(device)
+    # `DistributedDataParallel` imports this module, whose functions have the current default group as default
+    # argument: imported later, they would keep the group, and with it its threads, to the end of the program.
+    importlib.import_module("torch.distributed.nn.functional")
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+    try:
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size(), device)
+    finally:
+        # The threads of a process group are joined only when the last reference to it is gone. A thread that
+        # still frees a tensor while the interpreter exits aborts the process.
+        gc.collect()
+        dist.destroy_process_group()
 
 
 @dataclass(frozen=True)
@@ -93,42 +194,31 @@ class Callback:
         """
 
 
-HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+@contextmanager
+def record_signals() -> Iterator[list[int]]:
+    """Record the first Ctrl-C or SIGTERM in the context; the second one has its usual effect.
 
+    Signals are caught only in the main thread.
 
-class SignalHandler:
-    """A context in which the first Ctrl-C or SIGTERM is recorded and the second has its usual effect.
-
-    Attributes:
-        signal_number: The number of the received signal, or None. Signals are caught only in the main thread.
+    Yields:
+        A list that is empty until a signal is received, and then contains its number.
     """
+    received: list[int] = []
+    before: dict[int, Any] = {}
 
-    def __init__(self) -> None:
-        """Create the context without installing handlers."""
-        self.signal_number: int | None = None
-        self._before: dict[int, Any] = {}
-
-    def stop_requested(self) -> bool:
-        """Return whether a signal was received."""
-        return self.signal_number is not None
-
-    def __enter__(self) -> "SignalHandler":
-        """Install the signal handlers."""
-        # Python raises ValueError if another thread installs a signal handler.
-        if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._handle) for number in HANDLED_SIGNALS}
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Restore the previous signal handlers."""
-        self._restore()
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def record(number: int, frame: FrameType | None) -> None:
         # The handler only records the signal, because it may run in the middle of a step or a write.
-        self.signal_number = number
-        self._restore()
+        received.append(number)
+        restore()
 
-    def _restore(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._before = {}
+    def restore() -> None:
+        while before:
+            signal.signal(*before.popitem())
+
+    # Python raises ValueError if another thread installs a signal handler.
+    if threading.current_thread() is threading.main_thread():
+        before |= {number: signal.signal(number, record) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        restore()

@@ -18,8 +18,7 @@ from regard.training.evaluate import TrainingExamples, add_error_location
 from regard.training.losses.base import LossTerm, join_rows, split_outcome
 from regard.training.losses.objectives import OBJECTIVES, Loss, add_advantage
 from regard.training.optimizer import LR_FACTOR_KEY, clip_gradients
-from regard.training.processes import ProcessGroup, autocast
-from regard.training.run_context import StepStatistics
+from regard.training.run_context import ProcessGroup, StepStatistics, autocast
 
 __all__ = ["TrainStep", "noise_seed"]
 
@@ -164,7 +163,7 @@ class TrainStep:
     def _backward(self, rows: np.ndarray, micro: int, scale: float, last: bool) -> Loss:
         """Accumulate the gradients of one micro-batch; return the loss of this process."""
         processes, config, model = self.processes, self.config, self.state.model
-        share = processes.shard(rows)
+        share = rows[processes.rank :: processes.world_size]
         # Every process must take part in the gradient exchange. A process without sentences computes the loss
         # of another process's sentence with the weight 0.
         weight = 1.0 if len(share) else 0.0

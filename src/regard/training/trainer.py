@@ -19,17 +19,16 @@ from regard.config.results import Result, json_value
 from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.metrics.base import METRICS
 from regard.models.base import TranslationModel
-from regard.runs.weights import init_from, load_weights
+from regard.runs.weights import MODEL_FILE, init_from, load_weights
 from regard.training.checkpoint import CheckpointManager, TrainingState
 from regard.training.config import TrainingConfig
 from regard.training.display import ProgressDisplay, banner
 from regard.training.evaluate import TrainingExamples, validate
 from regard.training.losses.base import LossTerm
-from regard.training.lr_scheduler import build_lr_scheduler
 from regard.training.metrics_logger import MetricsLogger, read_metrics
-from regard.training.optimizer import build_optimizer, freeze_parameters, parameter_groups
+from regard.training.optimizer import LRScheduler, build_optimizer, freeze_parameters, parameter_groups
 from regard.training.progress import TrainingProgress
-from regard.training.run_context import Callback, RunContext, SignalHandler, StepStatistics
+from regard.training.run_context import Callback, RunContext, StepStatistics, record_signals
 from regard.training.train_step import TrainStep
 
 __all__ = ["Trainer", "TrainingResult"]
@@ -137,7 +136,7 @@ class Trainer:
         self.state = TrainingState(
             model,
             build_optimizer(config.optimizer, groups),
-            build_lr_scheduler(config.lr_scheduler),
+            LRScheduler(config.lr_scheduler),
             TrainingProgress(),
         )
         identity: dict[str, Any] = {}
@@ -174,14 +173,14 @@ class Trainer:
                 self.output_dir, progress.step, self.config.logging.tensorboard
             )
         try:
-            with SignalHandler() as interrupts, self.display:
-                reason = self._loop(interrupts)
+            with record_signals() as signals, self.display:
+                reason = self._loop(signals)
         finally:
             self.train_step.release()
             if self.metrics_logger is not None:
                 self.metrics_logger.close()
         # The signal may have been sent to another process, so that its number is unknown here.
-        number = (interrupts.signal_number or signal.SIGTERM) if reason == INTERRUPTED else None
+        number = next(iter(signals), signal.SIGTERM) if reason == INTERRUPTED else None
         return self._result(reason, number)
 
     def _result(self, reason: str, number: int | None) -> TrainingResult:
@@ -191,11 +190,9 @@ class Trainer:
         """Restore the last checkpoint or, without one, load the weights of `training.init_from`."""
         state, start = self.state, self.config.init_from
         if self.checkpoints.load(state):
-            if state.progress.best_score is not None:
-                # The first process checks the file of the best weights for all.
-                lost = self.processes.is_main and self.checkpoints.restore_best_model(state)
-                if self.processes.broadcast_from_main(lost) > 0:
-                    state.progress.best_score = None
+            if not (self.output_dir / MODEL_FILE).exists():
+                # The next validation then counts as the best and writes the weights.
+                state.progress.best_score = None
         elif start is not None:
             new = init_from(state.model, load_weights(start), start)
             if new and self.processes.is_main:
@@ -207,7 +204,7 @@ class Trainer:
         self._saved_at = state.progress.seconds
         self.processes.barrier()  # no process may write before all processes have read
 
-    def _loop(self, interrupts: SignalHandler) -> str:
+    def _loop(self, signals: list[int]) -> str:
         progress = self.state.progress
         self.state.model.train()
         self._last_time = time.monotonic()
@@ -230,7 +227,7 @@ class Trainer:
                     progress.batches_in_epoch : progress.batches_in_epoch + self.config.gradient_accumulation
                 ]
                 progress.batches_in_epoch += len(chosen)
-                statistics = self.train_step(chosen, self._elapsed, interrupts.stop_requested)
+                statistics = self.train_step(chosen, self._elapsed, lambda: bool(signals))
                 self._count(statistics)
                 for callback in self.callbacks:
                     callback.on_step(statistics)

@@ -85,7 +85,7 @@ def test_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     pretrain(settings(tmp_path, "masked", 12), tmp_path / "once")
     pretrain(settings(tmp_path, "masked", 5), tmp_path / "twice")
     pretrain(settings(tmp_path, "masked", 12), tmp_path / "twice")
-    states = [tmp_path / name / "run/training/state-00000012.safetensors" for name in ("once", "twice")]
+    states = [tmp_path / name / "run/training/state.safetensors" for name in ("once", "twice")]
     once, twice = (read_tensors(state)[0] for state in states)
     assert once.keys() == twice.keys() and all(torch.equal(once[name], twice[name]) for name in once)
     assert (tmp_path / "once" / MODEL_FILE).is_file()

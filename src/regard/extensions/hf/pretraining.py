@@ -30,8 +30,7 @@ from regard.text.directories import directory_lock
 from regard.text.files import partial_directory, sync, write_atomic
 from regard.text.reading import InvalidJsonError, file_digest, read_json
 from regard.training.config import TrainingConfig
-from regard.training.processes import init_process_group
-from regard.training.run_context import RunContext
+from regard.training.run_context import RunContext, init_process_group
 from regard.training.trainer import Trainer, TrainingResult
 
 __all__ = [
