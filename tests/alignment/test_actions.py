@@ -1,7 +1,6 @@
 """Tests of character actions: they spell the target, are monotone and step as the alignment requires."""
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ from regard.alignment.base import TrainingSetup
 from regard.alignment.hmm import HMMConfig
 from regard.alignment.pointer_actions import align_actions, monotone_alignment, write_actions
 from regard.errors import DataError
-from regard.text.tokenizers.base import load_tokenizer
-from regard.text.tokenizers.words import ActionsConfig
+from regard.text.tokenizers.words import ActionsConfig, ActionsTokenizer
 
 
 def test_actions_match_worked_examples():
@@ -56,7 +54,7 @@ def test_improbable_links_are_omitted():
 def test_decoded_actions_equal_the_target(target, data):
     places = sorted(data.draw(st.sets(st.integers(0, 7), max_size=len(target))))
     heads = [*places, *[None] * (len(target) - len(places))]
-    tokenizer = load_tokenizer(ActionsConfig(), Path(), "target")
+    tokenizer = ActionsTokenizer(ActionsConfig())
     written = write_actions(target, heads)
     assert tokenizer.to_plain_text(written) == target
     plain = " ".join(target.split())

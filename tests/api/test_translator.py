@@ -28,7 +28,7 @@ from regard.runs.checksums import write_weights
 from regard.runs.description import CONFIG_FILE, END_MARKER
 from regard.runs.loading import load_model
 from regard.runs.weights import named_weights
-from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
+from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.run_config import RunConfig

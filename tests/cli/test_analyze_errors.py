@@ -20,7 +20,7 @@ from regard.models.rnn.config import RnnConfig
 from regard.runs.checksums import write_weights
 from regard.runs.description import CONFIG_FILE, END_MARKER
 from regard.runs.weights import load_weights, named_weights
-from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
+from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.run_config import load_config
 

@@ -17,7 +17,7 @@ from regard.models import build_model
 from regard.runs.checksums import write_weights
 from regard.runs.description import CONFIG_FILE, END_MARKER
 from regard.runs.weights import named_weights
-from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer
+from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import STEP, ActionsConfig, ActionsTokenizer, WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.run_config import RunConfig

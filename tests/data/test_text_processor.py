@@ -6,27 +6,25 @@ import pytest
 
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
-from regard.text.tokenizers.base import load_tokenizer
-from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
 from regard.text.tokenizers.sentencepiece import (
     SentencePieceConfig,
     SentencePieceTokenizer,
-    train_sentencepiece,
 )
-from regard.text.tokenizers.words import WordsConfig
+from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK, Vocabulary
 
 
 @pytest.fixture
-def words(tmp_path):
-    return TextSide(load_tokenizer(WordsConfig(), tmp_path, ""), Vocabulary.build({"a": 3, "b": 2, "<s>": 1}))
+def words():
+    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary.build({"a": 3, "b": 2, "<s>": 1}))
 
 
 @pytest.fixture
 def pair():
     config = SentencePieceConfig(vocab_size=290)
-    source = SentencePieceTokenizer(config, train_sentencepiece(["ein Haus", "zwei Häuser"] * 4, config))
-    target = BytePairTokenizer(BytePairConfig(), learn_merges({"house": 4, "houses": 4}, 10))
+    source = SentencePieceTokenizer.create(config, ["ein Haus", "zwei Häuser"] * 4, "source")
+    target = BytePairTokenizer(BytePairConfig(num_merges=10)).learn({"house": 4, "houses": 4})
     return TextProcessor(
         TextSide(
             source, Vocabulary.build(dict.fromkeys(source.inventory, 1), required_tokens=["<bt>"]), ("<bt>",)
@@ -76,7 +74,7 @@ def test_other_merges_change_the_checksum_and_are_a_difference(pair, tmp_path):
     pair.save(tmp_path)
     same = TextProcessor.load(tmp_path)
     assert same.checksum == pair.checksum and same.difference(pair, "x") is None
-    tokenizer = BytePairTokenizer(BytePairConfig(), learn_merges({"house": 4}, 2))
+    tokenizer = BytePairTokenizer(BytePairConfig(num_merges=2)).learn({"house": 4})
     other = replace(pair, target=replace(pair.target, tokenizer=tokenizer))
     assert other.target.encode("house") != pair.target.encode("house")
     assert other.vocabulary_difference(pair, "x") is None

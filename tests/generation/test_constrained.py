@@ -17,7 +17,7 @@ from regard.generation.constrained import RequiredOutput, TermConstraints, WordB
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.penalties import HypothesisScorer
-from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
+from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import (
     SPACE_MARK,
     CharactersConfig,
@@ -170,7 +170,7 @@ def characters() -> TextSide:
 
 
 def pairs() -> TextSide:
-    tokenizer = BytePairTokenizer(BytePairConfig(tokenized=True), learn_merges({}, 0))
+    tokenizer = BytePairTokenizer(BytePairConfig(tokenized=True))
     return TextSide(tokenizer, Vocabulary((*SPECIAL_TOKENS, "a@@", "b@@", "c@@", "a", "b", "c")))
 
 

@@ -11,7 +11,7 @@ from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.errors import ConfigError
 from regard.extensions.serve.engine import to_plain_text
-from regard.text.text_format import TextFormat
+from regard.text.tokenizers.base import TextFormat
 from regard.text.tokenizers.moses import MosesConfig, MosesTokenizer
 
 DATA = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}

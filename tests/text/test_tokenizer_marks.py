@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from regard.data.text import TextSide
 from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers
-from regard.text.tokenizers.bpe import BytePairConfig
 from regard.text.tokenizers.moses import MosesConfig
 from regard.text.tokenizers.sentencepiece import SentencePieceConfig
-from regard.text.tokenizers.wordpiece import WordPieceConfig
+from regard.text.tokenizers.subwords import BytePairConfig, WordPieceConfig
 from regard.text.tokenizers.words import CharactersConfig, WordsConfig
 from regard.text.vocabulary import Vocabulary
 

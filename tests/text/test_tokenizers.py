@@ -15,11 +15,10 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from regard.data.text import TextSide
 from regard.errors import DataError
-from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers, load_tokenizer
-from regard.text.tokenizers.bpe import BytePairConfig, BytePairTokenizer, learn_merges
+from regard.text.tokenizers.base import TOKENIZERS, create_tokenizers, learn_tokenizers
 from regard.text.tokenizers.moses import MosesConfig
-from regard.text.tokenizers.sentencepiece import SentencePieceConfig, train_sentencepiece
-from regard.text.tokenizers.wordpiece import WordPieceConfig
+from regard.text.tokenizers.sentencepiece import SentencePieceConfig, SentencePieceTokenizer
+from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer, WordPieceConfig
 from regard.text.tokenizers.words import ActionsConfig, CharactersConfig, InflectionConfig, WordsConfig
 from regard.text.vocabulary import UNK, Vocabulary
 from regard.text.words import normalize_whitespace
@@ -157,7 +156,7 @@ def test_saving_loading_and_pickling_change_nothing(tokenizer, tmp_path):
     tokenizer.save(tmp_path, "source")
     assert all(path.name.startswith("source.") for path in tmp_path.iterdir())
     for again in (
-        load_tokenizer(tokenizer.config, tmp_path, "source"),
+        type(tokenizer).load(tokenizer.config, tmp_path, "source"),
         pickle.loads(pickle.dumps(tokenizer)),
     ):
         assert [again.encode(line) for line in TEXT] == [tokenizer.encode(line) for line in TEXT]
@@ -184,8 +183,8 @@ def test_bpe_equals_subword_nmt_on_moses_tokens():
 
 def test_bpe_marks_and_joins_subwords():
     # The dictionary of Sennrich et al. (2016), Algorithm 1, with merges s t (9 times), e st (9), l o (7).
-    merges = learn_merges({"low": 5, "lower": 2, "newest": 6, "widest": 3}, 3)
-    tokenizer = BytePairTokenizer(BytePairConfig(), merges)
+    counts = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+    tokenizer = BytePairTokenizer(BytePairConfig(num_merges=3)).learn(counts)
     assert tokenizer.encode("lowest low") == ["lo@@", "w@@", "est", "lo@@", "w"]
     assert tokenizer.decode(["lo@@", "w@@", "est", "lo@@", "w"]) == "lowest low"
     assert tokenizer.word_ids(["lo@@", "w@@", "est", "lo@@", "w"]) == [0, 0, 0, 1, 1]
@@ -193,7 +192,7 @@ def test_bpe_marks_and_joins_subwords():
 
 def test_failed_sentencepiece_learning_reports_the_reason():
     with pytest.raises(DataError, match="smaller than required"):
-        train_sentencepiece(TEXT, SentencePieceConfig(vocab_size=3))
+        SentencePieceTokenizer.create(SentencePieceConfig(vocab_size=3), TEXT, "source")
 
 
 def test_joint_sentencepiece_is_learned_from_both_sides():
@@ -221,7 +220,7 @@ def test_damaged_files_are_reported(tmp_path, name, config, content):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=name):
-        load_tokenizer(config, tmp_path, "source")
+        TOKENIZERS.part_of(config).load(config, tmp_path, "source")
 
 
 def test_source_prefix_is_one_token_with_every_tokenizer(tokenizer):

@@ -33,8 +33,14 @@ from regard.text.corpus import CorpusConfig, corpus_name, read_pairs
 from regard.text.directories import atomic_directory, check_replaceable
 from regard.text.files import write_atomic
 from regard.text.reading import file_digest
-from regard.text.text_format import TextFormat, TextFormatDetector
-from regard.text.tokenizers.base import Tokenizer, create_tokenizers, detect_text_format, learn_tokenizers
+from regard.text.tokenizers.base import (
+    TextFormat,
+    TextFormatDetector,
+    Tokenizer,
+    create_tokenizers,
+    detect_text_format,
+    learn_tokenizers,
+)
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 __all__ = ["preprocess"]

@@ -27,8 +27,8 @@ from regard.data.fertility import (
 )
 from regard.text.files import write_atomic
 from regard.text.reading import checked_file, compute_checksums, read_expected_json, verify_checksums
-from regard.text.text_format import PLAIN_TEXT, TextFormat, convert_format
-from regard.text.tokenizers.base import Tokenizer, TokenizerConfig, load_tokenizer
+from regard.text.tokenizers.base import PLAIN_TEXT, TOKENIZERS, TextFormat, Tokenizer, TokenizerConfig
+from regard.text.tokenizers.moses import convert_format
 from regard.text.tokenizers.words import SPACE_MARK, WordsConfig
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, TokenIds, Vocabulary
 from regard.text.words import ASCII_WHITESPACE, split_whitespace
@@ -60,7 +60,7 @@ class TextSide:
         """Return the tokens of a line.
 
         A source prefix at the start of the line is kept as one token. All input text passes through this
-        method. The line is first converted to the format of the training text, see `regard.text.text_format`.
+        method. The line is first converted to the format of the training text, see `convert_format`.
         """
         prefix, rest = self._split_prefix(line)
         tokens = self.tokenizer.encode(convert_format(rest, self.text_format, self._known))
@@ -283,7 +283,8 @@ class TextProcessor:
         verify_checksums(directory, settings.sha256, _files(directory), TEXT_FILE)
         sides = [
             TextSide(
-                load_tokenizer(config, directory, name), Vocabulary.load(directory / f"{name}.vocabulary")
+                TOKENIZERS.part_of(config).load(config, directory, name),
+                Vocabulary.load(directory / f"{name}.vocabulary"),
             )
             for name, config in (("source", settings.source_tokenizer), ("target", settings.target_tokenizer))
         ]

@@ -20,8 +20,8 @@ from regard.generation.config import GenerationConfig
 from regard.generation.lines import Line
 from regard.generation.translation import AttentionDetail
 from regard.runs.device import release_unused_memory
-from regard.text.text_format import TextFormat
 from regard.text.tokenizers import moses
+from regard.text.tokenizers.base import TextFormat
 from regard.text.words import split_whitespace
 
 __all__ = [

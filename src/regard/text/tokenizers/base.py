@@ -1,28 +1,37 @@
-"""The base class of tokenizers, their registry, and the training and loading of those of both sides.
+"""The base class of tokenizers, their registry and training, and the detected format of the training text.
 
 Tokenization has two stages. `pretokenize` splits a line into units; it depends on the whole line. `segment`
 splits each unit into tokens; it depends on the unit only. Preprocessing therefore segments each distinct unit
 of a corpus only once.
+
+If the training text is tokenized (`Der Hund schläft .`), its vocabulary contains `.` but not `schläft.`. If
+it is lowercased, its vocabulary contains `hund` but not `Hund`. The format of the training text is stored
+with the vocabularies, and `regard.text.tokenizers.moses.convert_format` converts input lines to it.
 """
 
 import dataclasses
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from regard.config import option
+from regard.config import configclass, option
 from regard.config.registry import PartConfig, Registry, subclass_of
 from regard.errors import DataError
 from regard.text.compression import remove_suffix
 from regard.text.files import write_atomic
 from regard.text.reading import read_bytes
-from regard.text.text_format import TextFormat, TextFormatDetector
+from regard.text.words import split_whitespace
 
 __all__ = [
+    "PLAIN_TEXT",
+    "STOPS",
     "TOKENIZERS",
+    "TextFormat",
+    "TextFormatDetector",
     "Tokenizer",
     "TokenizerConfig",
     "check_joint_tokenizers",
@@ -30,9 +39,71 @@ __all__ = [
     "detect_text_format",
     "joint_option",
     "learn_tokenizers",
-    "load_tokenizer",
     "register_tokenizer",
 ]
+
+STOPS = frozenset(".,。、؟،।॥۔")
+"""Punctuation marks that never follow a space in plain text, in any script."""
+_MIN_LOWERCASE_WORDS = 100
+"""Number of words in lower case, without a capital letter among them, from which a text is lowercased."""
+
+
+@configclass
+class TextFormat:
+    """Format of the training text of one language."""
+
+    tokenized: bool = option(default=False, help="Whether punctuation is separated from words.")
+    escaped: bool = option(
+        default=False, help="Whether quotes and brackets are escaped as in Moses, such as &quot;."
+    )
+    lowercase: bool = option(default=False, help="Whether the text contains no capital letters.")
+    language: str | None = option(
+        default=None, help="Language as a two-letter code, or null if unknown.", pattern="^[a-z]{2,3}$"
+    )
+
+
+PLAIN_TEXT = TextFormat()
+"""Plain text in an unknown language."""
+
+
+@dataclass
+class TextFormatDetector:
+    """Counts words by their punctuation marks and their case, to detect the format of a text.
+
+    Attributes:
+        separate: The number of full stops and commas that are separate words.
+        attached: The number of words that end in one.
+        escapes: The number of words that start with an escape of Moses.
+        lower: The number of words in lower case.
+        capitalized: The number of words with a capital letter.
+    """
+
+    separate: int = 0
+    attached: int = 0
+    escapes: int = 0
+    lower: int = 0
+    capitalized: int = 0
+
+    def add(self, line: str) -> None:
+        """Count the words of a line."""
+        for word in split_whitespace(line):
+            if word in STOPS:
+                self.separate += 1
+            elif word[-1] in STOPS:
+                self.attached += 1
+            elif word.startswith(("&apos;", "&quot;")):
+                self.escapes += 1
+            self.capitalized += word != word.lower()
+            self.lower += word.islower()
+
+    def detect(self, language: str | None) -> TextFormat:
+        """Return the format: tokenized if most full stops and commas are separate words."""
+        return TextFormat(
+            tokenized=self.separate > self.attached,
+            escaped=self.escapes > 0,
+            lowercase=not self.capitalized and self.lower >= _MIN_LOWERCASE_WORDS,
+            language=language,
+        )
 
 
 class Tokenizer(ABC):
@@ -56,6 +127,7 @@ class Tokenizer(ABC):
         libraries: Python packages that determine the tokens; their versions are recorded with the data.
         extension: Extension of the file of the learned parameters; empty if there are none.
         plain_text: Whether the tokenizer takes plain text, so that the punctuation of input is not separated.
+            Text with the option `tokenized` of the configuration is never plain.
         config: The configuration.
         learned: The learned parameters. With `config`, they determine the tokens. Empty if there are none.
     """
@@ -102,13 +174,6 @@ class Tokenizer(ABC):
         """Return a tokenizer that can also `segment`, trained on the frequencies of the units of the text."""
         return self
 
-    def with_config(self, config: Any) -> "Tokenizer":
-        """Return a tokenizer with the same learned parameters and another configuration.
-
-        A joint tokenizer (option `joint`) is trained on both sides, whose languages may differ.
-        """
-        return type(self)(config, self.learned)
-
     @classmethod
     def load(cls, config: Any, directory: Path, side: str) -> "Tokenizer":
         """Load a tokenizer that was written by `save`.
@@ -121,17 +186,6 @@ class Tokenizer(ABC):
             return cls(config, read_bytes(path)) if cls.extension else cls(config)
         except ValueError as error:
             raise DataError(f"{path}: not the parameters of a tokenizer: {error}") from None
-
-    @classmethod
-    def detect_format(cls, config: Any, detector: TextFormatDetector, language: str | None) -> TextFormat:
-        """Return the format of the training text, by which input is converted before it is tokenized.
-
-        Args:
-            config: The configuration.
-            detector: The counts of the text.
-            language: The two-letter code in the names of the text files, if there is one.
-        """
-        return TextFormat(language=language) if cls.plain_text else detector.detect(language)
 
     @classmethod
     def input_files(cls, config: Any) -> Sequence[Path]:
@@ -204,33 +258,25 @@ def joint_option() -> bool:
     )
 
 
-def load_tokenizer(config: TokenizerConfig, directory: Path, side: str) -> Tokenizer:
-    """Load a tokenizer that was written by `Tokenizer.save`.
-
-    Raises:
-        DataError: if a file is missing or invalid.
-    """
-    return TOKENIZERS.part_of(config).load(config, directory, side)
-
-
 def detect_text_format(
     counter: TextFormatDetector, config: TokenizerConfig, files: Sequence[str | None]
 ) -> TextFormat:
-    """Return the format of the training text of one side; see `Tokenizer.detect_format`.
+    """Return the format of the training text of one side, by which input is converted.
 
     Args:
         counter: The counts of the text.
         config: The configuration of the tokenizer.
-        files: The files of the text. Their extensions (`train.de`, `train.de.gz`) give the language.
+        files: The files of the text. Their extensions (`train.de`, `train.de.gz`) give the language, unless
+            the tokenizer separates the punctuation of a language itself.
     """
-    names = [Path("" if name is None else remove_suffix(name)) for name in files]
-    extensions = {name.suffix.removeprefix(".") for name in names}
+    extensions = {Path("" if name is None else remove_suffix(name)).suffix for name in files}
     # Corpora in several languages have no common extension, and so no known language.
-    extension = extensions.pop() if len(extensions) == 1 else ""
-    language = extension if re.fullmatch("[a-z]{2}", extension) else None
-    text_format = TOKENIZERS.part_of(config).detect_format(config, counter, language)
+    extension = extensions.pop().removeprefix(".") if len(extensions) == 1 else ""
+    plain = TOKENIZERS.part_of(config).plain_text and not getattr(config, "tokenized", False)
+    codes = ((plain and getattr(config, "language", None)) or "", extension)
+    detected = counter.detect(next((code for code in codes if re.fullmatch("[a-z]{2}", code)), None))
     # With any tokenizer, capital letters are unknown if the training text has none.
-    return dataclasses.replace(text_format, lowercase=counter.lowercase)
+    return dataclasses.replace(detected, tokenized=False, escaped=False) if plain else detected
 
 
 def check_joint_tokenizers(source: TokenizerConfig, target: TokenizerConfig) -> None:
@@ -262,7 +308,7 @@ def create_tokenizers(
     if getattr(source, "joint", False):
         # Trained once, on the text of both sides.
         first = TOKENIZERS.part_of(source).create(source, chain.from_iterable(texts), "source")
-        return first, first.with_config(target)
+        return first, type(first)(target, first.learned)
     return (
         TOKENIZERS.part_of(source).create(source, texts[0], "source"),
         TOKENIZERS.part_of(target).create(target, texts[1], "target"),
@@ -283,5 +329,5 @@ def learn_tokenizers(
         # A joint model sees each word as often as both sides together.
         units = {unit: counts[0].get(unit, 0) + counts[1].get(unit, 0) for side in counts for unit in side}
         learned = source.learn(units)
-        return learned, learned.with_config(target.config)
+        return learned, type(learned)(target.config, learned.learned)
     return source.learn(counts[0]), target.learn(counts[1])

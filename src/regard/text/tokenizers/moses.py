@@ -14,16 +14,13 @@ different: `5 %` becomes `5%`, and in French `Quoi?` becomes `Quoi ?`. Languages
 
 import re
 import unicodedata
-from abc import abstractmethod
-from collections.abc import Sequence
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Literal
 
 from regard.config import configclass, option
-from regard.text.text_format import TextFormat, TextFormatDetector
-from regard.text.tokenizers.base import Tokenizer, register_tokenizer
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.words import normalize_whitespace, split_whitespace
+from regard.text.tokenizers.base import STOPS, TextFormat, Tokenizer, register_tokenizer
+from regard.text.words import ASCII_WHITESPACE, normalize_whitespace, split_whitespace
 
 if TYPE_CHECKING:
     from sacremoses import MosesDetokenizer
@@ -31,11 +28,8 @@ if TYPE_CHECKING:
 __all__ = [
     "MosesConfig",
     "MosesTokenizer",
-    "WordSplitter",
-    "check_language",
+    "convert_format",
     "detokenize",
-    "language_option",
-    "tokenized_option",
 ]
 
 _FOLLOWING = ",.?!:;\\%}])" + "…‰" + "।॥۔؟،؛٪՞՝։።፣፤፥፦፧׃၊။។៕᠂᠃᱾᱿꫰꫱" + "、。，！？：；）」』】》"
@@ -51,6 +45,11 @@ _CONTRACTIONS = frozenset({"s", "t", "re", "ve", "ll", "d", "m"})
 _JOINERS = "\u00ad\u200c\u200d\u2060"
 """Invisible characters within words: soft hyphen, non-joiner (Persian), joiner (Indic), word joiner."""
 _OUTER_SPACE = re.compile(r"(?<!\w)\s|\s(?!\w)")
+_WORD = re.compile(f"[^{ASCII_WHITESPACE}]+")
+_SEPARATE_MARKS = STOPS.union('?!:;()"“”„«»', ["``", "''", "&quot;"])
+"""Punctuation marks that are separate words in tokenized text. Plain French has some of them, too."""
+_EDGES = ".,?!:;()[]\"“”„«»‘’'…"
+"""Marks that may touch a word of the vocabulary."""
 _SPACES = [chr(code) for code in range(0xA0, 0x3001) if chr(code).isspace()]
 _HIDE_SPACES = {ord(space): chr(0xFDD0 + number) for number, space in enumerate(_SPACES)}
 """Spaces within words, such as U+00A0 in `10 000`, which Moses would split, to noncharacters of Unicode."""
@@ -68,18 +67,12 @@ _UNSPACED = {
 """Languages without spaces between words."""
 
 
-def check_language(language: str) -> None:
-    """Check that Moses supports a language.
-
-    Raises:
-        ValueError: if the language has no spaces between words.
-    """
-    if language in _UNSPACED:
-        raise ValueError(
-            f"language = {language!r}: Moses splits text at spaces, but {_UNSPACED[language]} has no spaces "
-            "between words: use kind 'sentencepiece', or separate the words with another tool and use kind "
-            "'words' (or 'bpe' with tokenized = true)"
-        )
+@cache
+def _marks(letters: str) -> re.Pattern[str]:
+    """Return a pattern of the marks that are separated from words."""
+    # Combining marks and joiners are part of a word, as in the Unicode rules of word boundaries (UAX 29).
+    joined = "".join(chr(code) for code in range(0x20000) if unicodedata.category(chr(code))[0] == "M")
+    return re.compile(rf"([^{letters}{_JOINERS}{joined}\ufdd0-\ufdef\s.'`,\-])")
 
 
 @configclass
@@ -95,7 +88,12 @@ class MosesConfig:
 
     def __post_init__(self) -> None:
         """Check that the language has spaces between words."""
-        check_language(self.language)
+        if self.language in _UNSPACED:
+            raise ValueError(
+                f"language = {self.language!r}: Moses splits text at spaces, but {_UNSPACED[self.language]} "
+                "has no spaces between words: use kind 'sentencepiece', or separate the words with another "
+                "tool and use kind 'words' (or 'bpe' with tokenized = true)"
+            )
 
 
 @register_tokenizer("moses", MosesConfig)
@@ -103,6 +101,7 @@ class MosesTokenizer(Tokenizer):
     """The Moses tokenizer and detokenizer, which restores the line."""
 
     libraries = ("sacremoses",)
+    plain_text = True
 
     def __init__(self, config: MosesConfig, learned: bytes = b"") -> None:
         """Create the tokenizer of the library."""
@@ -111,16 +110,7 @@ class MosesTokenizer(Tokenizer):
 
         super().__init__(config)
         self._rules = Rules(lang=config.language)
-        # Combining marks and joiners are part of a word, as in the Unicode rules of word boundaries (UAX 29).
-        letters = f"{self._rules.IsAlnum}{_JOINERS}{_combining_marks()}\ufdd0-\ufdef"
-        self._rules.PAD_NOT_ISALNUM = re.compile(rf"([^{letters}\s.'`,\-])"), r" \1 "
-
-    @classmethod
-    def detect_format(
-        cls, config: MosesConfig, detector: TextFormatDetector, language: str | None
-    ) -> TextFormat:
-        """Return the format; the tokenizer separates punctuation itself."""
-        return TextFormat(language=config.language)
+        self._rules.PAD_NOT_ISALNUM = _marks(self._rules.IsAlnum), r" \1 "
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the Moses tokens of a line, without the splits that `decode` would not undo."""
@@ -142,54 +132,41 @@ class MosesTokenizer(Tokenizer):
         return detokenize(tokens, self.config.language)
 
 
-def language_option() -> str:
-    """Return the option of a configuration for the language of the Moses tokenizer."""
-    return option(
-        default="en",
-        help="Two-letter code of the language for the Moses tokenizer, which must have spaces between words.",
-        pattern="^[a-z]{2,3}$",
-    )
+def convert_format(line: str, text_format: TextFormat, in_vocabulary: Callable[[str], bool]) -> str:
+    """Convert a line to the format of the training text.
 
+    Words are lowercased, and the punctuation of a plain line is separated with the rules of Moses. A word of
+    the vocabulary is never changed: `Mr.`, `don't`, also if other marks touch it: `(C++),`. A line that
+    contains a full stop, a comma or another punctuation mark as a separate word is tokenized, and none of
+    its words is split.
 
-def tokenized_option() -> bool:
-    """Return the option of a configuration for text that is already tokenized."""
-    return option(
-        default=False,
-        help="Whether the text is already tokenized. If true, words are split at white space, not by the "
-        "Moses tokenizer, and translations are not detokenized.",
-    )
-
-
-class WordSplitter(Tokenizer):
-    """Base class of tokenizers that split Moses tokens, or the words of tokenized text, into subword tokens.
-
-    The configuration has the options `language` and `tokenized`.
+    Args:
+        line: The line, plain or tokenized, in any case.
+        text_format: The format of the training text.
+        in_vocabulary: Returns whether a word is in the vocabulary.
     """
-
-    subword = True
-
-    def __init__(self, config: Any, learned: bytes = b"") -> None:
-        """Create the tokenizer of words."""
-        super().__init__(config, learned)
-        moses = MosesConfig(language=config.language)
-        self._words = WordsTokenizer(WordsConfig()) if config.tokenized else MosesTokenizer(moses)
-
-    @classmethod
-    def detect_format(cls, config: Any, detector: TextFormatDetector, language: str | None) -> TextFormat:
-        """Return the format; the Moses tokenizer separates punctuation, unless the text is tokenized."""
-        return detector.detect(language) if config.tokenized else TextFormat(language=config.language)
-
-    def pretokenize(self, line: str) -> list[str]:
-        """Return the words of a line."""
-        return self._words.pretokenize(line)
-
-    @abstractmethod
-    def join(self, tokens: Sequence[str]) -> str:
-        """Join subword tokens to words, separated by spaces."""
-
-    def decode(self, tokens: Sequence[str]) -> str:
-        """Join subword tokens to words, and detokenize the words unless `tokenized` is set."""
-        return self._words.decode(split_whitespace(self.join(tokens)))
+    if text_format.lowercase:
+        line = _WORD.sub(lambda word: word[0] if in_vocabulary(word[0]) else word[0].lower(), line)
+    language = text_format.language or "en"
+    # Plain French has a space before some marks.
+    marks = _SEPARATE_MARKS - _FRENCH if language == "fr" else _SEPARATE_MARKS
+    if not text_format.tokenized or language in _UNSPACED or not marks.isdisjoint(split_whitespace(line)):
+        return line
+    words = split_whitespace(_OUTER_SPACE.sub(" ", line).translate(_HIDE_SPACES))
+    split = partial(_tokenizer(language)._rules.tokenize, escape=text_format.escaped)
+    tokens: list[str] = []
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        core = word.strip(_EDGES)
+        if in_vocabulary(word.translate(_SHOW_SPACES)):
+            tokens.append(word)
+        elif not core.isalnum() and in_vocabulary(core):
+            before, _, after = word.partition(core)
+            tokens += [*split(before), core, *split(after)]
+        else:
+            # Moses does not separate some full stops, depending on the next word.
+            parts = split(f"{word} {following[:1]}")
+            tokens += parts[: len(parts) - bool(following)]
+    return " ".join(tokens).translate(_SHOW_SPACES)
 
 
 def detokenize(tokens: Sequence[str], language: str, unescape: bool = False) -> str:
@@ -207,6 +184,11 @@ def detokenize(tokens: Sequence[str], language: str, unescape: bool = False) -> 
 
 
 @lru_cache(maxsize=16)
+def _tokenizer(language: str) -> MosesTokenizer:
+    return MosesTokenizer(MosesConfig(language=language))
+
+
+@lru_cache(maxsize=16)
 def _detokenizer(language: str) -> "MosesDetokenizer":
     from sacremoses import MosesDetokenizer
 
@@ -220,11 +202,6 @@ def _detokenizer(language: str) -> "MosesDetokenizer":
     # `@-@` in a line is text, since this tokenizer does not mark hyphens.
     rules.AGGRESSIVE_HYPHEN_SPLIT = re.compile("(?!)"), "-"
     return rules
-
-
-@cache
-def _combining_marks() -> str:
-    return "".join(chr(code) for code in range(0x20000) if unicodedata.category(chr(code))[0] == "M")
 
 
 def _attach(tokens: Sequence[str], language: str) -> list[str]:

@@ -23,7 +23,7 @@ from regard.text.tokenizers.words import SPACE_MARK
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 from regard.text.words import normalize_whitespace
 
-__all__ = ["SentencePieceConfig", "SentencePieceTokenizer", "train_sentencepiece"]
+__all__ = ["SentencePieceConfig", "SentencePieceTokenizer"]
 
 BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 """The 256 byte tokens of SentencePiece."""
@@ -72,55 +72,6 @@ class SentencePieceConfig:
     )
 
 
-def train_sentencepiece(lines: Iterable[str], config: SentencePieceConfig) -> bytes:
-    """Train a SentencePiece model.
-
-    Args:
-        lines: The text. The caller limits it to `config.max_training_lines` lines.
-        config: Model type, vocabulary size and coverage.
-
-    Returns:
-        The content of a SentencePiece model file.
-
-    Raises:
-        DataError: if training fails, for example if the text has more characters than the vocabulary size.
-    """
-    model = io.BytesIO()
-    sentences = [normalize_whitespace(line) for line in lines]
-    coverage = config.character_coverage
-    if coverage is None:
-        coverage = 0.9995 if len(set[str]().union(*sentences)) > LARGE_SCRIPT_SIZE else 1.0
-    # The trainer samples, and its result must not depend on earlier calls.
-    sentencepiece.set_random_generator_seed(1)
-    try:
-        sentencepiece.SentencePieceTrainer.train(  # type: ignore[attr-defined]
-            sentence_iterator=iter(sentences),
-            model_writer=model,
-            model_type=config.model_type,
-            vocab_size=config.vocab_size,
-            character_coverage=coverage,
-            byte_fallback=config.byte_fallback,
-            normalization_rule_name="identity",
-            hard_vocab_limit=False,  # small text gives fewer tokens instead of an error
-            num_threads=1,
-            input_sentence_size=0,
-            shuffle_input_sentence=False,
-            # The vocabulary of this package has the other special symbols.
-            unk_id=0,
-            bos_id=-1,
-            eos_id=-1,
-            pad_id=-1,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        # The message starts with the position in the source code of the library.
-        reason = str(error).rpartition("] ")[2].strip() or error
-        raise DataError(
-            f"SentencePiece cannot train a model with a vocabulary size of {config.vocab_size}: {reason}"
-        ) from None
-    return model.getvalue()
-
-
 @register_tokenizer("sentencepiece", SentencePieceConfig)
 class SentencePieceTokenizer(Tokenizer):
     """A tokenizer with a trained SentencePiece model; a token that starts a word begins with U+2581.
@@ -133,7 +84,7 @@ class SentencePieceTokenizer(Tokenizer):
     extension = "sentencepiece"
 
     def __init__(self, config: SentencePieceConfig, learned: bytes) -> None:
-        """Initialize from the content of a model file, as returned by `train_sentencepiece`."""
+        """Initialize from the content of a model file, as written by its trainer."""
         super().__init__(config, learned)
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=learned)  # type: ignore[call-arg]
@@ -151,8 +102,46 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def create(cls, config: SentencePieceConfig, text: Iterable[str], side: str) -> Self:
-        """Train a model."""
-        return cls(config, train_sentencepiece(text, config))
+        """Train a model.
+
+        Raises:
+            DataError: if training fails, for example if the vocabulary size is less than the number of
+                characters.
+        """
+        model = io.BytesIO()
+        sentences = [normalize_whitespace(line) for line in text]
+        coverage = config.character_coverage
+        if coverage is None:
+            coverage = 0.9995 if len(set[str]().union(*sentences)) > LARGE_SCRIPT_SIZE else 1.0
+        # The trainer samples, and its result must not depend on earlier calls.
+        sentencepiece.set_random_generator_seed(1)
+        try:
+            sentencepiece.SentencePieceTrainer.train(  # type: ignore[attr-defined]
+                sentence_iterator=iter(sentences),
+                model_writer=model,
+                model_type=config.model_type,
+                vocab_size=config.vocab_size,
+                character_coverage=coverage,
+                byte_fallback=config.byte_fallback,
+                normalization_rule_name="identity",
+                hard_vocab_limit=False,  # small text gives fewer tokens instead of an error
+                num_threads=1,
+                input_sentence_size=0,
+                shuffle_input_sentence=False,
+                # The vocabulary of this package has the other special symbols.
+                unk_id=0,
+                bos_id=-1,
+                eos_id=-1,
+                pad_id=-1,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            # The message starts with the position in the source code of the library.
+            reason = str(error).rpartition("] ")[2].strip() or error
+            raise DataError(
+                f"SentencePiece cannot train a model with a vocabulary size of {config.vocab_size}: {reason}"
+            ) from None
+        return cls(config, model.getvalue())
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the subword tokens of a line."""

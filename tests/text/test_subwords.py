@@ -12,7 +12,7 @@ pytest.importorskip("tokenizers", reason="needs tokenizers: pip install 'regard[
 
 from regard.errors import UsageError
 from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers
-from regard.text.tokenizers.wordpiece import WordPieceConfig, WordPieceTokenizer, train_wordpiece
+from regard.text.tokenizers.subwords import WordPieceConfig, WordPieceTokenizer
 
 TEXT = ["lower lowest newer newest wider widest", "Das ist's ! Er ging und lief ."] * 3
 CONFIG = WordPieceConfig(vocab_size=60, tokenized=True)
@@ -64,8 +64,12 @@ def test_frequent_words_become_tokens_up_to_the_size(tokenizer):
 
 def test_training_does_not_depend_on_hash_tables():
     counts = Counter(word for line in TEXT for word in line.split())
-    expected = train_wordpiece(counts, 60)
-    code = f"from regard.text.tokenizers.wordpiece import *; print(train_wordpiece({dict(counts)!r}, 60))"
+    code = (
+        "from regard.text.tokenizers.subwords import *; "
+        "config = WordPieceConfig(vocab_size=60, tokenized=True); "
+        f"print(WordPieceTokenizer(config).learn({dict(counts)}).tokens)"
+    )
+    expected = WordPieceTokenizer(CONFIG).learn(counts).tokens
     for seed in ("1", "2"):
         found = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True,
