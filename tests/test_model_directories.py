@@ -21,7 +21,7 @@ from regard.errors import CheckpointError, ConfigError
 from regard.runs.description import CONFIG_FILE, END_MARKER, write_config
 from regard.runs.loading import average_models, load_model
 from regard.runs.serialization import read_metadata
-from regard.text.directories import directory_lock
+from regard.text.files import directory_lock
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig, load_config
 

@@ -13,8 +13,8 @@ from test_translate import run, save_model
 import regard
 from regard.config import read_config
 from regard.errors import ConfigError, UsageError
-from regard.text.files import write_atomic
-from regard.text.paths import check_name, readable, readable_json
+from regard.text.files import format_json, write_atomic
+from regard.text.paths import check_name, readable
 from regard.training.run_config import RunConfig
 from warm_python import warm_python
 
@@ -190,6 +190,6 @@ def test_stdout_is_utf8_under_any_encoding_of_the_terminal(tmp_path: Path, encod
 
 def test_readable_text_keeps_all_other_characters() -> None:
     text = "".join(map(chr, (9, 10, *range(32, 127), *range(160, 0x3000, 7), 0x1F600)))
-    assert readable(text) == text and readable_json(text) == text
-    assert json.loads(readable_json(json.dumps([LATIN], ensure_ascii=False))) == [SHOWN]
+    assert readable(text) == text and json.loads(format_json([text])) == [text]
+    assert json.loads(format_json([LATIN])) == [SHOWN]
     check_name(text)

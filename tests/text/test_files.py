@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import DataError
-from regard.text.directories import atomic_directory
-from regard.text.files import open_atomic, partial_directory, write_atomic
+from regard.text.files import atomic_directory, open_atomic, partial_directory, write_atomic
 from regard.text.reading import checked_file, read_bytes
 
 

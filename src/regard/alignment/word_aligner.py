@@ -28,7 +28,7 @@ from regard.alignment.symmetrize import LinkTable, Method, symmetrize
 from regard.config import configclass, option, to_dict
 from regard.errors import DataError
 from regard.text.array_files import load_arrays
-from regard.text.directories import atomic_directory, check_replaceable
+from regard.text.files import atomic_directory, check_replaceable
 from regard.text.reading import (
     Checksums,
     checked_file,

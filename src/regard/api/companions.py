@@ -19,7 +19,7 @@ from regard.data.text import TextProcessor
 from regard.data.training_text import MAX_STORED_PAIRS, read_training_pairs
 from regard.errors import RegardError
 from regard.runs.description import CONFIG_FILE
-from regard.text.reading import checked_directory
+from regard.text.paths import check_link
 
 __all__ = ["FEW_PAIRS", "Companions"]
 
@@ -81,7 +81,7 @@ class Companions:
             load: Loads the part from its directory.
             train: Trains the part; returns it and the function that saves it.
         """
-        path = checked_directory(self.directory, name)
+        path = check_link(self.directory / name, self.directory)
         if path.is_dir():
             return load(path)
         try:

@@ -15,8 +15,7 @@ from regard.config.results import Result
 from regard.errors import DataError, UsageError
 from regard.text.compression import remove_suffix
 from regard.text.corpus import CorpusConfig, read_pairs
-from regard.text.directories import atomic_directory
-from regard.text.files import write_atomic
+from regard.text.files import atomic_directory, write_atomic
 from regard.text.paths import check_name, check_outputs, is_special_file
 from regard.text.reading import open_regular_file
 from regard.text.text_survey import TextSurvey, survey_pairs

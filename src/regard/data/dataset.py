@@ -30,7 +30,7 @@ from regard.data.pretokenization import ProgressCallback
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError, DataError
 from regard.text.array_files import check_offsets, check_range
-from regard.text.files import remove_leftovers, stem_of
+from regard.text.files import remove_leftovers
 from regard.text.paths import check_outputs
 from regard.text.reading import file_digest, read_bytes
 
@@ -312,7 +312,7 @@ def prepare_data(
     """
     output_dir = _cache_dir(config, output_dir)
     target = output_dir.resolve()
-    remove_leftovers(target.parent, stem_of(target))
+    remove_leftovers(target.parent, target)
     wanted = describe_settings(config)
     manifest = _read_known_manifest(output_dir)
     inputs = describe_inputs(config)

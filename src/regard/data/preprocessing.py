@@ -30,8 +30,7 @@ from regard.data.pretokenization import SIDES, TAG_PREFIX, ProgressCallback, Uni
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
 from regard.text.corpus import CorpusConfig, corpus_name, read_pairs
-from regard.text.directories import atomic_directory, check_replaceable
-from regard.text.files import write_atomic
+from regard.text.files import atomic_directory, check_replaceable, write_atomic
 from regard.text.reading import file_digest
 from regard.text.tokenizers.base import (
     TextFormat,

@@ -20,7 +20,8 @@ from regard.runs.description import CONFIG_FILE, read_stated_config
 from regard.runs.serialization import read_metadata, write_tensors
 from regard.runs.weights import MODEL_FILE
 from regard.text.files import is_partial
-from regard.text.reading import checked_directory, checked_file, file_digest
+from regard.text.paths import check_link
+from regard.text.reading import checked_file, file_digest
 from regard.types import Tensor
 
 __all__ = [
@@ -65,11 +66,11 @@ def file_checksums(folder: Path, stated: Mapping[str, Any]) -> dict[str, str]:
     paths = [folder / "text.json"]
     try:
         for name in DEPENDENCY_DIRS:
-            for place, inner, files in os.walk(checked_directory(folder, name)):
+            for place, inner, files in os.walk(check_link(folder / name, folder)):
                 # The slice assignment excludes unfinished directories of an interrupted write from `os.walk`.
                 inner[:] = [subdirectory for subdirectory in inner if not is_partial(Path(subdirectory))]
                 for subdirectory in inner:
-                    checked_directory(Path(place), subdirectory)
+                    check_link(Path(place, subdirectory), Path(place))
                 paths += [Path(place, file) for file in files]
         names = {path.relative_to(folder).as_posix(): path for path in paths}
         digests = {name: file_digest(checked_file(path.parent, path.name)) for name, path in names.items()}

@@ -29,7 +29,8 @@ from regard.runs.checksums import CHECKSUMS_KEY, compare_checksums
 from regard.runs.serialization import read_metadata, write_tensors
 from regard.runs.weights import MODEL_FILE, copy_weights, load_weights, named_weights
 from regard.text.files import write_atomic
-from regard.text.reading import InvalidJsonError, checked_directory, checked_file, file_digest, read_json
+from regard.text.paths import check_link
+from regard.text.reading import InvalidJsonError, checked_file, file_digest, read_json
 from regard.text.vocabulary import TokenIds, Vocabulary
 
 __all__ = [
@@ -174,7 +175,7 @@ def load_text_processing(directory: Path | str) -> TextProcessor:
     text = TextProcessor.load(directory)
     if text.budget is None or not isinstance(text.budget.config, PredictedFertilityConfig):
         return text
-    return with_predictor(text, checked_directory(Path(directory), PREDICTOR_DIR))
+    return with_predictor(text, check_link(Path(directory) / PREDICTOR_DIR, Path(directory)))
 
 
 def save_text_processing(text: TextProcessor, directory: Path) -> None:

@@ -37,7 +37,7 @@ from regard.runs.weights import (
     load_weights,
     weights_file,
 )
-from regard.text.directories import atomic_directory, is_empty
+from regard.text.files import atomic_directory, is_empty
 from regard.text.paths import check_name
 
 __all__ = ["LoadedModel", "average_models", "find_model_dir", "load_model"]

@@ -10,7 +10,8 @@ from regard.attention.base import Attention
 from regard.errors import CheckpointError, DataError
 from regard.models.base import TrainableSystem
 from regard.runs.serialization import read_tensors
-from regard.text.reading import checked_directory, checked_file
+from regard.text.paths import check_link
+from regard.text.reading import checked_file
 from regard.types import Tensor
 
 __all__ = [
@@ -167,7 +168,7 @@ def state_file(model_dir: Path) -> Path:
         CheckpointError: if the directory `training` is a link out of the model directory.
     """
     try:
-        return checked_directory(model_dir, "training") / "state.safetensors"
+        return check_link(model_dir / "training", model_dir) / "state.safetensors"
     except DataError as error:
         raise CheckpointError(str(error)) from None
 

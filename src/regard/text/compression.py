@@ -11,7 +11,7 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -26,7 +26,6 @@ __all__ = [
     "SUFFIXES",
     "compress",
     "decompress",
-    "is_compressed",
     "read_failure",
     "remove_suffix",
 ]
@@ -35,35 +34,25 @@ READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 """The errors of reading a file that `decompress` returned; see `read_failure`."""
 
 
-def _open_gzip(file: Any, mode: Any) -> gzip.GzipFile:
-    # Without name and time in the header, equal content gives equal bytes.
-    return gzip.GzipFile("", mode, compresslevel=6, fileobj=file, mtime=0)
+_ZSTD_OPTIONS: dict[str, Any] = {"wb": {zstd.CompressionParameter.checksum_flag: 1}}
 
-
-def _open_zstd(file: Any, mode: Any) -> zstd.ZstdFile:
-    # With a checksum, as the program `zstd` writes it.
-    options: Any = {zstd.CompressionParameter.checksum_flag: 1} if mode == "wb" else None
-    return zstd.ZstdFile(file, mode, options=options)
-
-
-# A function that opens a file, and a pattern of the first bytes. Text may start with "BZh9", so
-# the magic number of a block or of the end must follow. The second pattern of zstd is that of a skippable
-# frame, with which files of `pzstd` start.
-_FORMATS = {
-    ".gz": (_open_gzip, re.compile(rb"\x1f\x8b")),
+# A function that opens a file, and a pattern of the first bytes. Without name and time in the header of gzip,
+# equal content gives equal bytes. Files of zstd have a checksum, as the program `zstd` writes it. Text may
+# start with "BZh9", so the magic number of a block or of the end must follow. The second pattern of zstd is
+# that of a skippable frame, with which files of `pzstd` start.
+_FORMATS: dict[str, tuple[Callable[[Any, Any], Any], re.Pattern[bytes]]] = {
+    ".gz": (lambda file, mode: gzip.GzipFile("", mode, 6, file, mtime=0), re.compile(rb"\x1f\x8b")),
     ".bz2": (bz2.BZ2File, re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)")),
     ".xz": (lzma.LZMAFile, re.compile(rb"\xfd7z")),
-    ".zst": (_open_zstd, re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")),
+    ".zst": (
+        lambda file, mode: zstd.ZstdFile(file, mode, options=_ZSTD_OPTIONS.get(mode)),
+        re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
+    ),
 }
 _START_BYTES = 10
 
 SUFFIXES = tuple(_FORMATS)
 """The suffixes of the names of compressed files."""
-
-
-def is_compressed(start: bytes) -> bool:
-    """Return whether the first bytes of a file are those of a compressed file."""
-    return any(pattern.match(start) for _, pattern in _FORMATS.values())
 
 
 def remove_suffix(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Atomic writing of files and directories: content is written elsewhere, flushed to disk, and renamed.
+"""Atomic writing of files and directories, and locks: content is written elsewhere, flushed, and renamed.
 
 All commands write their files with these functions. Log files are the exception, because they are appended
 to. A file or directory is first created in a partial directory in the same directory as its final name:
@@ -26,20 +26,22 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from regard.errors import DataError
+from regard.errors import CheckpointError, DataError, UsageError
 from regard.text.compression import compress
-from regard.text.paths import is_special_file, readable_json
+from regard.text.paths import SURROGATE, check_link, check_name, is_special_file
 
 __all__ = [
-    "MAX_NAME_BYTES",
+    "atomic_directory",
     "atomic_file",
+    "check_replaceable",
+    "directory_lock",
     "format_json",
+    "is_empty",
     "is_partial",
     "open_atomic",
     "partial_directory",
+    "recipes_dir",
     "remove_leftovers",
-    "resolve_links",
-    "stem_of",
     "sync",
     "write_atomic",
 ]
@@ -55,13 +57,23 @@ def open_atomic(path: Path) -> Iterator[BinaryIO]:
     Raises:
         DataError: if the file cannot be written (missing directory, no permission, disk full).
     """
-    with (
-        _convert_errors(path),
-        nullcontext(path) if is_special_file(path) else atomic_file(path) as destination,
-        open(destination, "wb") as file,
-        compress(file, path) as content,
-    ):
-        yield content
+    try:
+        with (
+            nullcontext(path) if is_special_file(path) else atomic_file(path) as destination,
+            open(destination, "wb") as file,
+            compress(file, path) as content,
+        ):
+            yield content
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        target = Path(os.path.realpath(path))
+        # The error may name the path, the target of the link, or a file in the temporary directory.
+        paths = (str(path), str(target), str(target.with_name(f".{_stem_of(target)}.")))
+        name = error.filename
+        if name is not None and os.fspath(name) not in paths[:2] and not str(name).startswith(paths[2]):
+            raise
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 @contextmanager
@@ -73,7 +85,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: if the file cannot be created, flushed or renamed.
     """
-    target = resolve_links(path)
+    target = _resolve_links(path)
     with partial_directory(target) as place:
         temporary_path = place / target.name
         yield temporary_path
@@ -106,7 +118,8 @@ def format_json(content: Any, indent: int | None = None, separators: tuple[str, 
             "a number of the result is NaN or infinite, which JSON cannot represent: the model or the input "
             "is damaged"
         ) from None
-    return readable_json(text)
+    # The invalid bytes of file names are shown as the characters `\xe9`.
+    return SURROGATE.sub(lambda match: rf"\\x{ord(match[0]) & 0xFF:02x}", text)
 
 
 def sync(path: Path) -> None:
@@ -121,24 +134,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-@contextmanager
-def _convert_errors(path: Path) -> Iterator[None]:
-    """Convert an `OSError` about `path` into a `DataError` with its name; pass on errors of other files."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        target = Path(os.path.realpath(path))
-        # The error may name the path, the target of the link, or a file in the temporary directory.
-        paths = (str(path), str(target), str(target.with_name(f".{stem_of(target)}.")))
-        name = error.filename
-        if name is not None and os.fspath(name) not in paths[:2] and not str(name).startswith(paths[2]):
-            raise
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-MAX_NAME_BYTES = 200
+_MAX_NAME_BYTES = 200
 """Maximum number of bytes of a name that is part of its partial directory's name. Longer names are hashed,
 because file systems limit names to 255 bytes."""
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
@@ -154,7 +150,7 @@ def partial_directory(target: Path) -> Iterator[Path]:
     Raises:
         OSError: if the directory cannot be created.
     """
-    remove_leftovers(target.parent, stem_of(target))
+    remove_leftovers(target.parent, target)
     place, lock = _create_partial(target)
     try:
         (place / "new").mkdir()
@@ -166,7 +162,7 @@ def partial_directory(target: Path) -> Iterator[Path]:
 def _create_partial(target: Path) -> tuple[Path, FileLock]:
     """Return a new partial directory and its lock, which is held."""
     while True:
-        place = target.with_name(f".{stem_of(target)}.{secrets.token_hex(4)}.partial")
+        place = target.with_name(f".{_stem_of(target)}.{secrets.token_hex(4)}.partial")
         place.mkdir()
         lock = FileLock(place / ".lock", blocking=False)
         # Another process may remove the directory as a leftover before it is locked.
@@ -186,7 +182,7 @@ def _remove_partial(place: Path, lock: FileLock) -> None:
         place.rmdir()  # Windows does not remove a file, such as the lock, while it is open
 
 
-def resolve_links(path: Path) -> Path:
+def _resolve_links(path: Path) -> Path:
     """Return a path with its symbolic links resolved; the last component need not exist.
 
     Raises:
@@ -198,10 +194,10 @@ def resolve_links(path: Path) -> Path:
     return target
 
 
-def stem_of(target: Path) -> str:
+def _stem_of(target: Path) -> str:
     """Return the part of a partial directory's name that identifies its target."""
     name = os.fsencode(target.name)
-    return target.name if len(name) <= MAX_NAME_BYTES else hashlib.sha256(name).hexdigest()
+    return target.name if len(name) <= _MAX_NAME_BYTES else hashlib.sha256(name).hexdigest()
 
 
 def is_partial(path: Path) -> bool:
@@ -209,20 +205,150 @@ def is_partial(path: Path) -> bool:
     return _PARTIAL.fullmatch(path.name) is not None
 
 
-def remove_leftovers(directory: Path, stem: str | None = None) -> None:
+def remove_leftovers(directory: Path, target: Path | None = None) -> None:
     """Remove the partial directories that killed processes left in a directory.
 
     Args:
         directory: The directory to search; nothing happens if it cannot be read.
-        stem: Remove only those of this target (a result of `stem_of`). None removes all.
+        target: Remove only those of this file or directory. None removes all.
     """
     # A directory that cannot be read has no leftovers that could be removed.
     with suppress(OSError):
         for place in list(directory.iterdir()):
             match = _PARTIAL.fullmatch(place.name)
-            if match and stem in (None, match[1]) and place.is_dir() and not place.is_symlink():
+            wanted = match is not None and (target is None or match[1] == _stem_of(target))
+            if wanted and place.is_dir() and not place.is_symlink():
                 lock = FileLock(place / ".lock", blocking=False)
                 # Fails if the process that created it is still running.
                 with suppress(OSError):
                     lock.acquire()
                     _remove_partial(place, lock)
+
+
+@contextmanager
+def directory_lock(directory: Path) -> Iterator[None]:
+    """Lock a directory for this process during the block, and remove partial files of killed processes.
+
+    The lock is on the file `.NAME.lock` next to the directory. The operating system releases it when the
+    process ends for any reason. A process that does not get the lock changes nothing.
+
+    Args:
+        directory: The directory. It is created if it does not exist, and removed again if nothing was written
+            into it.
+
+    Raises:
+        CheckpointError: if another process holds the lock, or the directory cannot be created.
+        DataError: if a link in it leads out of it: files would be read and written there.
+        UsageError: if its name is not valid UTF-8.
+    """
+    check_name(directory)
+    target = Path(os.path.realpath(directory))
+    created = [path for path in (target, *target.parents) if not path.exists()]
+    lock = FileLock(target.with_name(f".{_stem_of(target)}.lock"), blocking=False)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+        target.mkdir(exist_ok=True)
+    except Timeout:
+        raise CheckpointError(
+            f"{directory}: another process is training in this directory; wait until it ends, or choose "
+            "another directory"
+        ) from None
+    except OSError as error:
+        lock.release()
+        raise CheckpointError(f"{directory}: cannot write to it: {error.strerror or error}") from None
+    try:
+        for path in target.rglob("*"):
+            check_link(path, directory)
+        for place in (target, *target.iterdir()):
+            remove_leftovers(place)
+        yield
+    finally:
+        # If nothing was written, the created directories are removed, and the lock file in any case.
+        for remove in (
+            *(path.rmdir for path in created if path == target),
+            Path(lock.lock_file).unlink,
+            *(path.rmdir for path in created if path != target),
+        ):
+            with suppress(OSError):
+                remove()
+        lock.release()
+
+
+def check_replaceable(directory: Path, marker: str, content: str) -> None:
+    """Check that writing a directory does not overwrite files of another kind.
+
+    Args:
+        directory: The directory to write.
+        marker: Name of a file by which an earlier directory of the same kind is recognized.
+        content: The kind of content, for the message.
+
+    Raises:
+        DataError: if the path is a file, or a directory that is not empty and does not contain `marker`.
+    """
+    try:
+        foreign = (
+            not (directory / marker).exists()
+            and (directory.is_symlink() or directory.exists())
+            and (not directory.is_dir() or not is_empty(directory))
+        )
+    except OSError as error:
+        raise DataError(f"{directory}: cannot be read: {error.strerror or error}") from None
+    if foreign:
+        raise DataError(
+            f"{directory}: already exists and does not contain {content}; choose another directory"
+        )
+
+
+@contextmanager
+def atomic_directory(directory: Path, require_empty: bool = False) -> Iterator[Path]:
+    """Yield an empty temporary directory that replaces `directory` when the block ends without an error.
+
+    After an error, the temporary directory is removed and `directory` is unchanged. Otherwise the old
+    directory is moved away, the new one gets its name, and the old one is removed. If the process is killed
+    between the two renames, the next call gives the old directory its name back. Leftovers of a killed
+    process are removed by the next call. Symbolic links are followed.
+
+    Args:
+        directory: The directory to create or replace.
+        require_empty: If true, `directory` must not exist or must be empty when the block ends.
+
+    Raises:
+        OSError: if the directory cannot be created, filled or renamed, or exists although `require_empty` is
+            true.
+    """
+    directory = _resolve_links(directory)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with partial_directory(directory) as temporary:
+        yield temporary
+        for place, _, names in os.walk(temporary):
+            for path in (*(Path(place, name) for name in names), Path(place)):
+                sync(path)
+        if os.path.lexists(directory):
+            if require_empty:
+                directory.rmdir()
+            else:
+                old = temporary.with_name("old")
+                old.mkdir()
+                # `partial_directory` undoes this rename if the next one fails.
+                os.rename(directory, old / directory.name)
+        os.rename(temporary, directory)
+        sync(directory.parent)
+
+
+def is_empty(directory: Path) -> bool:
+    """Return whether a directory contains nothing except leftovers of killed processes."""
+    return all(map(is_partial, directory.iterdir()))
+
+
+def recipes_dir(name: str) -> Path:
+    """Return a directory of recipes, from the installed package or else from the source tree.
+
+    Raises:
+        UsageError: if neither contains the directory.
+    """
+    package = Path(__file__).parents[1]
+    for directory in (package / "recipes" / name, package.parents[1] / "recipes" / name):
+        if directory.is_dir():
+            return directory
+    raise UsageError(f"recipes/{name} was found neither in the installed package nor in the source tree")

@@ -1,4 +1,4 @@
-"""Checks of paths: outputs that would overwrite an input, and names that are not valid UTF-8.
+"""Checks of paths: overwritten inputs, links out of a directory, and names that are not valid UTF-8.
 
 A file name on Linux is a sequence of bytes. Python represents a byte that is not valid UTF-8 by a lone
 surrogate, from U+DC80 to U+DCFF, which no text file, JSON or TOML can contain (PEP 383).
@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 
-__all__ = ["check_name", "check_outputs", "is_special_file", "readable", "readable_json"]
+__all__ = ["SURROGATE", "check_link", "check_name", "check_outputs", "is_special_file", "readable"]
 
-_SURROGATE = re.compile("[\udc80-\udcff]")
+SURROGATE = re.compile("[\udc80-\udcff]")
 _RESULT = re.compile(
     r"(?!vocab\.|merges\.).+\.(html|svg|pdf|png|tsv|txt|(?!gz|xz|pt|py|md)[a-z]{2})(\.(gz|bz2|xz|zst))?"
 )
@@ -39,39 +39,42 @@ def check_outputs(
     directories = list(directories)
     outputs = [path for path in (*files, *directories) if not is_special_file(path)]
     named = [("input", path) for path in inputs] + [("output", path) for path in outputs]
-    for number, output in enumerate(outputs):
-        for kind, path in named[: len(named) - len(outputs) + number]:
-            if _is_same(output, path) or (
-                kind == "input"
-                and os.path.isfile(output)
-                and _contains(path, output)
-                # Pages, pictures and texts have other names than the parts of a model.
-                and not _RESULT.fullmatch(os.path.basename(output))
-            ):
-                raise _overwriting(output, kind, path)
-    for directory in directories:
-        for kind, path in named:
-            if _contains(directory, path):
-                raise _overwriting(directory, kind, path)
+    earlier = len(named) - len(outputs)
+    pairs = [(path, *other) for i, path in enumerate(outputs) for other in named[: earlier + i]]
+    conflicts = [
+        (output, kind, path)
+        for output, kind, path in pairs
+        if _is_same(output, path)
+        or (
+            kind == "input"
+            and os.path.isfile(output)
+            and _contains(path, output)
+            # Pages, pictures and texts have other names than the parts of a model.
+            and not _RESULT.fullmatch(os.path.basename(output))
+        )
+    ]
+    conflicts += [
+        (directory, kind, path)
+        for directory in directories
+        for kind, path in named
+        if _contains(directory, path)
+    ]
+    for output, kind, path in conflicts:
+        raise UsageError(f"{output}: the output would overwrite the {kind} {path}; choose another output")
 
 
-def _overwriting(output: Path | str, kind: str, path: Path | str) -> UsageError:
-    return UsageError(f"{output}: the output would overwrite the {kind} {path}; choose another output")
-
-
-def _is_same(one: Path | str, other: Path | str) -> bool:
+def _is_same(first: Path | str, second: Path | str) -> bool:
     """Return whether two paths lead to the same file, which need not exist."""
     try:
         # Detects hard links, and names that differ in case on some file systems.
-        return os.path.samefile(one, other)
+        return os.path.samefile(first, second)
     except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)
+        return os.path.realpath(first) == os.path.realpath(second)
 
 
 def _contains(directory: Path | str, path: Path | str) -> bool:
     """Return whether a path leads into a directory."""
-    outer, inner = Path(os.path.realpath(directory)), Path(os.path.realpath(path))
-    return outer in inner.parents
+    return Path(os.path.realpath(directory)) in Path(os.path.realpath(path)).parents
 
 
 def is_special_file(path: Path | str) -> bool:
@@ -87,16 +90,35 @@ def readable(text: str) -> str:
     return _UNREADABLE.sub(lambda match: rf"\x{ord(match[0]) & 0xFF:02x}", text)
 
 
-def readable_json(text: str) -> str:
-    r"""Return JSON text in which the invalid bytes of file names are shown as the characters `\xe9`."""
-    return _SURROGATE.sub(lambda match: rf"\\x{ord(match[0]) & 0xFF:02x}", text)
-
-
 def check_name(path: Path | str) -> None:
     """Check that a path is valid UTF-8, as configurations and the libraries of weight files need.
 
     Raises:
         UsageError: if it is not.
     """
-    if _SURROGATE.search(str(path)):
+    if SURROGATE.search(str(path)):
         raise UsageError(f"{path}: the name is not valid UTF-8; rename the file or directory")
+
+
+def check_link(path: Path, directory: Path) -> Path:
+    """Return a path in a directory after checking that it is not a symbolic link out of it.
+
+    In the cache of Hugging Face, `models--NAME/snapshots/REVISION/FILE` is a link to
+    `models--NAME/blobs/CHECKSUM`, which is allowed. A missing path is not an error here.
+
+    Raises:
+        DataError: if it is: a downloaded directory could contain a link to private files of the user.
+    """
+    try:
+        target, inside = path.resolve(), directory.resolve()
+        cached = inside.parent.name == "snapshots" and target.parent == inside.parent.parent / "blobs"
+        outside = path.is_symlink() and not cached and not target.is_relative_to(inside)
+    except (OSError, RuntimeError) as error:
+        raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    if outside:
+        kind = "directory" if path.is_dir() else "file"
+        raise DataError(
+            f"{path}: a symbolic link to a {kind} outside {directory}; such links are not followed, copy the "
+            f"{kind} into the directory"
+        )
+    return path

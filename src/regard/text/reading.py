@@ -22,15 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.errors import DataError
-from regard.text.compression import READ_ERRORS, decompress, is_compressed, read_failure
-from regard.text.files import remove_leftovers, stem_of
+from regard.text.compression import READ_ERRORS, decompress, read_failure
+from regard.text.files import remove_leftovers
+from regard.text.paths import check_link
 
 __all__ = [
     "MAX_JSON_BYTES",
     "Checksums",
     "InvalidJsonError",
-    "check_link",
-    "checked_directory",
     "checked_file",
     "compute_checksums",
     "file_digest",
@@ -131,14 +130,12 @@ def read_json(path: Path | str, model: type[_T], max_bytes: int = MAX_JSON_BYTES
         DataError: if the file cannot be read or is too large.
         InvalidJsonError: if the content does not match the type `model`.
     """
-    content = read_bytes(path, max_bytes)
-    if is_compressed(content):
-        try:
-            content = decompress(io.BytesIO(content)).read(max_bytes + 1)
-        except READ_ERRORS as error:
-            raise DataError(f"{path}: {read_failure(error)}") from None
-        if len(content) > max_bytes:
-            raise DataError(f"{path}: more than {max_bytes:,} bytes, the maximum, after decompression")
+    try:
+        content = decompress(io.BytesIO(read_bytes(path, max_bytes))).read(max_bytes + 1)
+    except READ_ERRORS as error:
+        raise DataError(f"{path}: {read_failure(error)}") from None
+    if len(content) > max_bytes:
+        raise DataError(f"{path}: more than {max_bytes:,} bytes, the maximum, after decompression")
     return parse_json(content, model)
 
 
@@ -196,9 +193,8 @@ def checked_file(directory: Path, name: str, where: str | Path | None = None) ->
     if not directory.exists():
         # A process that was killed while it replaced the directory has left it under another name.
         target = directory.resolve()
-        remove_leftovers(target.parent, stem_of(target))
-    path = directory / name
-    check_link(path, directory)
+        remove_leftovers(target.parent, target)
+    path = check_link(directory / name, directory)
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -208,44 +204,6 @@ def checked_file(directory: Path, name: str, where: str | Path | None = None) ->
     if not stat.S_ISREG(mode):
         raise DataError(f"{path}: not a regular file")
     return path
-
-
-def checked_directory(directory: Path, name: str) -> Path:
-    """Return the path of a subdirectory after checking that it is not a link out of its directory.
-
-    Raises:
-        DataError: if it is. A missing subdirectory is not an error here.
-    """
-    check_link(directory / name, directory)
-    return directory / name
-
-
-def check_link(path: Path, directory: Path) -> None:
-    """Check that a path in a directory is not a symbolic link out of it.
-
-    Raises:
-        DataError: if it is: a downloaded directory could contain a link to private files of the user.
-    """
-    try:
-        outside = path.is_symlink() and not _within(path.resolve(), directory.resolve())
-    except (OSError, RuntimeError) as error:
-        raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    if outside:
-        kind = "directory" if path.is_dir() else "file"
-        raise DataError(
-            f"{path}: a symbolic link to a {kind} outside {directory}; such links are not followed, copy the "
-            f"{kind} into the directory"
-        )
-
-
-def _within(path: Path, directory: Path) -> bool:
-    """Return whether a path is in a directory, or in the blob store of the Hugging Face cache next to it.
-
-    In that cache, `models--NAME/snapshots/REVISION/FILE` is a link to `models--NAME/blobs/CHECKSUM`.
-    """
-    blobs = directory.parent.parent / "blobs"
-    cached = directory.parent.name == "snapshots" and path.parent == blobs
-    return path.is_relative_to(directory) or cached
 
 
 def compute_checksums(directory: Path, names: Iterable[str]) -> Checksums:

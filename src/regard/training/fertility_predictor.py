@@ -27,7 +27,7 @@ from regard.runs.fertility_predictor import (
     PredictorDescription,
     predictor_checksums,
 )
-from regard.text.directories import directory_lock, is_empty
+from regard.text.files import directory_lock, is_empty
 from regard.text.reading import InvalidJsonError, read_json
 from regard.text.vocabulary import Vocabulary
 from regard.training.config import TrainingConfig

@@ -23,7 +23,7 @@ from regard.runs.fertility_predictor import load_text_processing, save_text_proc
 from regard.runs.loading import find_model_dir
 from regard.runs.serialization import read_metadata
 from regard.runs.weights import EXPORTED_FILE, MODEL_FILE, state_file
-from regard.text.directories import directory_lock
+from regard.text.files import directory_lock
 from regard.text.paths import check_outputs
 from regard.training.evaluate import TranslationMetric
 from regard.training.fertility import add_fertilities

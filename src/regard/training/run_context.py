@@ -121,7 +121,7 @@ class RunContext:
 
     Attributes:
         output_dir: The model directory; it exists, and the first process has locked it
-            (`regard.text.directories`).
+            (`regard.text.files`).
         seed: The random seed of the run.
         processes: The processes of the run.
         identity: Values that must not change when the run is resumed, by name, such as the checksum of the

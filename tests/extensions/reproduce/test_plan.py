@@ -10,7 +10,7 @@ from regard.errors import ConfigError, DataError, UsageError
 from regard.extensions.reproduce.experiment_text import ExperimentText, write_text
 from regard.extensions.reproduce.plan import PlanOptions, merge_options, plan
 from regard.extensions.reproduce.tables import paper_tables
-from regard.text.directories import recipes_dir
+from regard.text.files import recipes_dir
 from regard.training.run_config import RunConfig
 
 ROWS = [(name, row) for name, table in paper_tables().items() for row in table.rows]

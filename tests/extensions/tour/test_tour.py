@@ -17,7 +17,7 @@ from regard.extensions.tour import runner
 from regard.extensions.tour.report import write_report
 from regard.extensions.tour.runner import SYSTEMS, Tour
 from regard.metrics.alignment import alignment_score
-from regard.text.directories import recipes_dir
+from regard.text.files import recipes_dir
 from regard.text.links import read_gold_links
 from regard.training.run_config import RunConfig, load_config
 from regard.training.trainer import TrainingResult

@@ -26,11 +26,10 @@ from regard.extensions.check.model import TAGGED, CoverageModelConfig, ErrorMode
 from regard.extensions.check.posteriors import LinkCounts
 from regard.extensions.check.text import WordPair
 from regard.text.array_files import MAX_COUNT, ArrayForm, check_arrays, check_range, load_arrays
-from regard.text.directories import atomic_directory, check_replaceable
-from regard.text.files import format_json
+from regard.text.files import atomic_directory, check_replaceable, format_json
+from regard.text.paths import check_link
 from regard.text.reading import (
     Checksums,
-    checked_directory,
     checked_file,
     compute_checksums,
     read_expected_json,
@@ -97,7 +96,7 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
         raise DataError(f"{path}: format {description.format}, expected {_FORMAT}: train the model again")
     # The checksum comes first: a damaged file would fail with an error that does not name it.
     verify_checksums(directory, description.sha256, [_ARRAYS_FILE], _MODEL_FILE)
-    aligners = {name: WordAligner.load(checked_directory(directory, name)) for name in _LINKS}
+    aligners = {name: WordAligner.load(check_link(directory / name, directory)) for name in _LINKS}
     arrays = load_arrays(directory / _ARRAYS_FILE)
     try:
         check_arrays(arrays, _array_forms(aligners))

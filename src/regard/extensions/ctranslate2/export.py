@@ -27,7 +27,7 @@ from regard.runs.description import CONFIG_FILE, ModelDescription, read_stated_c
 from regard.runs.fertility_predictor import save_text_processing
 from regard.runs.loading import LoadedModel, load_model
 from regard.runs.weights import EXPORTED_FILE, MODEL_FILE
-from regard.text.directories import atomic_directory
+from regard.text.files import atomic_directory
 from regard.text.paths import check_name, check_outputs
 from regard.text.reading import (
     Checksums,

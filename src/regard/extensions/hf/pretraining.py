@@ -26,8 +26,7 @@ from regard.extensions.hf.monolingual import CausalDataset, MaskedDataset, read_
 from regard.models.base import TranslationModel
 from regard.runs.device import pick_device, set_num_threads
 from regard.runs.weights import MODEL_FILE, copy_weights, load_weights
-from regard.text.directories import directory_lock
-from regard.text.files import partial_directory, sync, write_atomic
+from regard.text.files import directory_lock, partial_directory, sync, write_atomic
 from regard.text.reading import InvalidJsonError, file_digest, read_json
 from regard.training.config import TrainingConfig
 from regard.training.run_context import RunContext, init_process_group

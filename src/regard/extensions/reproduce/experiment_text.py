@@ -24,8 +24,7 @@ from regard.errors import DataError
 from regard.metrics.translation import looks_tokenized
 from regard.text.compression import SUFFIXES, remove_suffix
 from regard.text.corpus import CorpusConfig, read_lines, read_pairs
-from regard.text.directories import atomic_directory
-from regard.text.files import write_atomic
+from regard.text.files import atomic_directory, write_atomic
 from regard.text.reading import file_digest, read_json
 from regard.text.tokenizers.base import create_tokenizers
 from regard.text.tokenizers.moses import MosesConfig

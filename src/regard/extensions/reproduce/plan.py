@@ -24,7 +24,7 @@ from regard.errors import DataError, UsageError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.tables import Row, Table
 from regard.generation.config import GenerationBatchConfig
-from regard.text.directories import recipes_dir
+from regard.text.files import recipes_dir
 from regard.text.links import GoldLinks, check_links, read_gold_links
 from regard.text.reading import InvalidJsonError, read_json
 from regard.text.words import split_whitespace

@@ -32,11 +32,11 @@ from regard.generation.config import GenerationBatchConfig, GenerationConfig
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line
 from regard.generation.translation import Translation
-from regard.text.directories import atomic_directory
+from regard.text.files import atomic_directory
+from regard.text.paths import check_link
 from regard.text.reading import (
     Checksums,
     InvalidJsonError,
-    checked_directory,
     checked_file,
     compute_checksums,
     read_json,
@@ -263,7 +263,7 @@ def read_description(model_dir: Path) -> PhraseDescription:
     """
     path = model_dir / PHRASE_DIR / DESCRIPTION_FILE
     try:
-        directory = checked_directory(model_dir, PHRASE_DIR)
+        directory = check_link(model_dir / PHRASE_DIR, model_dir)
         description = read_json(checked_file(directory, DESCRIPTION_FILE), PhraseDescription)
     except InvalidJsonError as error:
         raise CheckpointError(f"{path}: not the description of a phrase-based system: {error}") from None

@@ -27,8 +27,7 @@ from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.models.registry import MODELS
 from regard.text.corpus import CorpusConfig, read_lines
-from regard.text.directories import recipes_dir
-from regard.text.files import format_json, remove_leftovers, write_atomic
+from regard.text.files import format_json, recipes_dir, remove_leftovers, write_atomic
 from regard.text.reading import InvalidJsonError, read_json
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig
