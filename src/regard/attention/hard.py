@@ -38,7 +38,7 @@ from regard.attention.base import (
 from regard.attention.registry import register_attention
 from regard.config import configclass, option
 from regard.functional.dispatch import accumulation_dtype
-from regard.functional.estimators import sample_bernoulli
+from regard.functional.latent import sample_bernoulli
 from regard.layers.linear import Linear, StepLinear
 from regard.types import Bool, Float, Tensor
 

@@ -19,7 +19,7 @@ couplings P(a | s_t, a') are softmax distributions with these logits:
 
 The first three are normalized over all positions: where the condition does not hold, the logit is z_ta. The
 first step has no coupling. With all positions, m = 1 and no context fed to the recurrence, the product of the
-P(y_t) is the exact sum over all alignments (`regard.functional.chain`).
+P(y_t) is the exact sum over all alignments (`regard.functional.latent`).
 
 As printed (`tail = "drop"`), Eq. 7 loses the prior mass of the set R of positions beyond the top K. By
 default (`tail = "mean"`, our extension) R contributes one more context, its mean under the prior, so that
@@ -48,7 +48,7 @@ from regard.attention.scored import (
 )
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScoreFunction
 from regard.config import configclass, option
-from regard.functional.chain import chain_prior, forward_prior
+from regard.functional.latent import chain_prior, forward_prior
 from regard.layers.linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 

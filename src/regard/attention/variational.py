@@ -36,7 +36,7 @@ from regard.attention.scored import (
 )
 from regard.attention.scorers import SCORE_FUNCTION_HELP, BilinearScorer, ScoreFunction
 from regard.config import configclass, option
-from regard.functional.estimators import sample_categorical
+from regard.functional.latent import sample_categorical
 from regard.layers.recurrent import RecurrentLayer
 from regard.types import Float, Int, Tensor
 

@@ -1,4 +1,4 @@
-"""Bounded probability distributions: feasibility, the threshold search, and the active set of a solution.
+"""Bounded probability distributions: feasibility, and the search of the threshold.
 
 Both constrained transformations find p with l <= p <= u and sum 1 through one number per row, the threshold:
 every p_i falls from u_i to l_i as the threshold rises, between two breakpoints. The sum is therefore a
@@ -21,7 +21,6 @@ from regard.errors import InfeasibleBoundsError
 from regard.functional.dispatch import (
     bound_to_tensor,
     check_mask,
-    check_shape,
     poison_rows,
     usable_positions,
 )
@@ -29,27 +28,12 @@ from regard.kernels.backend import in_transform
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
-    "ActiveSet",
     "BoundedProblem",
     "center_scores",
     "check_bounds",
     "find_threshold",
     "recenter_saturated",
-    "tie_tolerance",
 ]
-
-SUM_TOLERANCE, SUM_TOLERANCE_DOUBLE = 1e-4, 1e-9  # tolerance of upper bounds that sum to less than 1
-TIE_TOLERANCE, TIE_TOLERANCE_DOUBLE = 1e-6, 1e-9  # distance from a bound that counts as a tie
-
-
-def tie_tolerance(dtype: torch.dtype) -> float:
-    """Return the distance from a bound below which the unbounded solution counts as a tie."""
-    return TIE_TOLERANCE_DOUBLE if dtype == torch.float64 else TIE_TOLERANCE
-
-
-def sum_tolerance(dtype: torch.dtype) -> float:
-    """Return the tolerance of upper bounds that sum to less than 1."""
-    return SUM_TOLERANCE_DOUBLE if dtype == torch.float64 else SUM_TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -64,8 +48,8 @@ class BoundedProblem:
         feasible: [..., 1], whether a distribution satisfies the bounds; True for rows without usable
             positions.
         upper_is_solution: [..., 1], whether the upper bounds sum to at most 1 and are therefore the solution.
-        tie_tolerance: Distance that counts as a tie, see `tie_tolerance`.
-        sum_tolerance: Tolerance of upper bounds that sum to less than 1, see `sum_tolerance`.
+        tie_tolerance: Distance from a bound below which the unbounded solution counts as a tie.
+        sum_tolerance: Tolerance of upper bounds that sum to less than 1.
         source: [..., S], the sum of the scores and the bounds that the caller passed, whose gradient is that
             of each of them.
     """
@@ -95,14 +79,13 @@ class BoundedProblem:
         z = scores.to(exact).masked_fill(~usable, 0)
         u = upper.to(exact).expand_as(z).clamp_max(1).masked_fill(~usable, 0)
         low = torch.zeros_like(z) if lower is None else lower.to(exact).expand_as(z).masked_fill(~usable, 0)
-        slack = sum_tolerance(scores.dtype)
+        near, slack = (1e-9, 1e-9) if scores.dtype == torch.float64 else (1e-6, 1e-4)
         upper_sum, lower_sum = u.sum(-1, keepdim=True), low.sum(-1, keepdim=True)
-        invalid = ((u < 0) | (low < 0) | (low > u + tie_tolerance(scores.dtype))).any(-1, keepdim=True)
+        invalid = ((u < 0) | (low < 0) | (low > u + near)).any(-1, keepdim=True)
         # Comparisons with NaN are False, so a row with a NaN is feasible: NaN propagates without an error.
         invalid = invalid | (upper_sum < 1 - slack) | (lower_sum > 1 + slack)
         feasible = ~invalid | ~usable.any(-1, keepdim=True)
         source = scores + upper if lower is None else scores + upper + lower
-        near = tie_tolerance(scores.dtype)
         problem = cls(z, u, low, usable, feasible, upper_sum <= 1, near, slack, source)
         if z.device.type == "cpu" and not in_transform():
             problem.raise_for_bounds()
@@ -115,12 +98,21 @@ class BoundedProblem:
         row = tuple(int(i) for i in (~self.feasible.squeeze(-1)).nonzero()[0])
         upper_sum, lower_sum = float(self.upper[row].detach().sum()), float(self.lower[row].detach().sum())
         where = f"row {list(row)} of {list(self.scores.shape[:-1])}" if row else "the only row"
-        if upper_sum < 1 - self.sum_tolerance and lower_sum <= upper_sum:
-            why = f"its usable upper bounds sum to {_format_sum(upper_sum)}, but must sum to at least 1"
-        elif lower_sum > 1 + self.sum_tolerance:
-            why = f"its lower bounds sum to {_format_sum(lower_sum)}, but must sum to at most 1"
-        else:
-            why = "a bound is negative, or a lower bound exceeds its upper bound"
+        why = "a bound is negative, or a lower bound exceeds its upper bound"
+        for side, total, limit, violated in (
+            (
+                "usable upper",
+                upper_sum,
+                "at least",
+                upper_sum < 1 - self.sum_tolerance and lower_sum <= upper_sum,
+            ),
+            ("lower", lower_sum, "at most", lower_sum > 1 + self.sum_tolerance),
+        ):
+            if violated:
+                # At least six digits, and enough to differ from 1.
+                text = next(text for digits in range(6, 18) if float(text := f"{total:.{digits}g}") != 1)
+                why = f"its {side} bounds sum to {text}, but must sum to {limit} 1"
+                break
         raise InfeasibleBoundsError(f"no distribution satisfies the bounds of {where}: {why}", row)
 
     def finish(self, solution: Tensor, closed_form: Tensor) -> Tensor:
@@ -137,40 +129,6 @@ class BoundedProblem:
         # The result has the value of `value` and the gradient of `closed_form`.
         weights = closed_form + (value - closed_form).detach()
         return poison_rows(weights, self.usable, invalid, self.source.to(weights.dtype))
-
-
-def _format_sum(total: float) -> str:
-    """Return a sum other than 1 with at least six digits, and enough to differ from 1."""
-    return next(text for digits in range(6, 18) if float(text := f"{total:.{digits}g}") != 1)
-
-
-@dataclass(frozen=True)
-class ActiveSet:
-    """The active set of a solution: every usable position is free, at its upper or at its lower bound.
-
-    If the bounds alone determine the solution and no position is free, the position that would move first
-    if the bounds were loosened counts as free. The gradient through the free positions is then the derivative
-    for loosened bounds.
-
-    Attributes:
-        free: [..., S].
-        at_upper: [..., S].
-        at_lower: [..., S].
-    """
-
-    free: Bool[Tensor, "*B S"]
-    at_upper: Bool[Tensor, "*B S"]
-    at_lower: Bool[Tensor, "*B S"]
-
-    @classmethod
-    def build(cls, problem: BoundedProblem, free: Tensor, upper: Tensor) -> "ActiveSet":
-        """Build the set; usable positions neither free nor at the upper bound are at the lower bound."""
-        free, upper = free & problem.usable, upper & problem.usable & ~free
-        return cls(free, upper, problem.usable & ~free & ~upper)
-
-    def bound_values(self, upper: Tensor, lower: Tensor) -> Tensor:
-        """Return the values of the positions at a bound, and 0 at the free positions."""
-        return torch.where(self.at_upper, upper, torch.where(self.at_lower, lower, 0))
 
 
 def _first_sum_above_one(
@@ -222,15 +180,7 @@ def recenter_saturated(
 ) -> tuple[Float[Tensor, "*B 1"], Float[Tensor, "*B S"]]:
     """Recenter rows without a free position on the lowest score at its upper bound, which may be far away.
 
-    Args:
-        problem: The problem.
-        center: The score that scores are relative to so far; unchanged in other rows.
-        saturated: [..., 1], rows in which no position is free.
-        at_upper: [..., S], positions at their upper bounds.
-        max_distance: As in `center_scores`.
-
-    Returns:
-        As `center_scores`.
+    Other rows keep their center. The result is that of `center_scores`.
     """
     least = torch.where(at_upper, problem.scores, torch.inf).amin(-1, keepdim=True)
     center = torch.where(saturated & at_upper.any(-1, keepdim=True), least, center)
@@ -285,9 +235,7 @@ def check_bounds(
         TypeError: The mask is not boolean, or the lower bounds are neither a tensor nor a number.
         ValueError: The lower bounds or the mask do not broadcast to the upper bounds.
     """
-    if mask is not None:
-        check_mask(mask)
-        check_shape("mask", mask, upper.shape, "upper bounds")
+    check_mask(mask, upper.shape, "upper bounds")
     low = None if lower is None else bound_to_tensor("lower", lower, upper, "upper bounds")
     high = upper.movedim(dim, -1)
     low = None if low is None else low.expand_as(upper).movedim(dim, -1)

@@ -40,7 +40,6 @@ loosened. The gradient is the derivative in that direction, and adding a constan
 import torch
 
 from regard.functional.bounds import (
-    ActiveSet,
     BoundedProblem,
     center_scores,
     find_threshold,
@@ -55,8 +54,12 @@ __all__ = ["constrained_softmax", "constrained_sparsemax"]
 MAX_DISTANCE = 8.0
 
 
-def _solve_sparsemax(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
-    """Return the solution, its active set, and a score close to those of the free positions."""
+def _solve_sparsemax(problem: BoundedProblem) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the solution, its free positions, those at upper bounds, and a score close to the free ones.
+
+    The other positions are at their lower bounds. If no position is free, the one that would move first if
+    the bounds were loosened counts as free.
+    """
     u, low, near, usable = problem.upper, problem.lower, problem.tie_tolerance, problem.usable
 
     def total(z: Tensor, tau: Tensor) -> Tensor:
@@ -76,7 +79,7 @@ def _solve_sparsemax(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor
     center, z = recenter_saturated(problem, center, held, leaves, MAX_DISTANCE)
     end = torch.where(leaves, z - u, torch.inf).amin(-1, keepdim=True)
     x = z - torch.where(held & torch.isfinite(end), end, tau)
-    return solution, ActiveSet.build(problem, (x > low + near) & (x <= u + near), x > u + near), center
+    return solution, (x > low + near) & (x <= u + near) & usable, x > u + near, center
 
 
 def _threshold(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
@@ -95,11 +98,11 @@ def reference_constrained_sparsemax(
     """Compute constrained sparsemax along the last dimension in plain PyTorch, with the gradient above."""
     problem = BoundedProblem.build(scores, upper, lower, mask)
     with torch.no_grad():
-        solution, active, center = _solve_sparsemax(problem)
-    bounds = active.bound_values(problem.upper, problem.lower)
-    z = torch.where(active.free, problem.scores - center, 0)
-    free = z - _threshold(z, active.free, bounds)
-    return problem.finish(solution, torch.where(active.free, free, bounds)).to(scores.dtype)
+        solution, free, at_upper, center = _solve_sparsemax(problem)
+    bounds = torch.where(at_upper, problem.upper, problem.lower)
+    z = torch.where(free, problem.scores - center, 0)
+    closed_form = torch.where(free, z - _threshold(z, free, bounds), bounds)
+    return problem.finish(solution, closed_form).to(scores.dtype)
 
 
 def constrained_sparsemax(
@@ -141,8 +144,8 @@ def constrained_sparsemax(
 MAX_LOG_DISTANCE = 4096.0
 
 
-def _solve_softmax(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
-    """Return the solution, its active set, and a score close to those of the free positions."""
+def _solve_softmax(problem: BoundedProblem) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the results of `_solve_sparsemax` for constrained softmax."""
     u, low, near, usable = problem.upper, problem.lower, problem.tie_tolerance, problem.usable
 
     def total(z: Tensor, level: Tensor) -> Tensor:
@@ -160,18 +163,19 @@ def _solve_softmax(problem: BoundedProblem) -> tuple[Tensor, ActiveSet, Tensor]:
     solution = torch.minimum(torch.maximum(solution, low), u)
     # If the other bounds leave nothing to the free positions, log Z is not determined by them, and they are
     # not the positions that move first.
-    nothing = (_free_mass(free, bounds) <= 500 * torch.finfo(z.dtype).eps) | ~free.any(-1, keepdim=True)
-    level = torch.where(nothing, within, _log_normalizer(z, free, bounds))
+    free_mass = _free_mass(free, bounds)
+    nothing = (free_mass <= 500 * torch.finfo(z.dtype).eps) | ~free.any(-1, keepdim=True)
+    log_total = z.masked_fill(~free, -torch.inf).logsumexp(-1, keepdim=True)
+    log_normalizer = log_total - free_mass.clamp_min(torch.finfo(z.dtype).tiny).log()
+    level = torch.where(nothing, within, log_normalizer)
     held = nothing | ~((level < least - near) & (level > most + near) & usable).any(-1, keepdim=True)
     leaves = usable & (u > 0) & (level <= most + near)
     center, z = recenter_saturated(problem, center, held, leaves, MAX_LOG_DISTANCE)
     most, least = z - u.log(), z - low.log()
     end = torch.where(leaves, most, torch.inf).amin(-1, keepdim=True)
     level = torch.where(held & torch.isfinite(end), end, level)
-    active = ActiveSet.build(
-        problem, (u > 0) & (level < least - near) & (level >= most - near), level < most - near
-    )
-    return solution, active, center
+    free = (u > 0) & (level < least - near) & (level >= most - near) & usable
+    return solution, free, level < most - near, center
 
 
 def _free_mass(free: Tensor, bounds: Tensor) -> Tensor:
@@ -184,12 +188,6 @@ def _distribute_free_mass(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
     return _free_mass(free, bounds) * torch.softmax(z.masked_fill(~free, torch.finfo(z.dtype).min), -1)
 
 
-def _log_normalizer(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
-    """Compute log Z for the free positions."""
-    total = z.masked_fill(~free, -torch.inf).logsumexp(-1, keepdim=True)
-    return total - _free_mass(free, bounds).clamp_min(torch.finfo(z.dtype).tiny).log()
-
-
 def reference_constrained_softmax(
     scores: Float[Tensor, "*B"],
     upper: Float[Tensor, "*#B"],
@@ -199,10 +197,11 @@ def reference_constrained_softmax(
     """Compute constrained softmax along the last dimension in plain PyTorch, with the gradient above."""
     problem = BoundedProblem.build(scores, upper, lower, mask)
     with torch.no_grad():
-        solution, active, center = _solve_softmax(problem)
-    bounds = active.bound_values(problem.upper, problem.lower)
-    free = _distribute_free_mass(torch.where(active.free, problem.scores - center, 0), active.free, bounds)
-    return problem.finish(solution, torch.where(active.free, free, bounds)).to(scores.dtype)
+        solution, free, at_upper, center = _solve_softmax(problem)
+    bounds = torch.where(at_upper, problem.upper, problem.lower)
+    z = torch.where(free, problem.scores - center, 0)
+    closed_form = torch.where(free, _distribute_free_mass(z, free, bounds), bounds)
+    return problem.finish(solution, closed_form).to(scores.dtype)
 
 
 def constrained_softmax(

@@ -16,7 +16,6 @@ __all__ = [
     "accumulation_dtype",
     "apply_to_largest",
     "bound_to_tensor",
-    "check_arguments",
     "check_mask",
     "check_scores",
     "check_shape",
@@ -37,13 +36,21 @@ def check_scores(scores: Tensor) -> None:
         )
 
 
-def check_mask(mask: Tensor) -> None:
-    """Raise `TypeError` unless the mask is boolean."""
+def check_mask(mask: Tensor | None, shape: torch.Size, target_name: str = "scores") -> None:
+    """Check that the mask, if there is one, is boolean and broadcasts to `shape`, that of `target_name`.
+
+    Raises:
+        TypeError: The mask is not boolean.
+        ValueError: It does not broadcast.
+    """
+    if mask is None:
+        return
     if mask.dtype != torch.bool:
         raise TypeError(
             f"mask has dtype {mask.dtype}, but must be boolean, True where a position may be attended: "
             "convert zeros and ones with .bool()"
         )
+    check_shape("mask", mask, shape, target_name)
 
 
 def check_shape(name: str, operand: Tensor, shape: torch.Size, target_name: str = "scores") -> None:
@@ -57,19 +64,6 @@ def check_shape(name: str, operand: Tensor, shape: torch.Size, target_name: str 
             f"{name} has shape {list(lengths)}, which does not broadcast to the shape of the {target_name}, "
             f"{list(shape)}"
         )
-
-
-def check_arguments(scores: Tensor, mask: Tensor | None) -> None:
-    """Check the scores and the mask of a transformation.
-
-    Raises:
-        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
-        ValueError: The mask does not broadcast to the scores.
-    """
-    check_scores(scores)
-    if mask is not None:
-        check_mask(mask)
-        check_shape("mask", mask, scores.shape)
 
 
 def bound_to_tensor(
@@ -102,13 +96,7 @@ def bound_to_tensor(
 def mask_scores(
     scores: Float[Tensor, "*B"], usable: Bool[Tensor, "*B"], dim: int = -1
 ) -> Float[Tensor, "*B"]:
-    """Replace scores by -inf where not usable, or by 0 in rows without usable positions to avoid NaN.
-
-    Args:
-        scores: The scores.
-        usable: The result of `usable_positions`.
-        dim: The dimension of a row.
-    """
+    """Replace scores by -inf where not usable, or by 0 in rows without usable positions to avoid NaN."""
     anything = usable.any(dim, keepdim=True)
     return torch.where(usable, scores, torch.where(anything, -torch.inf, 0.0).to(scores.dtype))
 
@@ -189,7 +177,8 @@ def normalize(
             tensor nor a number.
         ValueError: An argument does not broadcast to the scores.
     """
-    check_arguments(scores, mask)
+    check_scores(scores)
+    check_mask(mask, scores.shape)
     if upper is not None:
         upper = bound_to_tensor("upper", upper, scores)
     if lower is not None:

@@ -44,7 +44,8 @@ import torch
 from regard.functional.dispatch import (
     accumulation_dtype,
     apply_to_largest,
-    check_arguments,
+    check_mask,
+    check_scores,
     check_shape,
     invalid_rows,
     mask_scores,
@@ -85,7 +86,8 @@ def softmax(
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.
         ValueError: The mask does not broadcast to the scores.
     """
-    check_arguments(scores, mask)
+    check_scores(scores)
+    check_mask(mask, scores.shape)
     usable = usable_positions(scores, mask)
     weights = torch.softmax(mask_scores(scores.to(accumulation_dtype(scores.dtype)), usable, dim), dim)
     return weights.masked_fill(~usable, 0).to(scores.dtype)
@@ -211,16 +213,12 @@ class _Entmax(torch.autograd.Function):
         (grad,) = grads
         by_alpha = None
         if ctx.needs_input_grad[2]:
-            by_alpha = (grad * _alpha_derivative(gap, weights)).sum_to_size(gap.shape)
+            _, share = _slopes(gap, weights)
+            entropy = -weights * torch.where(weights > 0, weights, 1).log()
+            derivative = (weights - share) / gap**2
+            derivative = derivative + (entropy - share * entropy.sum(-1, keepdim=True)) / gap
+            by_alpha = (grad * derivative).sum_to_size(gap.shape)
         return entmax_backward(gap, grad, weights), None, by_alpha
-
-
-def _alpha_derivative(gap: Tensor, weights: Tensor) -> Tensor:
-    """Return dp / dalpha."""
-    _, share = _slopes(gap, weights)
-    entropy = -weights * torch.where(weights > 0, weights, 1).log()
-    change = (weights - share) / gap**2
-    return change + (entropy - share * entropy.sum(-1, keepdim=True)) / gap
 
 
 def _slopes(gap: Tensor | float, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -294,7 +292,8 @@ def entmax(
             scores. For a tensor on an accelerator, in compiled code and under `torch.func`,
             rows with an alpha out of range become NaN instead.
     """
-    check_arguments(scores, mask)
+    check_scores(scores)
+    check_mask(mask, scores.shape)
     if not scores.dim():
         return entmax(scores.unsqueeze(0), alpha, dim, mask=mask).squeeze(0)
     gap = _alpha_minus_one(alpha, scores, dim)

@@ -19,7 +19,8 @@ import torch
 
 from regard.functional.dispatch import (
     accumulation_dtype,
-    check_arguments,
+    check_mask,
+    check_scores,
     invalid_rows,
     poison_rows,
     shift_to_zero_max,
@@ -134,7 +135,8 @@ def fusedmax(
         ValueError: The strength is negative, infinite or NaN, or the mask does not broadcast to the scores.
     """
     check_strength(strength)
-    check_arguments(scores, mask)
+    check_scores(scores)
+    check_mask(mask, scores.shape)
     # Without a penalty, or for a scalar, the result is sparsemax.
     if not strength or not scores.dim():
         return sparsemax(scores, dim, mask=mask)

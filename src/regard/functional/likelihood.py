@@ -11,7 +11,6 @@ where g_y is the gradient of log p(y) and g_m that of the mean log-probability (
 al., 2016).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -41,16 +40,6 @@ def _exponentials(logits: Tensor, average: bool) -> tuple[Tensor, Tensor, Tensor
     return top.squeeze(1), mean, powers.sum(-1), powers.to(logits.dtype)
 
 
-def _scale_exponentials(
-    powers: Tensor, factors: Tensor, shifts: Tensor | None, gains: Tensor, targets: Tensor
-) -> Tensor:
-    """Compute factor * powers + shift + gain * onehot(target), each [N], in place of the powers."""
-    powers = powers.mul_(factors.unsqueeze(1).to(powers.dtype))
-    if shifts is not None:
-        powers = powers.add_(shifts.unsqueeze(1).to(powers.dtype))
-    return powers.scatter_add_(1, targets.unsqueeze(1), gains.unsqueeze(1).to(powers.dtype))
-
-
 def _chunk_log_likelihood(
     hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, average: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -62,28 +51,25 @@ def _chunk_log_likelihood(
     return picked.to(normalizer.dtype) - normalizer, mean - normalizer, powers, sums
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """The settings of `linear_log_likelihood`."""
-
-    return_mean: bool
-    max_logits: int
-    keep_exponentials: bool
-
-
 class _LinearLogLikelihood(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, settings: _Settings
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        average: bool,
+        max_logits: int,
+        keep_exponentials: bool,
     ) -> tuple[Tensor, Tensor]:
-        average = settings.return_mean
-        allowed = max(1, settings.max_logits // weight.shape[0])
-        held = settings.keep_exponentials and hidden.shape[0] <= allowed
+        allowed = max(1, max_logits // weight.shape[0])
+        held = keep_exponentials and hidden.shape[0] <= allowed
         fitting = max(MIN_CHUNK_ROWS, CHUNK_BYTES // (weight.shape[0] * hidden.element_size()))
         rows = min(allowed, fitting) if hidden.is_cpu else allowed
         picked: list[Tensor] = []
         means: list[Tensor] = []
-        kept: list[tuple[Tensor, Tensor]] = []
+        exponentials: list[tuple[Tensor, Tensor]] = []
         for start in range(0, max(1, hidden.shape[0]), rows):
             part = slice(start, start + rows)
             log_p, mean, powers, sums = _chunk_log_likelihood(
@@ -92,10 +78,10 @@ class _LinearLogLikelihood(torch.autograd.Function):
             picked.append(log_p)
             means.append(mean)
             if held:
-                kept.append((powers, sums))
+                exponentials.append((powers, sums))
         ctx.rows, ctx.average = rows, average
         # Not a saved tensor, because the backward pass overwrites it; a second backward computes it again.
-        ctx.kept = kept
+        ctx.exponentials = exponentials
         ctx.save_for_backward(hidden, weight, bias, targets)
         return torch.cat(picked), torch.cat(means)
 
@@ -103,7 +89,7 @@ class _LinearLogLikelihood(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, targets = ctx.saved_tensors
-        kept, ctx.kept = ctx.kept, []
+        exponentials, ctx.exponentials = ctx.exponentials, []
         grad_picked, grad_mean = grads
         hidden_grad = torch.empty_like(hidden)
         weight_grad: Tensor | None = None
@@ -111,20 +97,22 @@ class _LinearLogLikelihood(torch.autograd.Function):
         for start in range(0, max(1, hidden.shape[0]), ctx.rows):
             part = slice(start, start + ctx.rows)
             x, y = hidden[part], targets[part]
-            if kept:
-                powers, sums = kept[start // ctx.rows]
+            if exponentials:
+                powers, sums = exponentials[start // ctx.rows]
             else:
                 _, _, powers, sums = _chunk_log_likelihood(x, weight, bias, y, False)
             g = grad_picked[part]
             total = g + grad_mean[part] if ctx.average else g
-            shift = grad_mean[part] / weight.shape[0] if ctx.average else None
-            # Under autocast the logits may have another dtype.
-            delta = _scale_exponentials(powers, -total / sums, shift, g, y).to(x.dtype)
+            powers = powers.mul_((-total / sums).unsqueeze(1).to(powers.dtype))
+            if ctx.average:
+                powers = powers.add_((grad_mean[part] / weight.shape[0]).unsqueeze(1).to(powers.dtype))
+            powers = powers.scatter_add_(1, y.unsqueeze(1), g.unsqueeze(1).to(powers.dtype))
+            delta = powers.to(x.dtype)  # under autocast the logits may have another dtype
             hidden_grad[part] = matmul(delta, weight)
             weight_part, bias_part = matmul(delta.t(), x), delta.sum(0)
             weight_grad = weight_part if weight_grad is None else weight_grad.add_(weight_part)
             bias_grad = bias_part if bias_grad is None else bias_grad.add_(bias_part)
-        return hidden_grad, weight_grad, bias_grad, None, None
+        return hidden_grad, weight_grad, bias_grad, None, None, None, None
 
 
 def linear_log_likelihood(
@@ -154,8 +142,8 @@ def linear_log_likelihood(
         without meaning); in float32 or better.
     """
     differentiated = torch.is_grad_enabled() and any(x.requires_grad for x in (hidden, weight, bias))
-    settings = _Settings(return_mean, max_logits, keep_exponentials and differentiated)
-    return apply(_LinearLogLikelihood, hidden, weight, bias, targets.long(), settings)
+    settings = return_mean, max_logits, keep_exponentials and differentiated
+    return apply(_LinearLogLikelihood, hidden, weight, bias, targets.long(), *settings)
 
 
 def linear_log_softmax(

@@ -26,7 +26,6 @@ from regard.functional.dispatch import (
     bound_to_tensor,
     check_mask,
     check_scores,
-    check_shape,
 )
 from regard.kernels.backend import KernelFallbackError, apply, select_backend
 from regard.kernels.normalizers import NormalizerName, Scan, mean_over_heads
@@ -96,13 +95,11 @@ def _arrange(
     fertility = bound_to_tensor("fertility", fertility, step, "scores of a step")
     if fertility.shape != (*batch_shape, size):
         fertility = fertility.expand(*batch_shape, size)
-    if mask is not None:
-        check_mask(mask)
-        if mask.dim() < scores.dim():
-            check_shape("mask", mask, step.shape, "scores of a step")
-            mask = mask.unsqueeze(-2)
-        else:
-            check_shape("mask", mask, scores.shape)
+    if mask is not None and mask.dim() < scores.dim():
+        check_mask(mask, step.shape, "scores of a step")
+        mask = mask.unsqueeze(-2)
+    else:
+        check_mask(mask, scores.shape)
     if len(batch_shape) == 1:
         return scores, fertility, mask
     if mask is not None:
@@ -118,9 +115,15 @@ def _scan(
     fertility: Tensor | float | int,
     exhaustion: float,
     mask: Tensor | None,
-    heads: int,
+    share_fertility: bool,
 ) -> Tensor:
     """Arrange the arguments and select the implementation."""
+    if share_fertility and scores.dim() < 3:
+        raise ValueError(
+            "share_fertility = True needs scores with dimensions for heads, steps and source positions, but "
+            f"they have shape {tuple(scores.shape)}"
+        )
+    heads = scores.shape[-3] if share_fertility else 1  # consecutive rows that share a fertility
     shape, dtype, exact = scores.shape, scores.dtype, accumulation_dtype(scores.dtype)
     scores, fertility, mask = _arrange(scores, fertility, mask)
     if not scores.numel():
@@ -135,18 +138,6 @@ def _scan(
     if weights is None:
         weights = _loop(normalizer, scores, fertility, exhaustion, mask, heads)
     return weights.to(dtype).reshape(shape)
-
-
-def _heads_per_budget(scores: Tensor, share_fertility: bool) -> int:
-    """Return the number of consecutive rows that share a fertility."""
-    if not share_fertility:
-        return 1
-    if scores.dim() < 3:
-        raise ValueError(
-            "share_fertility = True needs scores with dimensions for heads, steps and source positions, but "
-            f"they have shape {tuple(scores.shape)}"
-        )
-    return scores.shape[-3]
 
 
 def constrained_softmax_scan(
@@ -179,8 +170,8 @@ def constrained_softmax_scan(
             neither a tensor nor a number.
         ValueError: The fertility or the mask does not fit the scores.
     """
-    heads = _heads_per_budget(scores, share_fertility)
-    return _scan("constrained_softmax", constrained_softmax, scores, fertility, exhaustion, mask, heads)
+    options = fertility, exhaustion, mask, share_fertility
+    return _scan("constrained_softmax", constrained_softmax, scores, *options)
 
 
 def constrained_sparsemax_scan(
@@ -195,5 +186,5 @@ def constrained_sparsemax_scan(
 
     Arguments, result and errors are those of `constrained_softmax_scan`.
     """
-    heads = _heads_per_budget(scores, share_fertility)
-    return _scan("constrained_sparsemax", constrained_sparsemax, scores, fertility, exhaustion, mask, heads)
+    options = fertility, exhaustion, mask, share_fertility
+    return _scan("constrained_sparsemax", constrained_sparsemax, scores, *options)

@@ -21,8 +21,8 @@ import torch
 
 from regard.attention.base import Objective, Reward
 from regard.data.batch import PaddedSequences
-from regard.functional.estimators import leave_one_out
-from regard.functional.estimators import reinforce_objective as estimate
+from regard.functional.latent import leave_one_out
+from regard.functional.latent import reinforce_objective as estimate
 from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput
 from regard.text.vocabulary import EOS, UNK

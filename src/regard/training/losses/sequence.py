@@ -24,7 +24,7 @@ from regard.attention.base import Attention
 from regard.config import configclass, option
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import ConfigError
-from regard.functional.estimators import leave_one_out, reinforce_objective
+from regard.functional.latent import leave_one_out, reinforce_objective
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.sampling import sample
