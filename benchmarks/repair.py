@@ -104,8 +104,7 @@ def main() -> None:
     text = args.table / "text"
     judge = CoverageModel(checker(args.checker, text).model)
     given = dict(one.split("=", 1) for one in args.set)
-    options = {key: value.split(",") if key == "strategies" else float(value) for key, value in given.items()}
-    config = from_dict(Repair, options)
+    config = from_dict(Repair, {key: float(value) for key, value in given.items()})
     aligner = WordAligner.load(text / "aligner")
     sources, references = (list(read_lines(text / f"{args.split}.{side}")) for side in ("source", "target"))
     print("| model | metric | before | after | difference, 95 % | p |\n| --- | --- | --- | --- | --- | --- |")

@@ -51,11 +51,8 @@ def test_fields_of_option_classes_and_settings_of_the_model_reach_the_function(m
     assert values["sampling"] == Sampling() and values["mbr"] == MBR(utility="bleu", num_candidates=4)
     values = call_with(monkeypatch, "--beam-size", "3", "--no-shift", "--set", "a=1", "--set", "b=2")
     assert (values["beam_size"], values["shift"], values["overrides"]) == (3, False, ["a=1", "b=2"])
-
-
-def test_list_with_commas_is_split(monkeypatch) -> None:
-    values = call_with(monkeypatch, "--check", "--check-strategies", "terms, nbest", "--check-weight", "2")
-    assert values["repair"] == Repair(strategies=("terms", "nbest"), weight=2.0)
+    values = call_with(monkeypatch, "--check", "--check-threshold", "0.5", "--check-weight", "2")
+    assert values["repair"] == Repair(threshold=0.5, weight=2.0)
 
 
 def test_help_has_themes_ranges_and_the_width_of_the_terminal() -> None:

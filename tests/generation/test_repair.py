@@ -9,7 +9,6 @@ import pytest
 import regard
 from cli.test_translate import LINES, run, save_model, translate
 from quick_coverage import train_quickly
-from regard.config import from_dict
 from regard.errors import ConfigError, DataError, UsageError
 from regard.extensions.check.api import CoverageModel
 from regard.extensions.check.model import ErrorModel
@@ -19,13 +18,7 @@ from regard.generation.base import BaseTranslator
 from regard.generation.coverage import CoverageJudgment, RepairSummary
 from regard.generation.file_translator import FileTranslator
 from regard.generation.lines import Line
-from regard.generation.repair import (
-    Repair,
-    RepairInput,
-    _fertility_candidates,
-    configure_translator,
-    find_candidates,
-)
+from regard.generation.repair import Repair, configure_translator
 
 SENTENCES = ["a b c", "d", "e f g a b", "g f", "c c c c", "b d f a"]
 
@@ -42,9 +35,6 @@ class UpperCase:
         repeated = sum(target.count(word) - 1 for word in set(target))
         worst = max(omitted, default=0.0)
         return CoverageJudgment(tuple(source), omitted, worst, 0.0, 0.0, sum(omitted) + repeated)
-
-    def translations(self, word: str, count: int) -> list[str]:
-        return [word.upper(), "A"][:count]
 
 
 @pytest.fixture(scope="module")
@@ -75,70 +65,27 @@ def lines() -> list[Line]:
 
 
 def repairing(translator: BaseTranslator, **options) -> BaseTranslator:
-    return configure_translator(translator, repair=config(**options), checker=UpperCase())
+    return configure_translator(translator, repair=Repair(**options), checker=UpperCase())
 
 
-def config(**options) -> Repair:
-    return from_dict(Repair, options)
-
-
-def to_repair(translator: BaseTranslator, **options) -> RepairInput:
-    results = translator.translate_block(lines())
-    judged = dict(enumerate(UpperCase().judge(SENTENCES, [one.text for one in results])))
-    return RepairInput(translator, lines(), results, judged, UpperCase(), config(**options))
-
-
-@pytest.mark.parametrize("strategy", ["nbest", "fertility", "terms"])
-def test_each_strategy_lowers_the_expected_errors_within_the_allowed_loss(bounded, strategy) -> None:
-    translator = regard.load(bounded).backend
-    before = translator.translate_block(lines())
-    after = repairing(translator, strategies=[strategy], max_loss=5).translate_block(lines())
-    # Minimum attention does not make this model of random weights generate the right word.
-    assert strategy == "fertility" or any(one.repair.changed for one in after)
+def test_repair_lowers_the_expected_errors_within_the_allowed_loss(bounded) -> None:
+    model = regard.load(bounded)
+    before = model.backend.translate_block(lines())
+    after = repairing(model.backend, max_loss=5).translate_block(lines())
+    assert any(new.repair.changed for new in after)
     for old, new in zip(before, after, strict=True):
         record = new.repair
         assert record.text_before == old.text
         assert record.changed == (new.text != old.text)
         if record.changed:
-            assert record.strategy == strategy
             assert record.after.errors < record.before.errors
             assert record.log_probability_after >= record.log_probability_before - 5
         else:
             assert new.tokens == old.tokens and record.after == record.before
         # The record describes the text that is returned.
         assert UpperCase().judge([new.source], [new.text]) == [record.after]
-
-
-@pytest.mark.parametrize("strategy", ["nbest", "fertility", "terms"])
-def test_log_probabilities_of_candidates_are_those_without_constraints(bounded, strategy) -> None:
-    model = regard.load(bounded)
-    found = find_candidates(to_repair(model.backend, strategies=[strategy]))
-    assert found and {one.strategy for one in found} == {strategy}
-    for one in found:
-        expected = model.score(SENTENCES[one.row], one.translation.text).log_probability
-        assert one.translation.log_probability == pytest.approx(expected, abs=1e-4)
-
-
-def test_omitted_words_receive_their_minimum_of_attention(bounded) -> None:
-    options = {"strategies": ["fertility"], "max_words": 1, "min_fertility": 1.5}
-    given = to_repair(regard.load(bounded).backend, **options)
-    # Candidates with an unchanged text, which `find_candidates` leaves out, receive the attention, too.
-    found = list(_fertility_candidates(given))
-    assert {one.row for one in found} == set(given.omitted)
-    for one in found:
-        received = one.translation.attention[-1].mean(axis=1).sum(axis=0)
-        (word,) = given.omitted[one.row]
-        # As in search, the total may be half a unit below the minimum.
-        assert received[word] >= 1.0 - 1e-4
-
-
-def test_terms_are_translations_of_the_omitted_words(plain) -> None:
-    given = to_repair(regard.load(plain).backend, strategies=["terms"], num_translations=1)
-    found = find_candidates(given)
-    assert found
-    for one in found:
-        words = {given.before[one.row].source_words[place].upper() for place in given.omitted[one.row]}
-        assert words & set(one.translation.text.split())
+        scored = model.score(new.source, new.text).log_probability
+        assert record.log_probability_after == pytest.approx(scored, abs=1e-4)
 
 
 def test_high_threshold_and_no_loss_limit_the_changes(plain) -> None:
@@ -170,7 +117,7 @@ def test_python_interface_marks_changes_and_counts_them(plain) -> None:
     for one in found:
         summary.add(one.repair)
     assert summary.num_sentences == len(SENTENCES)
-    assert summary.num_changed == sum(one["changed"] for one in data[:-1]) == sum(summary.strategies.values())
+    assert summary.num_changed == sum(one["changed"] for one in data[:-1])
     assert summary.omission_after < summary.omission_before
 
 
@@ -186,9 +133,7 @@ def test_minimum_risk_by_coverage_chooses_the_candidate_with_the_fewest_errors(p
 
 def test_unsupported_requests_get_one_message(plain) -> None:
     model, checker, repair = regard.load(plain), UpperCase(), regard.Repair()
-    with pytest.raises(UsageError, match=r"repair by fertility.*not supported by .*plain"):
-        model.translate(SENTENCES, repair=regard.Repair(strategies=("fertility",)), checker=checker)
-    with pytest.raises(UsageError, match=r"--check.*not supported"):
+    with pytest.raises(UsageError, match=r"--beam-size.*not supported"):
         repairing(FileTranslator(["A"]))
     with pytest.raises(UsageError, match=r"repair .* needs a checker"):
         model.translate(SENTENCES, repair=repair)
@@ -200,14 +145,12 @@ def test_unsupported_requests_get_one_message(plain) -> None:
         model.translate(SENTENCES, mbr=regard.MBR(utility="coverage"))
 
 
-def test_coverage_model_finds_omitted_words_and_translations(checker) -> None:
+def test_coverage_model_finds_omitted_words(checker) -> None:
     judge = CoverageModel.load(checker, 1)
     good, short = judge.judge(["a b c d", "a b c d"], ["aa bb cc dd", "aa bb"])
     assert good.source_words == ("a", "b", "c", "d")
     assert short.errors > good.errors and short.omission > good.omission
     assert min(short.omitted[2:]) > max(good.omitted)
-    assert all(judge.translations(word, 1) == [word * 2] for word in "abcdefg")
-    assert judge.translations("unseen", 3) == []
 
 
 def test_command_reports_changes_and_writes_their_record(plain, checker, tmp_path) -> None:
@@ -229,7 +172,6 @@ def test_command_reports_changes_and_writes_their_record(plain, checker, tmp_pat
         (["--check"], UsageError, r"--check.* needs a checker"),
         (["--check-threshold", 0.5], UsageError, "--check-threshold needs --check"),
         (["--check", "--checker", "DIR", "--check-threshold", 2], ConfigError, "threshold"),
-        (["--check", "--checker", "DIR", "--check-strategies", "luck"], ConfigError, "strategies"),
         (["--check", "--checker", "nowhere"], DataError, "nowhere"),
     ],
 )

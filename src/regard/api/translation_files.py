@@ -174,7 +174,7 @@ def _describe(line: int, record: LineRepair, text: str, threshold: float) -> str
     pairs = zip(record.before.source_words, record.before.omitted, strict=True)
     words = ", ".join(f"{word} ({share:.2f})" for word, share in pairs if share >= threshold)
     return (
-        f"line {line} is repaired ({record.strategy}): {words} probably omitted; probability of an omission "
+        f"line {line} is repaired: {words} probably omitted; probability of an omission "
         f"{record.before.omission:.2f} before, {record.after.omission:.2f} after\n"
         f"  - {record.text_before}\n  + {text}"
     )

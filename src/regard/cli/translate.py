@@ -61,7 +61,7 @@ class TranslationFiles:
 @from_api(
     "regard.api.translation_files:translate_files",
     ["models"],
-    skip=["needs", "repair.num_candidates", "max_words", "num_translations", "min_fertility"],
+    skip=["needs", "repair.num_candidates"],
     panels=_PANELS,
     switches={
         "sampling": Switch("sample"),

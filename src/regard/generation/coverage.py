@@ -4,7 +4,7 @@ Detectors are built above this package (`regard.extensions.check`), so only thei
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 __all__ = ["CoverageJudge", "CoverageJudgment", "LineRepair", "RepairSummary"]
@@ -30,7 +30,7 @@ class CoverageJudgment:
     repetition: float
     errors: float
 
-    def to_data(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Return the probabilities as JSON values, with the four digits that are meaningful."""
         values = ("omission", "addition", "repetition", "errors")
         words = [round(probability, 4) for probability in self.omitted]
@@ -48,47 +48,26 @@ class CoverageJudge(Protocol):
         """Return the coverage errors of each translation."""
         ...
 
-    def translations(self, word: str, count: int) -> list[str]:
-        """Return up to `count` translations of a source word, in order of probability."""
-        ...
-
 
 @dataclass(frozen=True)
 class LineRepair:
     """The record of a checked translation.
 
     Attributes:
+        changed: Whether the translation was replaced.
         text_before: The translation before the repair.
         before: Its coverage errors.
         after: The coverage errors after the repair; those before it if nothing was changed.
         log_probability_before: Its log-probability under the model, in nats.
         log_probability_after: The log-probability after the repair.
-        strategy: The strategy that found the new translation, or None if nothing was changed.
     """
 
+    changed: bool
     text_before: str
     before: CoverageJudgment
     after: CoverageJudgment
     log_probability_before: float
     log_probability_after: float
-    strategy: str | None = None
-
-    @property
-    def changed(self) -> bool:
-        """Whether the translation was replaced."""
-        return self.strategy is not None
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the record as JSON values."""
-        return {
-            "changed": self.changed,
-            "strategy": self.strategy,
-            "text_before": self.text_before,
-            "log_probability_before": self.log_probability_before,
-            "log_probability_after": self.log_probability_after,
-            "before": self.before.to_data(),
-            "after": self.after.to_data(),
-        }
 
 
 @dataclass
@@ -102,7 +81,6 @@ class RepairSummary:
         num_changed: Number of sentences whose translation was replaced.
         omission_before: Sum over all sentences of the probability that a translation omits something.
         omission_after: The same, after repair.
-        strategies: Number of changes of each strategy.
     """
 
     threshold: float = 0.3
@@ -111,7 +89,6 @@ class RepairSummary:
     num_changed: int = 0
     omission_before: float = 0.0
     omission_after: float = 0.0
-    strategies: dict[str, int] = field(default_factory=dict)
 
     def add(self, record: LineRepair | None) -> None:
         """Count one sentence; None is a line without a translation."""
@@ -121,16 +98,13 @@ class RepairSummary:
         self.num_likely += max(record.before.omitted, default=0.0) >= self.threshold
         self.omission_before += record.before.omission
         self.omission_after += record.after.omission
-        if record.strategy is not None:
-            self.num_changed += 1
-            self.strategies[record.strategy] = self.strategies.get(record.strategy, 0) + 1
+        self.num_changed += record.changed
 
     def __str__(self) -> str:
         """Return the totals as a sentence."""
         count = max(self.num_sentences, 1)
-        by = ", ".join(f"{name} {times}" for name, times in sorted(self.strategies.items()))
         return (
             f"{self.num_sentences:,} sentences checked, {self.num_likely:,} likely omit a word, "
-            f"{self.num_changed:,} changed{f' ({by})' if by else ''}; mean probability of an omission "
+            f"{self.num_changed:,} changed; mean probability of an omission "
             f"{self.omission_before / count:.3f} before, {self.omission_after / count:.3f} after"
         )

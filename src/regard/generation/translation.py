@@ -332,7 +332,7 @@ class Translation(Result):
             "alignment_config": self.alignment_config.record(),
             "error": self.error,
             "missing_terms": list(self.missing_terms),
-            "repair": None if self.repair is None else self.repair.to_data(),
+            "repair": json_value(self.repair),
             **self.target_data(attention),
             "alternatives": [alternative.target_data(attention) for alternative in self.alternatives],
         }

@@ -108,8 +108,8 @@ def test_the_schema_has_the_fields_of_translations_with_any_feature(tmp_path):
         model.translate("a b", fertilities=[(0.5, 1.0), None]),
         model.translate(""),
         model.score("a b", "A B"),
-        replace(plain, repair=LineRepair("A", judgment, judgment, -1.0, -2.0, "terms")),
-        replace(plain, repair=LineRepair("A", judgment, judgment, -1.0, -1.0)),
+        replace(plain, repair=LineRepair(True, "A", judgment, judgment, -1.0, -2.0)),
+        replace(plain, repair=LineRepair(False, "A", judgment, judgment, -1.0, -1.0)),
         Translation("a", plain.processor, error="too long"),
     ]
     # The server returns no attention of all layers.

@@ -22,7 +22,6 @@ from regard.extensions.check.notes import apply_note, find_note
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
 from regard.extensions.check.text import WordPair, split_pairs
 from regard.generation.coverage import CoverageJudgment
-from regard.text.words import fold_word, is_word
 
 if TYPE_CHECKING:
     # `regard.api.translator` imports this module.
@@ -103,12 +102,6 @@ class CoverageModel:
             )
             for pair, scores_of_pair in zip(pairs, scores, strict=True)
         ]
-
-    def translations(self, word: str, count: int) -> list[str]:
-        """Return up to `count` translations of a source word, in order of probability and in lower case."""
-        # Punctuation and the words that align with everything are no useful terms.
-        candidates = self.model.aligner.translations(fold_word(word), count)
-        return [target for target, _ in candidates if is_word(target)]
 
 
 def check(

@@ -216,10 +216,9 @@ class AlignmentSettings(BaseModel):
 
 
 class RepairRecord(BaseModel):
-    """The check of a translation: the fields of `LineRepair.to_data`."""
+    """The check of a translation: the fields of `LineRepair`."""
 
     changed: bool
-    strategy: str | None
     text_before: str
     log_probability_before: float
     log_probability_after: float
