@@ -6,9 +6,7 @@
 Without a directory, the model is a Transformer of the base size (Vaswani et al., 2017) with random weights
 and a shared vocabulary of 32,000 tokens, about 60 million parameters. Source and target have the same number
 of tokens. The output is the median time over the rounds, after one round that is not counted, with the
-processor time, which depends less on other processes. For integrated gradients, it is also the error of
-completeness: the largest difference between the sum of the contributions to a token and the difference of its
-log-probability between both ends of the path, relative to the largest difference.
+processor time, which depends less on other processes.
 Set OMP_NUM_THREADS to the number of cores.
 """
 
@@ -16,7 +14,6 @@ import argparse
 import json
 import statistics
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -41,17 +38,6 @@ def random_batch(length: int, size: int) -> Batch:
     generator = torch.Generator().manual_seed(1)
     tokens = torch.randint(5, size, (2, length), generator=generator).tolist()
     return collate([tokens[0]], [[*tokens[1], EOS]], [0])
-
-
-def completeness_error(model: TranslationModel, batch: Batch) -> float:
-    def log_probs(scale: float) -> torch.Tensor:
-        factors = torch.full(batch.source.tokens.shape, scale)
-        with torch.inference_mode():
-            return model(replace(batch, source=replace(batch.source, embedding_scale=factors))).log_likelihood
-
-    difference = log_probs(1.0) - log_probs(0.0)
-    found = attribute(model, batch, AlignmentConfig(map="integrated_gradients")).sum(dim=2)
-    return float((found - difference).abs().max() / difference.abs().max())
 
 
 def main() -> None:
@@ -87,10 +73,8 @@ def main() -> None:
         used = statistics.median(processor_times[1:])
         spread = f"from {min(times[1:]):.2f} to {max(times[1:]):.2f} s"
         print(f"{method}: {medians[method]:.2f} s, {spread}; processor time {used:.2f} s")
-    error = completeness_error(model, batch)
-    print(f"error of completeness: {100 * error:.1f} %")
     if options.json is not None:
-        result = {"seconds": medians, "completeness_error": error, "parameters": parameters}
+        result = {"seconds": medians, "parameters": parameters}
         options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 

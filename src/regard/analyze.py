@@ -139,7 +139,7 @@ def faithfulness(
         models: Model directories. Several are compared.
         sources: Source text, plain or compressed.
         references: Reference translations, one line per source line, on which forced decoding runs.
-        map: The kind of map, or several: `attention`, `gradient`, `integrated_gradients`, `leave_one_out`.
+        map: The kind of map, or several: `attention`, `gradient`, `leave_one_out`.
         names: Display names of the models. Default: the names of their directories.
         progress: Progress display.
         settings: Arguments of `regard.load`. `layer`, `head` and `shift` select the attention.

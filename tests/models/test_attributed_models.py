@@ -1,4 +1,4 @@
-"""Tests of attributions on all models: gradients, completeness, leave-one-out, and batches."""
+"""Tests of attributions on all models: gradients, leave-one-out, and batches."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from regard.generation.attribution import attribute, to_map
 from regard.generation.config import AlignmentConfig
 from regard.text.vocabulary import EOS
 
-KINDS = ["gradient", "integrated_gradients", "leave_one_out"]
+KINDS = ["gradient", "leave_one_out"]
 SMOOTH = [
     "luong",
     "postr-joint",
@@ -50,25 +50,6 @@ def test_gradients_equal_finite_differences(name: str) -> None:
         expected = (next(ends) - next(ends)) / (2 * size)
         expected = expected.masked_fill(~pairs.source.mask[:, place, None], 0.0)
         torch.testing.assert_close(found[:, :, place], expected, atol=2e-6, rtol=1e-4)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_integrated_gradients_sum_to_the_difference_from_the_baseline(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Completeness: Sundararajan et al. (2017), Proposition 1."""
-    # The layer normalization of a Transformer bends the path near zero embeddings, so it needs more nodes.
-    if family == "transformer":
-        monkeypatch.setattr("regard.generation.attribution._NUM_NODES", 128)
-    model, pairs = build(FAMILIES[family]()).eval(), batch()
-    found = attribute(model, pairs, settings("integrated_gradients"))
-    scales = (torch.full(pairs.source.tokens.shape, end, dtype=torch.float64) for end in (1.0, 0.0))
-    whole, baseline = (log_likelihood(model, pairs, scale) for scale in scales)
-    difference = whole - baseline
-    assert difference.abs().max() > 0.01
-    tolerance = 0.01 if family == "transformer" else 1e-6
-    error = (found.sum(2) - difference).abs().max()
-    assert error < tolerance * difference.abs().max()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -2,15 +2,12 @@
 
 With p_t = p(y_t | y_<t, x) under forced decoding and e_j the embedding of source token j, token j contributes
 
-    gradient              e_j . d log p_t / d e_j, gradient times input (Shrikumar et al. (2017), Section 3)
-    integrated_gradients  the mean of e_j . d log p_t / d e_j along the straight path from zero embeddings of
-                          all tokens to e (Sundararajan et al. (2017), Eq. 1). Summed over j, it is the
-                          difference of log p_t between both ends
-    leave_one_out         p_t(x) - p_t(x without token j) (Li et al. (2016), Section 3)
+    gradient       e_j . d log p_t / d e_j, gradient times input (Shrikumar et al. (2017), Section 3)
+    leave_one_out  p_t(x) - p_t(x without token j) (Li et al. (2016), Section 3)
 
 Gradients are taken with respect to a factor of each embedding (`PaddedSequences.embedding_scale`), whose
-derivative at s is e_j . d log p_t / d e_j at s e. The path integral is computed by Gauss-Legendre quadrature.
-Sinks and the special symbols of a pre-trained tokenizer are kept everywhere and receive no contribution.
+derivative at 1 is e_j . d log p_t / d e_j. Sinks and the special symbols of a pre-trained tokenizer are kept
+everywhere and receive no contribution.
 
 A map shows the positive contributions, divided by their sum at each time step: a token with a negative
 contribution makes the prediction less probable. A row without a positive contribution is zero.
@@ -34,8 +31,6 @@ __all__ = ["Attribution", "attribute", "attribute_pairs", "to_map"]
 
 _MAX_TOKENS = 4096  # maximum number of padded tokens of a forward pass that keeps its activations
 _MAX_PREFIXES = 8  # maximum number of prefixes of a target in a forward pass
-_NUM_NODES = 16
-"""Number of nodes of the quadrature. Each has the cost of `gradient`."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +86,8 @@ def attribute(model: TranslationModel, batch: Batch, config: AlignmentConfig) ->
     try:
         if config.map == "leave_one_out":
             return _leave_one_out(model, batch)
-        nodes = [(1.0, 1.0)]
-        if config.map == "integrated_gradients":
-            # The nodes and weights of the Gauss-Legendre quadrature on the interval from 0 to 1.
-            places, weights = np.polynomial.legendre.leggauss(_NUM_NODES)
-            nodes = list(zip(((places + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
         with _frozen(model):
-            return _integrate(model, batch, nodes)
+            return _gradients(model, batch)
     finally:
         model.train(training)
 
@@ -115,47 +105,37 @@ def _frozen(model: TranslationModel) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-def _integrate(
-    model: TranslationModel, batch: Batch, nodes: list[tuple[float, float]]
-) -> Float[Tensor, "B T S"]:
-    """Return the weighted sum, over scales of the embeddings, of the gradients with respect to the scales."""
+def _gradients(model: TranslationModel, batch: Batch) -> Float[Tensor, "B T S"]:
+    """Return the gradients of the log-probabilities with respect to the scales of the embeddings."""
     assert batch.target is not None
     # Each time step needs a gradient of its own. A forward and a backward pass of many rows, one for each
     # prefix of each target, take less time than a backward pass for each step.
-    places, factors = (torch.tensor(x, device=batch.source.tokens.device) for x in zip(*nodes, strict=True))
     shape = len(batch), batch.target.tokens.shape[1], batch.source.tokens.shape[1]
-    totals = torch.zeros(shape, dtype=torch.float64, device=places.device)
+    device = batch.source.tokens.device
+    gradients = torch.zeros(shape, dtype=torch.float64, device=device)
     steps, rows = batch.target.mask.T.nonzero(as_tuple=True)  # sorted by step, so that padding is short
-    steps, rows = (indices.repeat_interleave(len(nodes)) for indices in (steps, rows))
-    node = torch.arange(len(nodes), device=places.device).repeat(len(steps) // len(nodes))
-    size = max(1, _MAX_TOKENS // max(shape[1:]))
     # A few steps at a time: the prefixes of a part are padded to its longest one.
-    size = min(size, _MAX_PREFIXES * len(nodes) * len(batch))
-    for part in torch.arange(len(steps), device=places.device).split(size):
+    size = min(max(1, _MAX_TOKENS // max(shape[1:])), _MAX_PREFIXES * len(batch))
+    for part in torch.arange(len(steps), device=device).split(size):
         prefixes = _select(batch, rows[part])
         assert prefixes.target is not None
         width = int(steps[part].max()) + 1
         target = PaddedSequences(prefixes.target.tokens[:, :width], steps[part] + 1)
         target = replace(target, tokens=target.tokens.masked_fill(~target.mask, PAD))
-        gradients = _scale_gradients(model, replace(prefixes, target=target), places[node[part]])
-        weighted = gradients * factors[node[part], None].double()
-        totals.index_put_((rows[part], steps[part]), weighted, accumulate=True)
-    return totals
+        gradients[rows[part], steps[part]] = _last_gradients(model, replace(prefixes, target=target))
+    return gradients
 
 
-def _scale_gradients(
-    model: TranslationModel, batch: Batch, places: Float[Tensor, "B"]
-) -> Float[Tensor, "B S"]:
+def _last_gradients(model: TranslationModel, batch: Batch) -> Float[Tensor, "B S"]:
     """Return the gradient of the log-probability of each last token with respect to the scales."""
     assert batch.target is not None
     words = batch.source.word_mask
     dtype = next(parameter.dtype for parameter in model.parameters() if parameter.is_floating_point())
-    scale = torch.where(words, places.unsqueeze(1), 1.0).to(dtype).requires_grad_()
-    source = replace(batch.source, embedding_scale=scale)
+    scale = torch.ones(words.shape, dtype=dtype, device=words.device, requires_grad=True)
     with torch.enable_grad():
         positions = torch.arange(batch.target.tokens.shape[1], device=words.device)
         scored = positions == batch.target.lengths.unsqueeze(1) - 1
-        scaled_batch = replace(batch, source=source, scored=scored)
+        scaled_batch = replace(batch, source=replace(batch.source, embedding_scale=scale), scored=scored)
         last = model(scaled_batch, output_attentions="nothing").log_likelihood[scored].sum()
     if not last.requires_grad:  # a model without attention to the source
         return torch.zeros(words.shape, dtype=torch.float64, device=words.device)

@@ -31,7 +31,7 @@ _NESTED_OPTIONS = {
     "replace_unk": ("alignment", "replace_unk"),
 }
 
-MapMethod = Literal["attention", "gradient", "integrated_gradients", "leave_one_out"]
+MapMethod = Literal["attention", "gradient", "leave_one_out"]
 """Origin of the map of a translation: the model's attention, or an attribution of its predictions."""
 
 
@@ -168,8 +168,8 @@ class AlignmentConfig:
     map: MapMethod = option(
         default="attention",
         help="Origin of the attention maps and word links: the model's attention, or an attribution of the "
-        "log-probability of each target token to the source tokens (gradient: gradient times embedding; "
-        "integrated_gradients), or of its probability (leave_one_out: its fall without the source token).",
+        "log-probability of each target token to the source tokens (gradient: gradient times embedding), or "
+        "of its probability (leave_one_out: its fall without the source token).",
     )
     layer: int | None = option(
         default=None,
