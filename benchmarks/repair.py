@@ -22,10 +22,9 @@ from regard.alignment import Corpus, WordAligner
 from regard.config import from_dict
 from regard.extensions.check.api import CoverageModel
 from regard.generation.base import BaseTranslator
-from regard.generation.coverage import RepairSummary
 from regard.generation.lines import enumerate_lines
-from regard.generation.mbr import MBR
 from regard.generation.repair import Repair, configure_translator
+from regard.generation.reranking import MBR, RepairSummary
 from regard.metrics.base import SentenceCounts, paired_bootstrap
 from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.translation import count_statistics

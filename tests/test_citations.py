@@ -97,7 +97,7 @@ STATED = [
     ("docs/tour.md", "Postr_t(a) = Prior_t(a)", "Eq. 13"),
     ("src/regard/attention/hard.py", "Z^ likewise", "Eq. 5"),
     ("src/regard/alignment/fertility.py", "al., 2018, ", "Section 4"),
-    ("src/regard/generation/penalties.py", "The floor eps", "Malaviya et al. (2018), footnote 5"),
+    ("src/regard/generation/hypothesis.py", "The floor eps", "Malaviya et al. (2018), footnote 5"),
 ]
 
 KINDS = r"Eqs?|Sections?|Sec|Tables?|Figures?|Propositions?|Prop|Appendix|Algorithm|[Ff]ootnote"

@@ -46,7 +46,7 @@ IMPORTED = (
     "regard.alignment", "regard.analyze", "regard.api.translator", "regard.api.report", "regard.api.training",
     "regard.runs.loading", "regard.cli.main", "regard.training.run",
     "regard.extensions.ctranslate2.export", "regard.generation.ensemble",
-    "regard.generation.file_translator", "regard.generation.neural_translator",
+    "regard.generation.base", "regard.generation.neural_translator",
     "regard.kernels._numba.attention", "regard.kernels._numba.dropout",
     "regard.kernels._numba.normalizers", "regard.models.conv.model", "regard.extensions.hf.systems",
     "regard.extensions.hf.language_model", "regard.models.rnn.model", "regard.models.transformer.model",

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from regard.extensions.check.result import CoverageCheck as CoverageCheck
     from regard.extensions.hf.generate import generate_text as generate_text
     from regard.generation.config import Sampling
-    from regard.generation.mbr import MBR
     from regard.generation.repair import Repair
+    from regard.generation.reranking import MBR
     from regard.generation.translation import Translation
     from regard.generation.tune_penalties import PenaltyTuningOptions
     from regard.metrics.base import register_metric
@@ -98,7 +98,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "MBR": "regard.generation.mbr",
+    "MBR": "regard.generation.reranking",
     "Aligner": "regard.api.alignment",
     "Callback": "regard.training.run_context",
     "Evaluation": "regard.api.evaluation",

@@ -8,8 +8,8 @@ from regard.cli.command import Command
 from regard.cli.main import app
 from regard.errors import UsageError
 from regard.generation.config import Sampling
-from regard.generation.mbr import MBR
 from regard.generation.repair import Repair
+from regard.generation.reranking import MBR
 
 
 def run(*arguments: str):

@@ -14,9 +14,8 @@ from regard.data.batch import collate
 from regard.errors import ConfigError, RegardError
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
-from regard.generation.constrained import RequiredOutput
 from regard.generation.forced import force_decode
-from regard.generation.penalties import HypothesisScorer
+from regard.generation.hypothesis import HypothesisScorer
 from regard.models.base import Prediction
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 
@@ -182,7 +181,7 @@ def test_special_symbols_are_never_generated(build, batch, sentences):
 def test_translation_continues_the_prefix(model, batch, sentences):
     prefixes = [[5 + i % 4] * (i % 4) for i in range(len(sentences))]
     search = config(beam_size=3, num_return=2, length_penalty=0.5)
-    found = beam_search(model, batch(sentences), search, RequiredOutput(prefixes))
+    found = beam_search(model, batch(sentences), search, prefixes)
     for sentence, prefix, hypotheses in zip(sentences, prefixes, found, strict=True):
         assert all(list(h.tokens[: len(prefix)]) == prefix for h in hypotheses)
         pairs = collate([sentence] * 2, [[*h.tokens, EOS] for h in hypotheses], [0, 1])
@@ -190,7 +189,7 @@ def test_translation_continues_the_prefix(model, batch, sentences):
             assert ours.log_probability == pytest.approx(theirs.log_probability, abs=1e-5)
     free = beam_search(model, batch(sentences), search)
     given_best = [list(hypotheses[0].tokens) for hypotheses in free]
-    again = beam_search(model, batch(sentences), search, RequiredOutput(given_best))
+    again = beam_search(model, batch(sentences), search, given_best)
     assert [list(h[0].tokens[: len(p)]) for h, p in zip(again, given_best, strict=True)] == given_best
 
 

@@ -13,10 +13,10 @@ from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError, UsageError
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, Sampling
-from regard.generation.constrained import RequiredOutput, TermConstraints, WordBoundaries, contains_term
+from regard.generation.constrained import TermConstraints, WordBoundaries, contains_term
+from regard.generation.hypothesis import HypothesisScorer
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
-from regard.generation.penalties import HypothesisScorer
 from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import (
     SPACE_MARK,
@@ -32,7 +32,7 @@ VOCAB_SIZE = 12
 
 def search_with_terms(model, source, search, prefixes=None, *, terms):
     """Return the results of beam search with required terms."""
-    return beam_search(model, source, search, RequiredOutput(prefixes, terms))
+    return beam_search(model, source, search, prefixes, terms)
 
 
 def config(**options) -> GenerationConfig:

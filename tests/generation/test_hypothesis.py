@@ -1,12 +1,101 @@
-"""Tests of the trace of a search: backtracking of paths, and release of memory."""
+"""Tests of hypotheses: the coverage penalty in their scores, and the trace of a search."""
+
+import math
 
 import numpy as np
 import pytest
 import torch
 
-from regard.generation.hypothesis import SearchTrace
+from generation.conftest import score_all_translations
+from regard.config import from_dict
+from regard.data.batch import Batch, collate
+from regard.generation.beam import beam_search
+from regard.generation.config import GenerationConfig, Sampling
+from regard.generation.forced import force_decode
+from regard.generation.hypothesis import HypothesisScorer, SearchTrace
+from regard.generation.sampling import sample
+from regard.text.vocabulary import EOS, SINK
 
 STEPS, ROWS = 30, 6
+
+
+def config(
+    weight: float = 0.7, epsilon: float = 0.1, rescore_only: bool = True, **options
+) -> GenerationConfig:
+    penalty = {"weight": weight, "epsilon": epsilon, "rescore_only": rescore_only}
+    limits = {"max_length_ratio": 1.0, "max_length_offset": 4, "length_penalty": 0.6}
+    return from_dict(GenerationConfig, {**limits, "coverage_penalty": penalty, **options})
+
+
+def expected_score(hypothesis, num_words: int, weight: float = 0.7, epsilon: float = 0.1) -> float:
+    """Return the score by Wu et al. (2016), Eq. 14, of a hypothesis for `num_words` source tokens."""
+    received = hypothesis.attention[-1].mean(axis=1).sum(axis=0)[:num_words]
+    penalty = weight * sum(math.log(max(epsilon, min(1.0, float(a)))) for a in received)
+    return hypothesis.log_probability / ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6 + penalty
+
+
+def test_penalty_is_the_log_of_clamped_coverage_of_unmasked_tokens():
+    heads = torch.tensor([[[0.1, 0.5, 2.0, 0.0, 0.0], [0.0, 0.5, 1.0, 0.0, 0.0]]])
+    words = torch.tensor([[True, True, True, False, False]])
+    first = torch.zeros(1, 1, 5)  # another layer, which the penalty ignores
+    found = HypothesisScorer(1.0, 2.0, 0.2).coverage_penalty((first, heads), words)
+    assert found is not None
+    assert float(found) == pytest.approx(2 * (math.log(0.2) + math.log(0.5) + math.log(1.0)))
+
+
+@pytest.mark.parametrize("rescore_only", [True, False])
+def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, rescore_only):
+    search = config(beam_size=4, num_return=4, rescore_only=rescore_only)
+    for sentence, found in zip(sentences, beam_search(model, batch(sentences, 2), search), strict=True):
+        pairs = collate([sentence] * len(found), [[*h.tokens, EOS] for h in found], range(len(found)))
+        for hypothesis, forced in zip(
+            found, force_decode(model, pairs, HypothesisScorer.from_config(search)), strict=True
+        ):
+            expected = expected_score(hypothesis, len(sentence))
+            assert hypothesis.score == pytest.approx(expected, abs=1e-5)
+            assert forced.score == pytest.approx(expected, abs=1e-5)
+        assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+
+
+@pytest.mark.parametrize("rescore_only", [True, False])
+def test_exhaustive_beam_finds_the_best_translations(build, batch, rescore_only):
+    vocab_size, longest = 8, 3
+    model = build(seed=1, vocab_size=vocab_size)
+    size = {
+        "beam_size": 4**longest,
+        "num_return": 20,
+        "max_length_ratio": 0.0,
+        "max_length_offset": longest,
+    }
+    search = config(2.0, rescore_only=rescore_only, scheme={"stopping": "exact"}, **size)
+    best, without_penalty = (
+        score_all_translations(model, [5, 7, 6], vocab_size, longest, scorer)[:20]
+        for scorer in (HypothesisScorer.from_config(search), HypothesisScorer(0.6))
+    )
+    assert [h.tokens for h in best] != [h.tokens for h in without_penalty]
+    (found,) = beam_search(model, batch([[5, 7, 6]]), search)
+    assert [h.score for h in found] == pytest.approx([h.score for h in best], abs=1e-5)
+    assert [h.tokens for h in found] == [h.tokens for h in best]
+
+
+def test_sink_is_not_penalized_in_search_and_sampling(build, batch, sentences):
+    model, search = build(attention={"normalizer": "sparsemax"}), config(beam_size=3, num_return=3)
+    source = batch([[*sentence, SINK] for sentence in sentences])
+    samples = sample(model, Batch(source, None, torch.arange(len(sentences))), search, Sampling())
+    for results in (beam_search(model, source, search), samples):
+        for sentence, found in zip(sentences, results, strict=True):
+            for hypothesis in found:
+                expected = expected_score(hypothesis, len(sentence))
+                assert hypothesis.score == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("rescore_only", [True, False])
+def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences, rescore_only):
+    search = config(beam_size=4, num_return=2, rescore_only=rescore_only)
+    together = beam_search(model, batch(sentences, extra=3), search)
+    for sentence, found in zip(sentences, together, strict=True):
+        (alone,) = beam_search(model, batch([sentence]), search)
+        assert [h.score for h in alone] == pytest.approx([h.score for h in found], abs=1e-4)
 
 
 def record_search(forget_every: int | None) -> tuple[SearchTrace, list[list[int]]]:
@@ -16,11 +105,11 @@ def record_search(forget_every: int | None) -> tuple[SearchTrace, list[list[int]
     lineages = [[row] for row in range(ROWS)]
     for step in range(STEPS):
         at = torch.arange(ROWS, dtype=torch.float32)
-        trace.add_attention(((100 * step + at).view(-1, 1, 1).expand(-1, 2, 3),))
+        trace.weights.append(((100 * step + at).view(-1, 1, 1).expand(-1, 2, 3),))
         if step == STEPS - 1:
             break
         parents = torch.randint(0, 2, (ROWS,), generator=generator)
-        trace.add_step(parents, 5 + torch.arange(ROWS), -torch.arange(ROWS, dtype=torch.float32))
+        trace.choices.append((parents, 5 + torch.arange(ROWS), -torch.arange(ROWS, dtype=torch.float32)))
         lineages = [[*lineages[parent], row] for row, parent in enumerate(parents.tolist())]
         if forget_every and (step + 1) % forget_every == 0:
             trace.release_unused(torch.tensor([3]), torch.tensor([5]))
@@ -45,7 +134,7 @@ def test_path_follows_its_parents(forget_every):
 
 def test_rows_without_surviving_hypotheses_are_released():
     trace, _ = record_search(forget_every=10)
-    kept = [len(weights[0]) for weights in trace._weights]
+    kept = [len(weights[0]) for weights in trace.weights]
     # Both rows that were continued at a step may be alive; row 5 of step 3 is finished and stays.
     assert max(kept[:3]) <= 3
     assert kept[3] <= 3

@@ -14,11 +14,10 @@ from regard.extensions.check.api import CoverageModel
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import save_coverage_model
 from regard.extensions.check.text import WordPair
-from regard.generation.base import BaseTranslator
-from regard.generation.coverage import CoverageJudgment, RepairSummary
-from regard.generation.file_translator import FileTranslator
+from regard.generation.base import BaseTranslator, FileTranslator
 from regard.generation.lines import Line
 from regard.generation.repair import Repair, configure_translator
+from regard.generation.reranking import CoverageJudgment, RepairSummary
 
 SENTENCES = ["a b c", "d", "e f g a b", "g f", "c c c c", "b d f a"]
 

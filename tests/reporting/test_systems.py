@@ -9,8 +9,8 @@ from regard.analysis.inputs import System
 from regard.config import from_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
+from regard.generation.base import FileTranslator
 from regard.generation.config import GenerationConfig
-from regard.generation.file_translator import FileTranslator
 from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator

@@ -8,7 +8,7 @@ from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.generation.base import BaseTranslator
-    from regard.generation.coverage import CoverageJudge
+    from regard.generation.reranking import CoverageJudge
 
 __all__ = [
     "as_paths",

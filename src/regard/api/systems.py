@@ -12,7 +12,7 @@ from regard.api.loading import as_paths, load_translator
 from regard.api.translator import Translator
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
-from regard.generation.file_translator import FileTranslator
+from regard.generation.base import FileTranslator
 
 __all__ = ["load_systems", "lock_models", "name_models"]
 

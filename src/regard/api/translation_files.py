@@ -21,10 +21,9 @@ from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.base import Capability
 from regard.generation.config import Sampling
-from regard.generation.coverage import LineRepair, RepairSummary
 from regard.generation.lines import Line, enumerate_lines
-from regard.generation.mbr import MBR
 from regard.generation.repair import Repair
+from regard.generation.reranking import MBR, LineRepair, RepairSummary
 from regard.generation.translation import Translation
 from regard.plot.heatmap import attention_heatmap
 from regard.plot.terminal import terminal_map

@@ -23,7 +23,7 @@ The results of a sentence do not depend on the rest of the batch. Ties are broke
 hypothesis, then of the end symbol.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -33,9 +33,8 @@ from torch import nn
 from regard.data.batch import PaddedSequences
 from regard.errors import RegardError
 from regard.generation.config import GenerationConfig
-from regard.generation.constrained import RequiredOutput, TermState
-from regard.generation.hypothesis import FinishedHypotheses, Hypothesis, SearchTrace
-from regard.generation.penalties import HypothesisScorer
+from regard.generation.constrained import TermConstraints, TermState
+from regard.generation.hypothesis import FinishedHypotheses, Hypothesis, HypothesisScorer, SearchTrace
 from regard.generation.token_constraints import Candidates, TokenConstraints
 from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import Memories, Prediction, TranslationModel
@@ -66,7 +65,8 @@ def beam_search(
     model: TranslationModel,
     source: PaddedSequences,
     config: GenerationConfig,
-    required: RequiredOutput | None = None,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    terms: TermConstraints | None = None,
     upper: Float[Tensor, "B S"] | None = None,
     lower: Float[Tensor, "B S"] | None = None,
 ) -> list[list[Hypothesis]]:
@@ -76,7 +76,8 @@ def beam_search(
         model: The model.
         source: B sentences of at least one token each, on the model's device.
         config: Search settings.
-        required: Prefixes and terms of the translations. Default: none.
+        prefixes: Token ids that each translation must start with.
+        terms: Terms that the translations must contain.
         upper: Maximum attention each source position may receive, for mechanisms with upper bounds.
         lower: Minimum attention each source position should receive.
 
@@ -89,7 +90,7 @@ def beam_search(
     """
     with eval_mode(model):
         memories, state = model.begin(source, upper, lower)
-        return _BeamSearch(model, source, config, required or RequiredOutput()).run(memories, state)
+        return _BeamSearch(model, source, config, prefixes, terms).run(memories, state)
 
 
 @dataclass(frozen=True)
@@ -143,11 +144,6 @@ class _Extensions:
     attended: tuple[Tensor, ...] | None
     progress: TermState | None
 
-    @property
-    def choices(self) -> int:
-        """Return the number of candidates per row."""
-        return self.candidates.values.shape[1]
-
 
 class _BeamSearch:
     """Search of one batch."""
@@ -157,17 +153,18 @@ class _BeamSearch:
         model: TranslationModel,
         source: PaddedSequences,
         config: GenerationConfig,
-        required: RequiredOutput,
+        prefixes: Sequence[Sequence[int]] | None,
+        terms: TermConstraints | None,
     ) -> None:
         self.model = model
         self.source = source
         self.config = config
         self.scorer = HypothesisScorer.from_config(config, len(model.constraints.prefix))
         self.source_mask = source.word_mask
-        self.terms = required.terms
-        extra_tokens = None if required.terms is None else required.terms.num_tokens
+        self.terms = terms
+        extra_tokens = None if terms is None else terms.num_tokens
         self.constraints = TokenConstraints(
-            config, source, required.prefixes, model.max_length, extra_tokens, model.constraints
+            config, source, prefixes, model.max_length, extra_tokens, model.constraints
         )
         self.trace = SearchTrace()
         device = source.tokens.device
@@ -195,7 +192,7 @@ class _BeamSearch:
         """Return the best extensions of all rows."""
         live, width = beam.live, beam.width
         weights = tuple(attention.weights for attention in prediction.attention_steps)
-        self.trace.add_attention(weights)
+        self.trace.weights.append(weights)
         owners = live.repeat_interleave(width)
         penalty, attended = None, beam.attended
         if self.scorer.coverage_weight:
@@ -234,7 +231,7 @@ class _BeamSearch:
         truncated = self.constraints.is_truncated(step)[beam.live].long()
         lengths = (step + 1 - truncated).unsqueeze(1).expand_as(finished)
         rows = extensions.rows[:, :size]
-        ranked = self.scorer(finished, lengths)
+        ranked = finished / self.scorer.penalty(lengths)
         ranked = ranked if extensions.penalty is None else ranked + extensions.penalty[rows]
         self.pool.add(beam.live, ranked, step, rows, extensions.candidates.values[:, 0])
 
@@ -242,7 +239,7 @@ class _BeamSearch:
         self, beam: _Beam, prediction: Prediction, extensions: _Extensions, step: int
     ) -> _Beam | None:
         """Return the next beam, the best extensions that do not end, or None if all sentences are done."""
-        live, choices = beam.live, extensions.choices
+        live, choices = beam.live, extensions.candidates.values.shape[1]
         width = min(self.config.beam_size, beam.width * (choices - 1))
         # A stable sort moves finished extensions to the end and keeps the ranking of the others.
         chosen = extensions.ended.to(torch.int8).argsort(dim=1, stable=True)[:, :width]
@@ -269,7 +266,7 @@ class _BeamSearch:
         progress = extensions.progress
         if progress is not None:
             progress = progress.select(rows * choices + columns)
-        self.trace.add_step(rows, tokens, extensions.candidates.values[rows, columns])
+        self.trace.choices.append((rows, tokens, extensions.candidates.values[rows, columns]))
         if (step + 1) % _RELEASE_EVERY == 0:
             stored = self.pool.scores > _NEG_INF
             self.trace.release_unused(self.pool.steps[stored], self.pool.rows[stored])
@@ -290,7 +287,7 @@ class _BeamSearch:
         # All extensions of a row share its coverage penalty.
         penalties = added.view(len(totals), -1)
         extra = penalties.repeat_interleave(totals.shape[1] // penalties.shape[1], dim=1)
-        order = (self.scorer(totals, length) + extra).argsort(dim=1, descending=True, stable=True)
+        order = (totals / self.scorer.penalty(length) + extra).argsort(dim=1, descending=True, stable=True)
         return totals.gather(1, order), order
 
     def _best_attainable_score(
@@ -306,11 +303,11 @@ class _BeamSearch:
         # With alpha >= 0 the penalized score is highest at the maximum length, where the divisor is largest.
         if self.config.scheme.stopping == "exact" and scorer.alpha >= 0:
             ends = 1 - self.constraints.is_truncated(self.constraints.max_length)[live].long()
-            best = scorer(scores.amax(dim=1), self.constraints.max_lengths[live] + ends)
+            best = scores.amax(dim=1) / scorer.penalty(self.constraints.max_lengths[live] + ends)
         elif added is None:
-            best = scorer(scores.amax(dim=1), length)
+            best = scores.amax(dim=1) / scorer.penalty(length)
         else:
-            best = (scorer(scores, length) + added[rows]).amax(dim=1)
+            best = (scores / scorer.penalty(length) + added[rows]).amax(dim=1)
         if self.config.scheme.stopping == "first_n":
             best = best.masked_fill(self.pool.scores[live, -1] > _NEG_INF, _NEG_INF)
         # Hypotheses that the next step truncates still have to enter the pool, so the sentence is not done.

@@ -27,7 +27,6 @@ from regard.text.words import joins_letters
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = [
-    "RequiredOutput",
     "RequiredTerms",
     "TermConstraints",
     "TermState",
@@ -140,19 +139,6 @@ class TermConstraints:
         """Return the state of empty hypotheses, one per sentence."""
         zeros = torch.zeros_like(self.lengths)
         return TermState(self, self.lengths == 0, zeros, zeros.sum(dim=1))
-
-
-@dataclass(frozen=True)
-class RequiredOutput:
-    """Prefixes and terms that the translations of a batch must contain.
-
-    Attributes:
-        prefixes: Token ids that each translation must start with.
-        terms: Terms that the translations must contain.
-    """
-
-    prefixes: Sequence[Sequence[int]] | None = None
-    terms: TermConstraints | None = None
 
 
 @dataclass(frozen=True)

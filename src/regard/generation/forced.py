@@ -14,9 +14,8 @@ from regard.generation.attribution import attribute_pairs
 from regard.generation.beam import eval_mode
 from regard.generation.blocks import Pair, pair_batches, pair_blocks
 from regard.generation.config import AlignmentConfig, GenerationConfig
-from regard.generation.hypothesis import Hypothesis
+from regard.generation.hypothesis import Hypothesis, HypothesisScorer
 from regard.generation.linking import attention_links, select_heads
-from regard.generation.penalties import HypothesisScorer
 from regard.generation.translation import Translation
 from regard.metrics.alignment import is_selection
 from regard.metrics.attention import SentenceAttention, attention_statistics

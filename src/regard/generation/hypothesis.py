@@ -1,20 +1,36 @@
-"""Hypotheses of a search: finished ones, the best of each sentence, and the record of all steps.
+"""Hypotheses of a search: their scores, the best of each sentence, and the record of all steps.
 
 A search only stores its tensors (`SearchTrace`). The hypotheses are reconstructed at the end by following the
 parents backward, for all hypotheses at once. In a long search, most past rows do not lead to any hypothesis.
 Their attention weights are released at intervals, so that memory grows with the number of surviving
 hypotheses only.
+
+A score consists of log-probability, length penalty and coverage penalty. Wu et al. (2016), Eq. 14:
+
+    score = log P(y | x) / lp(y) + cp(x, y),   lp(y) = ((5 + |y|) / 6)^alpha,
+    cp(x, y) = beta sum_j log max(eps, min(1, sum_t a_tj)),
+
+where |y| includes the end symbol, j runs over the source tokens (without padding and sink) and t over all
+time steps including that of the end symbol. The floor eps is that of Malaviya et al. (2018), footnote 5: with
+sparse attention the total attention of a word may be 0, whose logarithm is not finite. The coverage penalty
+is at most 0, so search can bound the score that a hypothesis may still reach.
+
+Hugging Face's transformers divides by |y|^alpha instead, and |y| includes tokens that are forced at the
+start.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 
-from regard.types import Float, Int, Tensor
+from regard.generation.config import GenerationConfig
+from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["FinishedHypotheses", "Hypothesis", "SearchTrace"]
+__all__ = ["FinishedHypotheses", "Hypothesis", "HypothesisScorer", "SearchTrace"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +48,6 @@ class Hypothesis:
         posteriors: Posterior attention in the same form, after each token is known. Empty if it equals
             `attention`. With hard attention, it holds the probability of each selection. Search itself leaves
             it empty; `NeuralTranslator` fills it in.
-        truncated: Of a sampled hypothesis: whether the end symbol was forced, because the maximum length was
-            reached or no attention was left.
     """
 
     tokens: tuple[int, ...]
@@ -42,12 +56,69 @@ class Hypothesis:
     token_log_probs: tuple[float, ...]
     attention: tuple[Float[np.ndarray, "T _ S"], ...]
     posteriors: tuple[Float[np.ndarray, "T _ S"], ...] = ()
-    truncated: bool = False
 
-    @property
-    def posterior_attention(self) -> tuple[Float[np.ndarray, "T _ S"], ...]:
-        """Return the posterior attention of each token: `posteriors`, or `attention` if they are equal."""
-        return self.posteriors or self.attention
+
+@dataclass(frozen=True)
+class HypothesisScorer:
+    """Scoring function of hypotheses.
+
+    Attributes:
+        alpha: Exponent of the length penalty. 0 disables it.
+        coverage_weight: beta of the coverage penalty. 0 disables it.
+        coverage_epsilon: eps of the coverage penalty, in (0, 1].
+        transformers_length_penalty: Whether the length penalty is |y|^alpha, as in transformers.
+        num_forced_tokens: Number of tokens forced at the start that |y| then includes.
+    """
+
+    alpha: float = 0.0
+    coverage_weight: float = 0.0
+    coverage_epsilon: float = 0.1
+    transformers_length_penalty: bool = False
+    num_forced_tokens: int = 0
+
+    @classmethod
+    def from_config(cls, config: GenerationConfig, num_prefix_tokens: int = 1) -> "HypothesisScorer":
+        """Return the scorer that search settings describe.
+
+        Args:
+            config: Search settings.
+            num_prefix_tokens: Number of tokens before every translation of the model, including the start
+                symbol.
+        """
+        coverage, compatible = config.coverage_penalty, config.scheme.hf_compatible
+        # The start symbol is not a forced token.
+        num_forced = num_prefix_tokens - 1 if compatible else 0
+        return cls(config.length_penalty, coverage.weight, coverage.epsilon, compatible, num_forced)
+
+    def penalty(self, length: Any) -> Any:
+        """Return the divisor of log-probabilities, of a number or a tensor that includes the end symbol."""
+        if self.transformers_length_penalty:
+            return (length + self.num_forced_tokens) ** self.alpha
+        return ((5 + length) / 6) ** self.alpha
+
+    def coverage_penalty(
+        self, attention: tuple[Float[Tensor, "N _ S"], ...], words: Bool[Tensor, "N S"]
+    ) -> Float[Tensor, "N"] | None:
+        """Return the coverage penalty, from the mean of the heads of the last layer; None without one.
+
+        Args:
+            attention: Weights of each layer, summed over all time steps.
+            words: True at source tokens other than padding and sink; see `PaddedSequences.word_mask`.
+        """
+        if not self.coverage_weight:
+            return None
+        # The floor keeps the logarithm finite; the ceiling is the min(1, .) of Eq. 14.
+        received = attention[-1].mean(dim=1).clamp(self.coverage_epsilon, 1.0)
+        return self.coverage_weight * received.log().masked_fill(~words, 0.0).sum(dim=-1)
+
+    def score_tokens(self, token_log_probs: Sequence[float]) -> float:
+        """Return the score of one hypothesis without the coverage penalty.
+
+        Args:
+            token_log_probs: Log-probability of each token and of the end symbol, in nats.
+        """
+        # `fsum` rounds only once, so the score of a long translation loses no precision.
+        return math.fsum(token_log_probs) / self.penalty(len(token_log_probs))
 
 
 _NEG_INF = -float("inf")
@@ -99,32 +170,20 @@ class FinishedHypotheses:
             stored[sentences] = both.gather(1, places[:, :size])
 
 
+@dataclass
 class SearchTrace:
-    """A growing record of search steps."""
+    """A growing record of search steps.
 
-    def __init__(self) -> None:
-        """Create an empty record."""
-        self._weights: list[tuple[Tensor, ...]] = []
-        self._parents: list[Tensor] = []
-        self._tokens: list[Tensor] = []
-        self._log_probs: list[Tensor] = []
-        # step -> rows whose weights are stored, if not all are
-        self._kept: dict[int, Int[np.ndarray, "K"]] = {}
+    Attributes:
+        weights: Attention weights [R, H, S] of each layer, for each step.
+        choices: For each step, the parent of each row of the next step, its new token, and the
+            log-probability of the token.
+    """
 
-    def add_attention(self, weights: tuple[Float[Tensor, "R _ S"], ...]) -> None:
-        """Store the attention weights of a step, layer by layer."""
-        self._weights.append(weights)
-
-    def add_step(
-        self,
-        parents: Int[Tensor, "N"],
-        tokens: Int[Tensor, "N"],
-        log_probs: Float[Tensor, "N"],
-    ) -> None:
-        """Store the parent of each row of the next step, its new token and the token's log-probability."""
-        self._parents.append(parents)
-        self._tokens.append(tokens)
-        self._log_probs.append(log_probs)
+    weights: list[tuple[Tensor, ...]] = field(default_factory=list)
+    choices: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
+    # step -> rows whose weights are stored, if not all are
+    _stored: dict[int, Int[np.ndarray, "K"]] = field(default_factory=dict)
 
     def release_unused(self, ended: Int[Tensor, "N"], rows: Int[Tensor, "N"]) -> None:
         """Release the weights of rows that are not part of any hypothesis.
@@ -134,13 +193,13 @@ class SearchTrace:
             rows: Their rows at these steps. All rows of the last step are part of a hypothesis.
         """
         steps, ends = ended.cpu().numpy(), rows.cpu().numpy()
-        parents = _to_arrays(self._parents)
+        parents = _to_arrays([parents for parents, _, _ in self.choices])
         alive = np.unique(parents[-1])
         for t in range(len(parents) - 1, -1, -1):
             alive = np.union1d(alive, ends[steps == t])
-            if len(alive) < len(self._weights[t][0] if self._weights[t] else alive):
-                self._weights[t] = self._weights_of_rows(t, alive)
-                self._kept[t] = alive
+            if len(alive) < len(self.weights[t][0] if self.weights[t] else alive):
+                self.weights[t] = self._weights_of_rows(t, alive)
+                self._stored[t] = alive
             # The parents of surviving rows survive as well.
             if t:
                 alive = np.unique(parents[t - 1][alive])
@@ -148,11 +207,11 @@ class SearchTrace:
     def _weights_of_rows(self, step: int, rows: Int[np.ndarray, "N"]) -> tuple[Tensor, ...]:
         """Return the weights of some rows of a step."""
         places = rows
-        if step in self._kept:
+        if step in self._stored:
             # Rows of hypotheses that ended earlier are arbitrary; their weights are cut off later.
-            places = np.searchsorted(self._kept[step], rows).clip(max=len(self._kept[step]) - 1)
+            places = np.searchsorted(self._stored[step], rows).clip(max=len(self._stored[step]) - 1)
         index = torch.from_numpy(places)
-        return tuple(layer.index_select(0, index.to(layer.device)) for layer in self._weights[step])
+        return tuple(layer.index_select(0, index.to(layer.device)) for layer in self.weights[step])
 
     def backtrace(
         self,
@@ -172,9 +231,8 @@ class SearchTrace:
         if not len(steps):
             return []
         last_step = int(steps.max())
-        parents, tokens, logs = (
-            _to_arrays(items[:last_step]) for items in (self._parents, self._tokens, self._log_probs)
-        )
+        choices = self.choices[:last_step]
+        parents, tokens, logs = (_to_arrays([choice[i] for choice in choices]) for i in range(3))
         # row of each hypothesis at each step
         pointers = np.zeros((last_step + 1, len(steps)), dtype=np.int64)
         chosen_tokens = np.zeros((last_step, len(steps)), dtype=np.int64)

@@ -22,13 +22,12 @@ from regard.generation.blocks import (
     pair_blocks,
 )
 from regard.generation.config import GenerationConfig, LengthLimits, Sampling
-from regard.generation.constrained import RequiredOutput, RequiredTerms, TermConstraints
-from regard.generation.coverage import CoverageJudge
+from regard.generation.constrained import RequiredTerms, TermConstraints
 from regard.generation.forced import attribute_hypotheses, compute_posteriors, score_lines
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line, has_bounded_attention, user_fertilities
 from regard.generation.linking import attention_links, replace_unk_tokens
-from regard.generation.mbr import MBR, rank_by_coverage, rank_candidates
+from regard.generation.reranking import MBR, CoverageJudge, rank_by_coverage, rank_candidates
 from regard.generation.sampling import sample
 from regard.generation.translation import Translation
 from regard.models.base import TranslationModel
@@ -190,8 +189,8 @@ class NeuralTranslator(BaseTranslator):
         else:
             boundaries = self._required_terms.boundaries.to(batch.source.tokens.device)
             terms = TermConstraints(required, boundaries) if any(required) else None
-            output, bounds = RequiredOutput(prefixes, terms), (batch.upper_bounds, batch.lower_bounds)
-            generate = partial(beam_search, self.model, batch.source, search, output, *bounds)
+            required_output, bounds = (prefixes, terms), (batch.upper_bounds, batch.lower_bounds)
+            generate = partial(beam_search, self.model, batch.source, search, *required_output, *bounds)
         return lambda: compute_posteriors(self.model, batch, generate())
 
     def _select(
@@ -233,9 +232,8 @@ class NeuralTranslator(BaseTranslator):
             unknown = [token == UNK and i >= len(prefix) for i, token in enumerate(hypothesis.tokens)]
             # Each target token counts as a word of its own here, because tokens are replaced one by one.
             tokens = untranslated.source_word_ids, range(len(generated))
-            links = attention_links(
-                hypothesis.attention, hypothesis.posterior_attention, self.search.alignment, tokens
-            )
+            posteriors = hypothesis.posteriors or hypothesis.attention
+            links = attention_links(hypothesis.attention, posteriors, self.search.alignment, tokens)
             written = replace_unk_tokens(unknown, written, links, untranslated.text_source_tokens, self.text)
         return target.tokenizer.decode(written), generated
 

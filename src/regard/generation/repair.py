@@ -20,9 +20,8 @@ from regard.data.text import TextProcessor
 from regard.errors import UsageError
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.config import GenerationConfig, Sampling, SearchOverrides
-from regard.generation.coverage import CoverageJudge, CoverageJudgment, LineRepair
 from regard.generation.lines import Line
-from regard.generation.mbr import MBR
+from regard.generation.reranking import MBR, CoverageJudge, CoverageJudgment, LineRepair
 from regard.generation.translation import Translation
 
 __all__ = ["Repair", "RepairingTranslator", "TranslateOptions", "configure_translator"]

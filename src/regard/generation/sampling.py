@@ -14,8 +14,7 @@ from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.generation.beam import MIN_DONE_SHARE, eval_mode
 from regard.generation.config import GenerationConfig, Sampling
-from regard.generation.hypothesis import Hypothesis, SearchTrace
-from regard.generation.penalties import HypothesisScorer
+from regard.generation.hypothesis import Hypothesis, HypothesisScorer, SearchTrace
 from regard.generation.token_constraints import TokenConstraints
 from regard.layers.batched_state import select_rows
 from regard.models.base import Prediction, TranslationModel
@@ -23,8 +22,6 @@ from regard.text.vocabulary import BOS, EOS
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["sample"]
-
-_NEG_INF = -float("inf")
 
 
 def sample(
@@ -54,12 +51,9 @@ def sample(
     source, samples = batch.source, config.num_return
     scorer = HypothesisScorer.from_config(config, len(model.constraints.prefix))
     with eval_mode(model):
-        paths, forced = _Sampler(model, batch, config, sampling, prefixes).run()
+        paths = _Sampler(model, batch, config, sampling, prefixes).run()
     words = source.word_mask.cpu().repeat_interleave(samples, dim=0)
-    hypotheses = [
-        replace(path, score=_score(scorer, path, words[row]), truncated=forced[row])
-        for row, path in enumerate(paths)
-    ]
+    hypotheses = [replace(path, score=_score(scorer, path, words[row])) for row, path in enumerate(paths)]
     return [hypotheses[start : start + samples] for start in range(0, len(hypotheses), samples)]
 
 
@@ -84,11 +78,11 @@ class _Sampler:
         steps = self.rules.max_length + 1
         noise = _uniform_noise(sampling.seed, batch.rows.tolist(), self.samples, steps)
         self.noise = noise.to(batch.source.tokens.device)
-        # Step, row, log-probability of the end symbol, and whether it was forced.
-        self.ends = np.zeros((4, len(batch) * self.samples))
+        # Step, row and log-probability of the end symbol.
+        self.ends = np.zeros((3, len(batch) * self.samples))
 
-    def run(self) -> tuple[list[Hypothesis], list[bool]]:
-        """Return the sampled paths, and whether the end symbol of each was forced."""
+    def run(self) -> list[Hypothesis]:
+        """Return the sampled paths."""
         model, rules, source = self.model, self.rules, self.batch.source
         device = source.tokens.device
         rows = torch.arange(len(source), device=device).repeat_interleave(self.samples)
@@ -110,14 +104,13 @@ class _Sampler:
                 rows = (~done).nonzero().squeeze(1)
                 live, done, memories = live[rows], done[rows], select_rows(memories, rows)
             tokens, logs = tokens[rows], logs[rows]
-            self.trace.add_step(rows, tokens, logs)
+            self.trace.choices.append((rows, tokens, logs))
             state = model.update(prediction, rows, tokens)
             if rules.needs_history:
                 history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
         steps, places = self.ends[:2].astype(np.int64)
         lengths = np.repeat(source.lengths.cpu().numpy(), self.samples)
-        paths = self.trace.backtrace(steps, places, self.ends[2], lengths)
-        return paths, self.ends[3].astype(bool).tolist()
+        return self.trace.backtrace(steps, places, self.ends[2], lengths)
 
     def _sample_tokens(
         self,
@@ -134,7 +127,7 @@ class _Sampler:
         Raises:
             RegardError: if the model's log-probabilities are NaN.
         """
-        self.trace.add_attention(tuple(attention.weights for attention in prediction.attention_steps))
+        self.trace.weights.append(tuple(attention.weights for attention in prediction.attention_steps))
         candidates = self.rules.candidates(
             prediction.log_probs,
             self.sampling.top_k or None,
@@ -158,7 +151,6 @@ class _Sampler:
             self.ends[0, ended] = step
             self.ends[1, ended] = at.cpu()
             self.ends[2, ended] = logs[at].cpu()
-            self.ends[3, ended] = (values[at, 1:] == _NEG_INF).all(dim=1).cpu()
         return tokens, logs, done | ending
 
 

@@ -25,7 +25,6 @@ from regard.config.results import (
 from regard.data.fertility import Fertilities
 from regard.data.text import TextProcessor
 from regard.generation.config import AlignmentConfig
-from regard.generation.coverage import LineRepair
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.linking import (
     AttentionKind,
@@ -34,6 +33,7 @@ from regard.generation.linking import (
     select_heads,
     tokens_to_words,
 )
+from regard.generation.reranking import LineRepair
 from regard.metrics.alignment import AttentionMap, map_difference, merge_subwords
 from regard.text.links import Links
 from regard.text.vocabulary import UNK

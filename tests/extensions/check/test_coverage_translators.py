@@ -17,9 +17,8 @@ from regard.extensions.check.base import DETECTORS, ContrastiveConfig, Detection
 from regard.extensions.check.contrastive import score_spans
 from regard.extensions.check.text import SideText, WordPair, split_pairs
 from regard.extensions.phrasebook.corpus import generate
-from regard.generation.base import BaseTranslator, Capability, Description
+from regard.generation.base import BaseTranslator, Capability, Description, FileTranslator
 from regard.generation.config import GenerationConfig
-from regard.generation.file_translator import FileTranslator
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line
 from regard.generation.translation import Translation

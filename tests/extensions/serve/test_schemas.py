@@ -15,7 +15,7 @@ from regard.extensions.check.server import CheckAnswer, CheckServer
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.schemas import TranslationData
-from regard.generation.coverage import CoverageJudgment, LineRepair
+from regard.generation.reranking import CoverageJudgment, LineRepair
 from regard.generation.translation import AttentionDetail, Translation
 
 ADDRESSES = {

@@ -21,7 +21,7 @@ from regard.extensions.check.model_files import check_model_dir, load_coverage_m
 from regard.extensions.check.notes import apply_note, find_note
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
 from regard.extensions.check.text import WordPair, split_pairs
-from regard.generation.coverage import CoverageJudgment
+from regard.generation.reranking import CoverageJudgment
 
 if TYPE_CHECKING:
     # `regard.api.translator` imports this module.

@@ -24,9 +24,8 @@ from regard.extensions.ctranslate2.export import POSITIONS_KEY, check_export, im
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
-from regard.generation.hypothesis import Hypothesis
+from regard.generation.hypothesis import Hypothesis, HypothesisScorer
 from regard.generation.lines import Line
-from regard.generation.penalties import length_penalty
 from regard.generation.translation import Translation
 from regard.runs.description import CONFIG_FILE, load_description
 from regard.runs.fertility_predictor import load_text_processing
@@ -134,7 +133,7 @@ class EngineSearch:
                 # The missing scores come in the order in which these loops visit the candidates.
                 log_probability = sum(next(scores).log_probs) if known is None else known
                 # The end symbol counts as a token of the translation, as in `NeuralTranslator`.
-                penalty = length_penalty(len(tokens) + 1, self.search.length_penalty)
+                penalty = HypothesisScorer(self.search.length_penalty).penalty(len(tokens) + 1)
                 ids = tuple(self.ids[token] for token in tokens)
                 score = log_probability / penalty
                 candidates.append(Hypothesis(ids, score, log_probability, token_log_probs=(), attention=()))

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
+from regard.generation.base import FileTranslator
 from regard.generation.config import AlignmentConfig
-from regard.generation.coverage import CoverageJudgment, LineRepair
-from regard.generation.file_translator import FileTranslator
+from regard.generation.reranking import CoverageJudgment, LineRepair
 from regard.generation.translation import Translation
 
 __all__ = [

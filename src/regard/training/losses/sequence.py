@@ -119,7 +119,9 @@ def generate_candidates(
         max_length_offset=MAX_LENGTH_OFFSET,
     )
     if config.candidates == "beam":
-        translations = beam_search(model, batch.source, search, None, batch.upper_bounds, batch.lower_bounds)
+        translations = beam_search(
+            model, batch.source, search, upper=batch.upper_bounds, lower=batch.lower_bounds
+        )
     else:
         translations = sample(model, batch, search, Sampling(seed=seed))
     candidates = [

@@ -11,8 +11,8 @@ from regard.config import from_dict
 from regard.data.text import TextProcessor, TextSide
 from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.lines import enumerate_lines
-from regard.generation.mbr import MBR, rank_candidates
 from regard.generation.neural_translator import NeuralTranslator
+from regard.generation.reranking import MBR, rank_candidates
 from regard.metrics.utility import utilities
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
