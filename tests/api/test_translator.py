@@ -312,10 +312,9 @@ def test_subword_weights_are_summed_to_words(tmp_path):
     result = regard.load(save_model(tmp_path / "m", source=side), device="cpu").translate("ab c de")
     assert result.source_tokens == ("a@@", "b", "c", "d@@", "e")
     assert result.source_words == ("ab", "c", "de")
-    assert result.word_attention.shape == (len(result.target_words), 3)
-    np.testing.assert_allclose(
-        result.word_attention[:, 0], result.attention_map[:, :2].sum(axis=1), rtol=1e-5
-    )
+    weights = result.word_attention_map.weights
+    assert weights.shape == (len(result.target_words), 3)
+    np.testing.assert_allclose(weights[:, 0], result.attention_map[:, :2].sum(axis=1), rtol=1e-5)
     assert "ab</text>" in result.plot(words=True).svg and "a@@" in result.plot().svg
 
 
@@ -331,7 +330,7 @@ def test_plot_is_saved_as_svg_pdf_or_png(model, tmp_path):
         plot.save(tmp_path / "map.jpg")
     with pytest.raises(DataError, match="nowhere"):
         plot.save(tmp_path / "nowhere" / "map.svg")
-    for wrong in ({"layer": 1}, {"head": 1}, {"head": "none"}, {"kind": "target"}):
+    for wrong in ({"layer": 1}, {"head": 1}):
         with pytest.raises(UsageError):
             result.plot(**wrong)
 
@@ -350,7 +349,8 @@ def test_models_with_and_without_sink_can_be_subtracted(model, bounded):
     assert other.source_tokens[-1] == "<sink>" and "<sink>" not in one.source_tokens
     apart = other.difference(one)
     assert apart.columns == ("a", "b", "<sink>") and apart.target == ("A", "B")
-    np.testing.assert_allclose(apart.weights[:, :2], other.word_attention - one.word_attention, atol=1e-6)
+    words = other.word_attention_map.weights[:, :2] - one.word_attention_map.weights
+    np.testing.assert_allclose(apart.weights[:, :2], words, atol=1e-6)
     np.testing.assert_allclose(apart.weights[:, 2], other.attention_map[:, 2], atol=1e-6)
     np.testing.assert_array_equal(apart.weights, -one.difference(other).weights)
     assert "more in bounded" in other.plot_difference(one, ("bounded", "soft")).svg

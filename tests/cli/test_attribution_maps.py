@@ -42,7 +42,7 @@ def test_commands_and_python_show_the_same_links(model, files, method):
     assert found["alignment"]["map"] == method
     assert [line["links"] for line in found["lines"]] == links.read_text().splitlines()
     (maps,) = analysis["maps"][0]["maps"].values()
-    np.testing.assert_allclose(maps["weights"], python[0].word_attention, atol=1e-5)
+    np.testing.assert_allclose(maps["weights"], python[0].word_attention_map.weights, atol=1e-5)
 
 
 def test_faithfulness_table_has_a_row_for_each_map(model, files):

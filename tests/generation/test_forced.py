@@ -10,7 +10,7 @@ from regard.config import from_dict
 from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
 from regard.generation.config import GenerationConfig, Sampling
-from regard.generation.forced import predict_tokens, score_lines
+from regard.generation.forced import predict_tokens
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
@@ -36,7 +36,8 @@ TEXT = TextProcessor(side("a b c d e f g"), side("A B C D E F G"))
 
 
 def forced(model, pairs=PAIRS, **batch):
-    return list(score_lines(model, TEXT, pairs, from_dict(GenerationConfig, batch), predictions=True))
+    search = from_dict(GenerationConfig, batch)
+    return list(NeuralTranslator(model, TEXT, search).score(pairs, predictions=True))
 
 
 def test_top_scoring_token_equals_exhaustive_search(model, sentences):
@@ -87,7 +88,7 @@ def test_translation_and_scoring_return_the_same_attention_as_analysis(build, at
     has_posterior, num_different = attention["kind"] != "soft", 0
     for result in NeuralTranslator(model, TEXT, search, sampling).translate(enumerate_lines(sources)):
         pairs = [(result.source, one.text) for one in result.nbest]
-        scored = score_lines(model, TEXT, pairs, search)
+        scored = NeuralTranslator(model, TEXT, search).score(pairs)
         lines = zip(result.nbest, forced(model, pairs), scored, strict=True)
         for one, expected, score in lines:
             assert expected.error is None and score.error is None

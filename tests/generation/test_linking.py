@@ -11,7 +11,7 @@ from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.generation.config import AlignmentConfig, GenerationConfig
-from regard.generation.forced import score_lines, sentence_attention
+from regard.generation.forced import sentence_attention
 from regard.generation.lines import enumerate_lines
 from regard.generation.linking import (
     attention_links,
@@ -96,10 +96,9 @@ def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None
     model = build(seed=2, attention={"kind": "hard", "score_scale": 8.0})
     search = GenerationConfig(beam_size=1, suppress_unk=True)
     pairs, num_multiple, num_not_leftmost = [PAIRS[0], PAIRS[-1]], 0, 0
-    scored = list(score_lines(model, TEXT, pairs, search))
-    for (source, _), line, score in zip(
-        pairs, score_lines(model, TEXT, pairs, GenerationConfig(), predictions=True), scored, strict=True
-    ):
+    translator = NeuralTranslator(model, TEXT, search)
+    scored, predicted = translator.score(pairs), translator.score(pairs, predictions=True)
+    for (source, _), line, score in zip(pairs, predicted, scored, strict=True):
         assert score.error is None
         priors, posteriors = line.attention[0][:, 0], line.posteriors[0][:, 0]
         assert set(np.unique(priors)) <= {0.0, 1.0}
@@ -111,10 +110,7 @@ def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None
         figures = sentence_attention(line, AlignmentConfig())
         assert figures.links == best and figures.support.max() == len(source.split())
     assert num_multiple and num_not_leftmost  # otherwise the leftmost selected token would pass, too
-    for result in NeuralTranslator(model, TEXT, search).translate(
-        enumerate_lines(source for source, _ in pairs)
-    ):
-        one = result
+    for one in translator.translate(enumerate_lines(source for source, _ in pairs)):
         assert set(np.unique(one.attention[0])) <= {0.0, 1.0}
         assert one.links == {(int(row.argmax()), t) for t, row in enumerate(one.attention_map)}
 
@@ -133,7 +129,7 @@ def test_translation_longer_than_the_fertilities_is_rejected(build, kind, caplog
         )
         model = build_model(model_config, len(text.source.vocabulary), len(text.target.vocabulary)).eval()
     pairs = [("d", "D E F"), ("d", "D E F G"), ("a b", "A B C D E F"), ("d", "D " * 9)]
-    within, beyond, also_within, far_beyond = score_lines(model, text, pairs, GenerationConfig())
+    within, beyond, also_within, far_beyond = NeuralTranslator(model, text, GenerationConfig()).score(pairs)
     for line, fertility in ((within, 3), (also_within, 6)):
         assert line.error is None
         words = line.attention[0][:fertility].mean(axis=1).sum(0)

@@ -15,7 +15,6 @@ from regard.generation.config import (
     GenerationConfig,
     Sampling,
 )
-from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.linking import replace_unk_tokens
 from regard.generation.neural_translator import NeuralTranslator
@@ -104,8 +103,7 @@ def test_all_learned_positions_are_usable():
     assert [result.error for result in results] == [None, "the line has 6 tokens; the maximum is 5"]
     assert 0 < len(results[0].tokens) <= 4
     pairs = [("a b c d e", "A B C D"), ("a", "A B C D E"), ("a b c d e f", "A")]
-    scored = list(score_lines(model, TEXT, pairs, search()))
-    assert [one.error is not None for one in scored] == [False, True, True]
+    assert [one.error is not None for one in translator.score(pairs)] == [False, True, True]
 
 
 def test_results_have_tokens_scores_attention_and_links(build):
@@ -161,7 +159,8 @@ def test_scoring_returns_the_scores_of_search(build, caplog):
     results = list(NeuralTranslator(model, TEXT, search(length_penalty=0.6)).translate(lines()))
     pairs = [(r.source, r.text) for r in results]
     with caplog.at_level(logging.WARNING):
-        scored = list(score_lines(model, TEXT, pairs, search(length_penalty=0.6, buffer_lines=3)))
+        options = search(length_penalty=0.6, buffer_lines=3)
+        scored = list(NeuralTranslator(model, TEXT, options).score(pairs))
     assert [s.number for s in scored] == [r.number for r in results]
     for one, result in zip(scored, results, strict=True):
         if not result.nbest:

@@ -11,7 +11,6 @@ from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.generation.base import FileTranslator
 from regard.generation.config import GenerationConfig
-from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.alignment import merge_subwords
@@ -91,8 +90,7 @@ def test_own_map_equal_maps_of_translations(soft):
 
 def test_forced_map_equal_maps_of_forced_decoding(soft):
     translator, system = soft
-    lines = score_lines(translator.model, translator.text, PAIRS, translator.search)
-    for shown, line in zip(system.sentences, lines, strict=True):
+    for shown, line in zip(system.sentences, translator.score(PAIRS), strict=True):
         assert (shown.forced_map is None) == (line.error is not None)
         if shown.forced_map is not None:
             words = merge_subwords(

@@ -228,8 +228,12 @@ class BaseTranslator(ABC):
     def score(self, pairs: Iterable[Pair], predictions: bool = False) -> Iterator[Translation]:
         """Score given translations in order and in bounded memory (capability `score`).
 
+        The length and the coverage penalty of the search settings define the score, and the alignment
+        settings select the attention for the links. A pair that cannot be scored has an error, and a warning
+        is logged.
+
         Args:
-            pairs: Source lines and their translations.
+            pairs: Source lines and their translations. The tokens of a `Translation` are used unchanged.
             predictions: Whether to compute `Translation.correct`, which needs a step for each token.
         """
         raise self.unsupported("scoring of given translations")

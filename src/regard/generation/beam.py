@@ -175,7 +175,7 @@ class _BeamSearch:
         """Return the hypotheses of each sentence."""
         live = torch.arange(len(self.source), device=self.source.tokens.device)
         scores = torch.zeros(len(live), 1, dtype=torch.float64, device=live.device)
-        history = self.constraints.initial_history(len(live)) if self.constraints.needs_history else None
+        history = self.constraints.before.expand(len(live), -1) if self.constraints.needs_history else None
         progress = None if self.terms is None else self.terms.initial_state()
         beam = _Beam(live, 1, torch.full_like(live, BOS), scores, memories, state, None, history, progress)
         for step in range(self.constraints.max_length + 1):

@@ -1,6 +1,5 @@
 """Blocks of lines and pairs of bounded memory, and batches of similar length with little padding."""
 
-import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,6 @@ from regard.generation.config import GenerationBatchConfig, GenerationConfig, Le
 from regard.generation.lines import has_bounded_attention
 from regard.generation.translation import Translation
 from regard.models.base import TranslationModel
-from regard.text.tokenizers.words import STEP, ActionsTokenizer
 from regard.text.vocabulary import EOS
 
 __all__ = [
@@ -92,9 +90,6 @@ def length_sorted_batches(lengths: Sequence[int], config: GenerationBatchConfig)
         yield batch
 
 
-_log = logging.getLogger(__name__)
-
-
 Pair = tuple[str, str] | Translation
 """A source line and its translation. A `Translation` is used with the tokens of a previous decoding run."""
 
@@ -107,8 +102,6 @@ def pair_blocks(
 ) -> Iterator[list[Translation]]:
     """Yield blocks of tokenized lines and translations, without scores. One that is refused has an error.
 
-    A single warning is logged if the model generates actions and a translation contains no step action.
-
     Args:
         text: Text processing of both sides.
         pairs: Source lines and their translations. The tokens of a `Translation` are used unchanged.
@@ -117,7 +110,6 @@ def pair_blocks(
     """
     limits = config.length_limits(model.max_length, len(text.sink_tokens))
     bounded = text.budget is not None and not text.sink_tokens and has_bounded_attention(model)
-    actions = isinstance(text.target.tokenizer, ActionsTokenizer)
     for block in read_blocks(enumerate(pairs, 1), config.buffer_lines):
         most = model.constraints.max_pair_length
         most = None if most is None else most - len(text.sink_tokens)
@@ -127,19 +119,7 @@ def pair_blocks(
             )
             for n, pair in block
         ]
-        if bounded:
-            tokenized = _check_fertilities(tokenized, text)
-        plain = next((pair for pair in tokenized if not pair.error and STEP not in pair.tokens), None)
-        if actions and plain is not None:
-            actions = False  # warn only once
-            _log.warning(
-                "line %d: the model generates actions, but there is no step action (%s) in %r; "
-                "convert plain text to actions with `regard actions`",
-                plain.number,
-                STEP,
-                "".join(plain.tokens),
-            )
-        yield tokenized
+        yield _check_fertilities(tokenized, text) if bounded else tokenized
 
 
 def pair_batches(
@@ -175,7 +155,7 @@ def _check_fertilities(pairs: Sequence[Translation], text: TextProcessor) -> lis
                 f"{pair.tokens[num_covered]!r}; a model trained with data.fertility.sink = true has no such "
                 "limit"
             )
-            pair = _rejected(pair, error)
+            pair = replace(pair, text="", source_tokens=(), tokens=(), retokenized=False, error=error)
         checked.append(pair)
     return checked
 
@@ -203,16 +183,12 @@ def _tokenize_pair(pair: Pair, limits: LengthLimits, most: int | None, empty: Tr
         error = "the source is empty"
     if error is None and most is not None and sum(lengths) > most:
         error = f"the line and its translation have {sum(lengths)} tokens together; the maximum is {most}"
+    if error is not None:
+        return replace(empty, error=error)
     source_tokens = (*tokens[0], *text.sink_tokens)
-    valid = replace(
+    return replace(
         empty, text=target, source_tokens=source_tokens, tokens=tokens[1], retokenized=tokens != tokenized
     )
-    return valid if error is None else _rejected(valid, error)
-
-
-def _rejected(pair: Translation, error: str) -> Translation:
-    """Return a pair that is not scored."""
-    return replace(pair, text="", source_tokens=(), tokens=(), retokenized=False, error=error)
 
 
 # Search of two batches at once

@@ -11,7 +11,6 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -65,26 +64,20 @@ class Ensemble(TranslationModel):
         if not models:
             raise UsageError("an ensemble needs at least one model, but none is given")
         self.models = nn.ModuleList(models)
+        self.members = tuple(models)
+        self.config = getattr(models[0], "config", None)
         self.scales_embeddings = all(model.scales_embeddings for model in models)
-
-    def _members(self) -> list[TranslationModel]:
-        return list(self.models)  # type: ignore[arg-type]
-
-    @property
-    def config(self) -> Any:
-        """Return the configuration of the first model."""
-        return self._members()[0].config
 
     @property
     def max_length(self) -> int | None:
         """Return the smallest maximum length of the models, or None if none has a limit."""
-        limits = [model.max_length for model in self._members()]
+        limits = [model.max_length for model in self.members]
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def constraints(self) -> GenerationConstraints:
         """Return the constraints of the first model, whose search settings the ensemble uses."""
-        return self._members()[0].constraints
+        return self.members[0].constraints
 
     def begin(
         self,
@@ -93,7 +86,7 @@ class Ensemble(TranslationModel):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, _EnsembleState]:
         """Encode with every model; see `TranslationModel.begin`."""
-        begun = [model.begin(source, upper, lower) for model in self._members()]
+        begun = [model.begin(source, upper, lower) for model in self.members]
         counts = tuple(len(memories) for memories, _ in begun)
         flat = tuple(memory for memories, _ in begun for memory in memories)
         return flat, _EnsembleState(tuple(state for _, state in begun), counts)
@@ -104,7 +97,7 @@ class Ensemble(TranslationModel):
         predictions: list[Prediction] = []
         # The memories of all models are concatenated; each model receives its own part.
         start = 0
-        for model, member_state, count in zip(self._members(), state.states, state.num_memories, strict=True):
+        for model, member_state, count in zip(self.members, state.states, state.num_memories, strict=True):
             predictions.append(model.step(tokens, memories[start : start + count], member_state))
             start += count
         log_probs = _log_mean([prediction.log_probs for prediction in predictions])
@@ -125,7 +118,7 @@ class Ensemble(TranslationModel):
         """Pass the chosen tokens to every model; see `TranslationModel.update`."""
         pending = prediction.state
         assert isinstance(pending, _PendingState)
-        pairs = zip(self._members(), pending.predictions, strict=True)
+        pairs = zip(self.members, pending.predictions, strict=True)
         return _EnsembleState(
             tuple(model.update(member_prediction, rows, tokens) for model, member_prediction in pairs),
             pending.num_memories,
@@ -136,7 +129,7 @@ class Ensemble(TranslationModel):
     ) -> ForwardOutput:
         """Compute the ensemble's log-probabilities of given targets; see `TranslationModel.forward`."""
         outcomes: list[ForwardOutput] = [
-            model(batch, output_attentions=output_attentions) for model in self.models
+            model(batch, output_attentions=output_attentions) for model in self.members
         ]
         first = outcomes[0]
         log_likelihoods = _log_mean([outcome.log_likelihood for outcome in outcomes]).unsqueeze(2)

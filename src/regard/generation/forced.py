@@ -1,19 +1,16 @@
 """Forced decoding: log-probabilities, attention and scores of given translations."""
 
-import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
 
 from regard.attention.base import Attention
 from regard.data.batch import Batch, PaddedSequences
-from regard.data.text import TextProcessor
 from regard.generation.attribution import attribute_pairs
 from regard.generation.beam import eval_mode
-from regard.generation.blocks import Pair, pair_batches, pair_blocks
-from regard.generation.config import AlignmentConfig, GenerationConfig
+from regard.generation.config import AlignmentConfig
 from regard.generation.hypothesis import Hypothesis, HypothesisScorer
 from regard.generation.linking import attention_links, select_heads
 from regard.generation.translation import Translation
@@ -28,7 +25,6 @@ __all__ = [
     "compute_posteriors",
     "force_decode",
     "predict_tokens",
-    "score_lines",
     "sentence_attention",
 ]
 
@@ -60,8 +56,9 @@ def force_decode(
             tuple(layer[row, :steps, :, :positions].copy() for layer in layers)
             for layers in (weights, token_posteriors)
         )
-        score = scorer.score_tokens(log_probs) + added[row]
+        # `fsum` rounds only once, so the score of a long translation loses no precision.
         total = math.fsum(log_probs)
+        score = total / scorer.penalty(steps) + added[row]
         results.append(Hypothesis(tokens, score, total, log_probs, attention, posteriors))
     return results
 
@@ -136,59 +133,6 @@ def _attention_scores(scorer: HypothesisScorer, batch: Batch, outcome: ForwardOu
     attended = tuple(layer.masked_fill(~real, 0.0).sum(dim=1) for layer in outcome.cross_attentions)
     added = scorer.coverage_penalty(attended, batch.source.word_mask)
     return [0.0] * len(batch) if added is None else added.double().cpu().tolist()
-
-
-_log = logging.getLogger(__name__)
-
-
-def score_lines(
-    model: TranslationModel,
-    text: TextProcessor,
-    pairs: Iterable[Pair],
-    search: GenerationConfig,
-    predictions: bool = False,
-) -> Iterator[Translation]:
-    """Score given translations.
-
-    Args:
-        model: The model.
-        text: Text processing of both sides.
-        pairs: Source lines and their translations. The tokens of a `Translation` are used unchanged.
-        search: Length and coverage penalty define the score, the batch limits bound memory, and the alignment
-            settings select the attention for the links.
-        predictions: Whether to compute `Translation.correct`, which needs a step for each token.
-
-    Yields:
-        The translation of each pair with its scores, in order. One that cannot be scored has an error, and a
-        warning is logged.
-    """
-    scorer = HypothesisScorer.from_config(search, len(model.constraints.prefix))
-    device = next(model.parameters()).device
-    for translations in pair_blocks(text, pairs, search, model):
-        for rows, batch in pair_batches(text, translations, search):
-            batch = batch.to(device)
-            assert batch.target is not None
-            forced = force_decode(model, batch, scorer)
-            correct = None
-            if predictions:
-                correct = (predict_tokens(model, batch) == batch.target.tokens).cpu().numpy()
-            if search.alignment.map == "attention":
-                attributions = [None] * len(rows)
-            else:
-                attributions = attribute_pairs(model, batch, search.alignment)
-            for place, (row, hypothesis) in enumerate(zip(rows, forced, strict=True)):
-                pair, attribution = translations[row], attributions[place]
-                scored = pair.with_hypothesis(pair.text, pair.tokens, hypothesis)
-                if attribution is not None:
-                    weights, contributions = (attribution.weights,), attribution.contributions
-                    scored = replace(scored, attention=weights, posteriors=(), contributions=contributions)
-                if correct is not None:
-                    scored = replace(scored, correct=correct[place, : len(pair.tokens) + 1].copy())
-                translations[row] = scored
-        for translation in translations:
-            if translation.error:
-                _log.warning("line %d is skipped: %s", translation.number, translation.error)
-            yield translation
 
 
 def sentence_attention(

@@ -20,7 +20,6 @@ start.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,15 +109,6 @@ class HypothesisScorer:
         # The floor keeps the logarithm finite; the ceiling is the min(1, .) of Eq. 14.
         received = attention[-1].mean(dim=1).clamp(self.coverage_epsilon, 1.0)
         return self.coverage_weight * received.log().masked_fill(~words, 0.0).sum(dim=-1)
-
-    def score_tokens(self, token_log_probs: Sequence[float]) -> float:
-        """Return the score of one hypothesis without the coverage penalty.
-
-        Args:
-            token_log_probs: Log-probability of each token and of the end symbol, in nats.
-        """
-        # `fsum` rounds only once, so the score of a long translation loses no precision.
-        return math.fsum(token_log_probs) / self.penalty(len(token_log_probs))
 
 
 _NEG_INF = -float("inf")

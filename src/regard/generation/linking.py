@@ -1,4 +1,4 @@
-"""The attention used for word links. All commands and the Python API use this definition.
+"""The attention used for word links and plots. All commands and the Python API use this definition.
 
 A model has attention in several layers and heads. `AlignmentConfig` selects a layer and some of its heads,
 whose mean is the attention map of a translation. The map shows the posterior, which is the attention after
@@ -18,23 +18,28 @@ et al. (2015)).
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from regard.config import from_dict
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
-from regard.metrics.alignment import links_from_weights
+from regard.metrics.alignment import links_from_weights, merge_subwords
 from regard.text.links import Links
 from regard.text.words import ASCII_WHITESPACE
 from regard.types import Float
+
+if TYPE_CHECKING:
+    from regard.plot.figure import Figure
 
 __all__ = [
     "AttentionKind",
     "LayerAttention",
     "attention_links",
     "attention_map",
+    "plot_translation",
     "replace_unk_tokens",
     "select_heads",
     "tokens_to_words",
@@ -149,3 +154,56 @@ def tokens_to_words(side: TextSide, tokens: Sequence[str]) -> tuple[str, ...]:
     groups = groupby(zip(side.word_ids(tokens), tokens, strict=True), key=lambda subword: subword[0])
     words = ([token for _, token in word] for _, word in groups)
     return tuple(side.tokenizer.decode(word).strip(ASCII_WHITESPACE) or "".join(word) for word in words)
+
+
+def plot_translation(
+    translation: Any,
+    words: bool,
+    layer: int | None,
+    head: int | Literal["mean", "all"] | None,
+    kind: AttentionKind,
+) -> "Figure":
+    """Plot the attention of a `Translation`, whose module imports this one; see `Translation.plot`."""
+    from regard.plot.heatmap import attention_heatmap
+
+    if translation.error is not None or not translation.attention:
+        raise UsageError(f"there is no attention to plot: {translation.error or 'the text is empty'}")
+    if words and kind != "source":
+        raise UsageError("words=True is supported only for kind='source'")
+    rows, columns, layers = _labeled_attention(translation, kind)
+    # The heads of the settings belong to the layer of the settings.
+    config = translation.alignment_config if kind == "source" and layer is None else AlignmentConfig()
+    changes = {} if layer is None else {"layer": layer}
+    changes |= {} if head is None else {"heads": [head] if isinstance(head, int) else []}
+    config = from_dict(AlignmentConfig, config.record() | changes, origin="plot")
+    selected = select_heads(layers, config, "the translation")  # (rows, H, columns)
+    plotted = selected.transpose(1, 0, 2) if head == "all" else selected.mean(axis=1)[None]
+    captions = [f"head {number}" for number in range(len(plotted))] if head == "all" else [""]
+    if words:
+        ids = translation.source_word_ids, translation.target_word_ids
+        plotted = np.stack([merge_subwords(weights, *ids) for weights in plotted])
+        rows, columns = translation.target_words, translation.source_words
+    return attention_heatmap(plotted, columns, rows, captions=captions).figure()
+
+
+def _labeled_attention(
+    translation: Any, kind: AttentionKind
+) -> tuple[Sequence[str], Sequence[str], LayerAttention]:
+    """Return the labels of rows and columns, and the attention of each layer as [rows, H, columns]."""
+    tokens, source_tokens = translation.tokens, translation.source_tokens
+    if kind == "source":
+        first = int(translation.alignment_config.shift)
+        # With `shift`, the links of a token come from the next time step.
+        steps = slice(first, first + len(tokens))
+        return tokens, source_tokens, [layer[steps] for layer in translation.posterior_attention]
+    # The step that generates a token attends to the tokens before it, so the labels are shifted by one.
+    rows, columns, layers = {
+        "encoder": (source_tokens, source_tokens, translation.encoder_attention),
+        "decoder": ((*tokens, "</s>"), ("<s>", *tokens), translation.decoder_attention),
+    }[kind]
+    if not layers:
+        raise UsageError(
+            f"kind={kind!r}: the result has no such attention; translate with output_attentions='all' "
+            "and a single Transformer model"
+        )
+    return rows, columns, [layer.transpose(1, 0, 2) for layer in layers]

@@ -1,5 +1,6 @@
 """Translation of text lines with neural models, in order and in bounded memory."""
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from regard.attention.scored import ScorerAttention
 from regard.data.batch import Batch
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
+from regard.generation.attribution import Attribution, attribute_pairs
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.beam import beam_search, eval_mode
 from regard.generation.blocks import (
@@ -23,8 +25,13 @@ from regard.generation.blocks import (
 )
 from regard.generation.config import GenerationConfig, LengthLimits, Sampling
 from regard.generation.constrained import RequiredTerms, TermConstraints
-from regard.generation.forced import attribute_hypotheses, compute_posteriors, score_lines
-from regard.generation.hypothesis import Hypothesis
+from regard.generation.forced import (
+    attribute_hypotheses,
+    compute_posteriors,
+    force_decode,
+    predict_tokens,
+)
+from regard.generation.hypothesis import Hypothesis, HypothesisScorer
 from regard.generation.lines import Line, has_bounded_attention, user_fertilities
 from regard.generation.linking import attention_links, replace_unk_tokens
 from regard.generation.reranking import MBR, CoverageJudge, rank_by_coverage, rank_candidates
@@ -37,6 +44,7 @@ __all__ = [
     "NeuralTranslator",
 ]
 
+_log = logging.getLogger(__name__)
 _MAX_SCORED_ROWS = 100_000  # the largest batch that the search settings allow
 
 
@@ -238,8 +246,36 @@ class NeuralTranslator(BaseTranslator):
         return target.tokenizer.decode(written), generated
 
     def score(self, pairs: Iterable[Pair], predictions: bool = False) -> Iterator[Translation]:
-        """Score given translations in order and in bounded memory; see `score_lines`."""
-        return score_lines(self.model, self.text, pairs, self.search, predictions)
+        """Score given translations in order and in bounded memory; see `BaseTranslator.score`."""
+        search, model = self.search, self.model
+        scorer = HypothesisScorer.from_config(search, len(model.constraints.prefix))
+        device = next(model.parameters()).device
+        for translations in pair_blocks(self.text, pairs, search, model):
+            for rows, batch in pair_batches(self.text, translations, search):
+                batch = batch.to(device)
+                assert batch.target is not None
+                forced = force_decode(model, batch, scorer)
+                correct = None
+                if predictions:
+                    correct = (predict_tokens(model, batch) == batch.target.tokens).cpu().numpy()
+                attributions: Sequence[Attribution | None] = [None] * len(rows)
+                if search.alignment.map != "attention":
+                    attributions = attribute_pairs(model, batch, search.alignment)
+                for place, (row, hypothesis) in enumerate(zip(rows, forced, strict=True)):
+                    pair, attribution = translations[row], attributions[place]
+                    scored = pair.with_hypothesis(pair.text, pair.tokens, hypothesis)
+                    if attribution is not None:
+                        weights, contributions = (attribution.weights,), attribution.contributions
+                        scored = replace(
+                            scored, attention=weights, posteriors=(), contributions=contributions
+                        )
+                    if correct is not None:
+                        scored = replace(scored, correct=correct[place, : len(pair.tokens) + 1].copy())
+                    translations[row] = scored
+            for translation in translations:
+                if translation.error:
+                    _log.warning("line %d is skipped: %s", translation.number, translation.error)
+                yield translation
 
     def log_probabilities(self, pairs: Iterable[tuple[str, str]]) -> Iterator[float]:
         """Compute the log-probabilities of given translations; see `BaseTranslator.log_probabilities`.

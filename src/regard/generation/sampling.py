@@ -91,7 +91,7 @@ class _Sampler:
         memories, state = select_rows(memories, rows), select_rows(state, rows)
         tokens = torch.full_like(rows, BOS)
         done = torch.zeros_like(rows, dtype=torch.bool)
-        history = rules.initial_history(len(rows))
+        history = rules.before.expand(len(rows), -1)
         for step in range(rules.max_length + 1):
             prediction = model.step(tokens, memories, state)
             past = history if rules.needs_history else None
@@ -156,7 +156,7 @@ class _Sampler:
 
 def _score(scorer: HypothesisScorer, path: Hypothesis, words: Bool[Tensor, "S"]) -> float:
     """Return the score of a sampled translation."""
-    score = scorer.score_tokens(path.token_log_probs)
+    score = path.log_probability / scorer.penalty(len(path.token_log_probs))
     attended = tuple(torch.from_numpy(layer.sum(axis=0)).unsqueeze(0) for layer in path.attention)
     added = (
         scorer.coverage_penalty(attended, words[: attended[0].shape[-1]].unsqueeze(0)) if attended else None

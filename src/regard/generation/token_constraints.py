@@ -73,6 +73,7 @@ class TokenConstraints:
         constraints: Constraints from the model's directory. Default: no constraints.
 
     Attributes:
+        before: Token ids before each translation.
         max_length: Maximum number of tokens in any translation of the batch.
         max_lengths: Maximum number of tokens in each translation, [B].
         needs_history: Whether the tokens of the hypotheses are needed.
@@ -90,7 +91,7 @@ class TokenConstraints:
         """Compute the length limits of each sentence."""
         self.config = config
         constraints = constraints if constraints is not None else GenerationConstraints()
-        self._before = constraints.prefix
+        self.before = torch.tensor(constraints.prefix, device=source.tokens.device)
         scheme, device = config.scheme, source.tokens.device
         enabled = scheme.hf_compatible and scheme.suppress_tokens
         banned = constraints if enabled else GenerationConstraints()
@@ -101,7 +102,7 @@ class TokenConstraints:
         # Sequences of two or more tokens.
         self._banned = [torch.tensor(ids, dtype=torch.long, device=device) for ids in banned.banned_sequences]
         # transformers includes the tokens before a translation (and the forced end symbol) in its length.
-        counted = len(self._before) if scheme.hf_compatible else 0
+        counted = len(self.before) if scheme.hf_compatible else 0
         self._min_length = max(config.min_length - counted, 0)
         counted += int(scheme.forced_eos)
         prefixes = prefixes if prefixes is not None else [()] * len(source)
@@ -123,10 +124,6 @@ class TokenConstraints:
         padded = [[*prefix, *[PAD] * (self._prefix_end - len(prefix))] for prefix in prefixes]
         self._prefixes = torch.tensor(padded, dtype=torch.long, device=device).view(len(source), -1)
         self.needs_history = config.no_repeat_ngram_size > 0 or bool(self._banned)
-
-    def initial_history(self, rows: int) -> Int[Tensor, "R T"]:
-        """Return the tokens before the translations, for each row."""
-        return torch.tensor(self._before, device=self.max_lengths.device).expand(rows, -1)
 
     def is_truncated(self, step: int) -> Bool[Tensor, "B"]:
         """Return whether each sentence's hypotheses are truncated at `step` tokens, their maximum length."""
@@ -151,7 +148,7 @@ class TokenConstraints:
                 all tokens.
             step: Number of tokens in each row.
             sentences: Sentence index of each row.
-            history: Tokens of each row, after those of `initial_history`, if `needs_history` is set.
+            history: Tokens of each row, after `before`, if `needs_history` is set.
             eos_constraint: Rows in which the model's attention requires or excludes the end symbol.
             required_tokens: Tokens that are candidates in any case. `PAD` marks unused entries.
         """

@@ -30,11 +30,12 @@ from regard.generation.linking import (
     AttentionKind,
     attention_links,
     attention_map,
+    plot_translation,
     select_heads,
     tokens_to_words,
 )
 from regard.generation.reranking import LineRepair
-from regard.metrics.alignment import AttentionMap, map_difference, merge_subwords
+from regard.metrics.alignment import AttentionMap, map_difference
 from regard.text.links import Links
 from regard.text.vocabulary import UNK
 
@@ -221,14 +222,11 @@ class Translation(Result):
         return attention_map(self.posterior_attention, self.alignment_config)
 
     @cached_property
-    def word_attention(self) -> Float[np.ndarray, "V W"]:
-        """Return the attention between words: sums over source tokens, means over target tokens."""
-        ids = self.source_word_ids, self.target_word_ids
-        return merge_subwords(self.attention_map, *ids).astype(np.float32)
-
-    @cached_property
     def word_attention_map(self) -> AttentionMap:
-        """Return the attention between words with their labels, and a column for the sink if there is one."""
+        """Return the attention between words: sums over source tokens, means over target tokens.
+
+        It has the words as labels, and a column for the sink if there is one.
+        """
         ids = self.source_word_ids, self.target_word_ids
         return AttentionMap.of_tokens(self.attention_map, self.source_words, self.target_words, *ids)
 
@@ -286,7 +284,6 @@ class Translation(Result):
         layer: int | None = None,
         head: int | Literal["mean", "all"] | None = None,
         kind: AttentionKind = "source",
-        title: str | None = None,
     ) -> "Figure":
         """Plot an attention map. Weights of exactly 0 are white, and no others are.
 
@@ -299,7 +296,6 @@ class Translation(Result):
                 layer is chosen.
             kind: Kind of attention. `encoder` and `decoder` need a translation made with
                 `output_attentions="all"`.
-            title: Title above the plot.
 
         Returns:
             A picture, which notebooks display, `save` writes to a file, and `plot_on` plots on axes.
@@ -307,9 +303,7 @@ class Translation(Result):
         Raises:
             UsageError: if there is no such layer or head, or no attention.
         """
-        from regard.generation.translation_plots import plot_translation
-
-        return plot_translation(self, words, layer, head, kind, title)
+        return plot_translation(self, words, layer, head, kind)
 
     def to_data(self, attention: AttentionDetail = "words") -> dict[str, Any]:
         """Return the fields as JSON values. A number that is not finite, such as a missing score, is null.

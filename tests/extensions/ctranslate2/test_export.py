@@ -18,7 +18,6 @@ from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.generation.config import GenerationConfig, Sampling
-from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.translation import Translation
@@ -222,7 +221,8 @@ def test_beam_search_ranks_by_scores_of_regard(directories, penalty) -> None:
         for translation in result.nbest
         if "<unk>" not in translation.tokens and "<s>" not in translation.tokens
     ]
-    forced = score_lines(loaded.model, loaded.text, [(source, one.text) for source, one in pairs], search)
+    texts = [(source, one.text) for source, one in pairs]
+    forced = NeuralTranslator(loaded.model, loaded.text, search).score(texts)
     for (_, translation), expected in zip(pairs, forced, strict=True):
         assert expected.error is None
         assert translation.score == pytest.approx(expected.score, abs=1e-4)

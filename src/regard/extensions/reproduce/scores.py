@@ -19,7 +19,6 @@ from regard.errors import UsageError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.plan import GOLD_LINKS_HINT
 from regard.generation.config import GenerationConfig
-from regard.generation.forced import score_lines
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.alignment import aer_from_counts, count_links
@@ -136,7 +135,7 @@ def _perplexity(system: ScoredSystem) -> SentenceCounts:
     counts = [
         # A pair that the model cannot score counts neither as tokens nor as likelihood.
         (0.0, 0) if line.error else (-line.log_probability, len(line.tokens) + 1)
-        for line in score_lines(system.model.model, system.model.text, pairs, system.search)
+        for line in NeuralTranslator(system.model.model, system.model.text, system.search).score(pairs)
     ]
     return SentenceCounts("PPL", "", np.array(counts), _perplexity_from_counts)
 
@@ -151,8 +150,8 @@ def _alignment(system: ScoredSystem, name: str, score: Aggregate) -> SentenceCou
     gold = list(read_gold_links(system.text.gold_path))
     pairs = zip(system.sources, system.references, strict=True)
     links = []
-    model, text = system.model.model, system.model.text
-    for line, truth in zip(score_lines(model, text, pairs, system.search), gold, strict=True):
+    translator = NeuralTranslator(system.model.model, system.model.text, system.search)
+    for line, truth in zip(translator.score(pairs), gold, strict=True):
         if line.error:
             # A pair that the model cannot score has no links, so that it counts as an error.
             links.append(frozenset[tuple[int, int]]())
