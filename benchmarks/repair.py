@@ -24,7 +24,7 @@ from regard.extensions.check.api import CoverageModel
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.generation.repair import Repair, configure_translator
-from regard.generation.reranking import MBR, RepairSummary
+from regard.generation.reranking import MBR
 from regard.metrics.base import SentenceCounts, paired_bootstrap
 from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.translation import count_statistics
@@ -68,11 +68,10 @@ def repaired(
     # The repair keeps the first translations, so one run gives both.
     repairing = configure_translator(translator, repair=config, checker=judge)
     results = list(repairing.translate(enumerate_lines(sources)))
-    summary = RepairSummary(config.threshold)
-    for one in results:
-        summary.add(one.repair)
+    records = [one.repair for one in results]
     firsts = [one.text if one.repair is None else one.repair.text_before for one in results]
-    return firsts, [one.text for one in results], str(summary)
+    summary = f"{sum(record is not None and record.changed for record in records)} translations changed"
+    return firsts, [one.text for one in results], summary
 
 
 def selected(

@@ -255,10 +255,11 @@ def test_samples_are_reproducible_and_mbr_selects_by_utility(model):
         for seed in (3, 3, 4)
     )
     assert len(sampled) == 4 and again == sampled and other != sampled
-    # MBR returns the hypothesis of the beam with the highest mean utility.
+    # MBR returns the hypothesis of the beam with the highest expected utility.
     beam = model.translate(TEXT, beam_size=6, num_return=6).nbest
-    best = model.translate(TEXT, beam_size=6, mbr=regard.MBR(utility="bleu", weighting="uniform"))
-    rows = utilities("bleu", [one.text for one in beam]) @ np.full(6, 1 / 6)
+    best = model.translate(TEXT, beam_size=6, mbr=regard.MBR(utility="bleu"))
+    weights = np.exp([one.log_probability for one in beam])
+    rows = utilities("bleu", [one.text for one in beam]) @ (weights / weights.sum())
     assert best.score == pytest.approx(rows.max()) and best.text == beam[int(rows.argmax())].text
     assert model.translate(TEXT, sampling=regard.Sampling(), mbr=regard.MBR(utility="chrf")).score > 0
 

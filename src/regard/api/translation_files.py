@@ -23,7 +23,7 @@ from regard.generation.base import Capability
 from regard.generation.config import Sampling
 from regard.generation.lines import Line, enumerate_lines
 from regard.generation.repair import Repair
-from regard.generation.reranking import MBR, LineRepair, RepairSummary
+from regard.generation.reranking import MBR, LineRepair
 from regard.generation.translation import Translation
 from regard.plot.heatmap import attention_heatmap
 from regard.plot.terminal import terminal_map
@@ -147,19 +147,24 @@ def _with_messages(
 ) -> Iterator[Translation]:
     """Yield the translations, with messages on repairs, missing words and unknown tokens."""
     threshold = 0.0 if repair is None else repair.threshold
-    summary, missing = RepairSummary(threshold), set(words)
-    num_tokens = num_unknown = 0
+    missing = set(words)
+    num_tokens = num_unknown = num_checked = num_likely = num_changed = 0
     for result in results:
-        summary.add(result.repair)
-        if result.repair is not None and result.repair.changed:
-            on_message(_describe(result.number, result.repair, result.text, threshold))
+        if (record := result.repair) is not None:
+            num_checked += 1
+            num_likely += max(record.before.omitted, default=0.0) >= threshold
+            num_changed += record.changed
+            if record.changed:
+                on_message(_describe(result.number, record, result.text, threshold))
         if missing:
             missing.difference_update(result.source_words)
         num_tokens += len(result.tokens)
         num_unknown += result.tokens.count(SPECIAL_TOKENS[UNK])
         yield result
     if repair is not None:
-        on_message(str(summary))
+        on_message(
+            f"{num_checked:,} sentences checked, {num_likely:,} likely omit a word, {num_changed:,} changed"
+        )
     for word in words:
         if word in missing:
             on_message(f"--word-fertility {word}: this word does not occur in the text")

@@ -15,7 +15,6 @@ from torch import nn
 from regard.attention.constrained import MIN_ATTENTION_LEFT
 from regard.data.batch import Batch
 from regard.data.text import TextProcessor
-from regard.errors import RegardError
 from regard.generation.beam import eval_mode
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
 from regard.generation.lines import has_bounded_attention
@@ -40,25 +39,10 @@ _MAX_CHARS_PER_TOKEN = 100
 
 
 def read_blocks(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    """Yield the items in lists of `size`. Items are read only when needed.
-
-    If reading an item raises a `RegardError`, the items before it are yielded first.
-    """
+    """Yield the items in lists of `size`. Items are read only when needed."""
     iterator = iter(items)
-    while True:
-        block: list[_T] = []
-        failure: RegardError | None = None
-        try:
-            for item in islice(iterator, size):
-                block.append(item)
-        except RegardError as error:
-            failure = error
-        if block:
-            yield block
-        if failure is not None:
-            raise failure
-        if len(block) < size:
-            return
+    while block := list(islice(iterator, size)):
+        yield block
 
 
 def length_error(line: str, num_tokens: int | None, max_tokens: int) -> str | None:

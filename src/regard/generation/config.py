@@ -1,8 +1,8 @@
 """Settings of decoding: search, sampling, batches, and the attention for word links."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypedDict
+from dataclasses import replace
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 from pydantic import Field
 
@@ -35,14 +35,8 @@ MapMethod = Literal["attention", "gradient", "leave_one_out"]
 """Origin of the map of a translation: the model's attention, or an attribution of its predictions."""
 
 
-@dataclass(frozen=True)
-class LengthLimits:
-    """Maximum numbers of tokens in a sentence pair.
-
-    Attributes:
-        source: Maximum for the source, without a sink.
-        target: Maximum for the translation, without the end symbol.
-    """
+class LengthLimits(NamedTuple):
+    """Maximum numbers of tokens of a source without a sink, and of a translation without the end symbol."""
 
     source: int
     target: int

@@ -2,11 +2,10 @@
 
 import logging
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, get_args
+from typing import get_args
 
 from regard.attention.scored import ScorerAttention
 from regard.data.batch import Batch
@@ -87,24 +86,16 @@ class NeuralTranslator(BaseTranslator):
         """Return the properties of the model; of an ensemble, kind and attention of the first one."""
         config = getattr(self.model, "config", None)
         attention = getattr(config, "attention", None)
+        scorers = (
+            module.score_function for module in self.model.modules() if isinstance(module, ScorerAttention)
+        )
         return Description(
             kind=getattr(config, "kind", "model"),
             num_parameters=sum(math.prod(parameter.shape) for parameter in self.model.parameters()),
             attention=getattr(attention, "kind", "none"),
             normalizer=getattr(attention, "normalizer", None),
-            score_function=self._score_function(attention),
+            score_function=next(scorers, None),
         )
-
-    def _score_function(self, attention: Any) -> str | None:
-        """Return the score function of an attention configuration, None without one."""
-        score_function = getattr(attention, "score_function", "none")
-        if score_function is not None:
-            return None if score_function == "none" else score_function
-        # The default depends on the model, so it is that of the mechanism as it was built.
-        built = (
-            module.score_function for module in self.model.modules() if isinstance(module, ScorerAttention)
-        )
-        return next(built, None)
 
     @property
     def resolved_search(self) -> GenerationConfig:
@@ -211,12 +202,7 @@ class NeuralTranslator(BaseTranslator):
         if self.checker is not None:
             ranked = rank_by_coverage(source, texts, self.checker)
         else:
-            # A repeated sample shares its probability.
-            times = Counter(hypothesis.tokens for _, _, hypothesis in candidates)
-            logs = [
-                hypothesis.log_probability - math.log(times[hypothesis.tokens])
-                for _, _, hypothesis in candidates
-            ]
+            logs = [hypothesis.log_probability for _, _, hypothesis in candidates]
             ranked = rank_candidates(texts, logs, self.mbr, self.sampling is not None)
         best = [(candidates[place], utility) for place, utility in ranked[: self.search.num_return]]
         return [

@@ -5,9 +5,8 @@ Kumar & Byrne (2004) apply minimum Bayes risk to n-best lists, Eikema & Aziz (20
     y* = argmax_y sum_y' w(y') u(y, y'),
 
 where y and y' run over the same candidates, including y' = y, and u is a function of
-`regard.metrics.utility`. By default, samples have equal weights, and a translation that is sampled twice
-counts twice. The weight of a hypothesis in an n-best list is its share of the list's probability. If samples
-are weighted by probability, repeated samples count once.
+`regard.metrics.utility`. Samples have equal weights, and a translation that is sampled twice counts twice.
+The weight of a hypothesis in an n-best list is its share of the list's probability.
 
 The utility `coverage` needs no references: it is that of a detector of coverage errors, which compares each
 candidate with the source. Detectors are built above this package (`regard.extensions.check`), so only their
@@ -31,7 +30,6 @@ __all__ = [
     "CoverageJudge",
     "CoverageJudgment",
     "LineRepair",
-    "RepairSummary",
     "rank_by_coverage",
     "rank_candidates",
 ]
@@ -101,46 +99,6 @@ class LineRepair:
     log_probability_after: float
 
 
-@dataclass
-class RepairSummary:
-    """Totals of a checked text.
-
-    Attributes:
-        threshold: Probability of an omitted word from which a sentence is translated again.
-        num_sentences: Number of sentences with a translation.
-        num_likely: Number of sentences with a word above the threshold.
-        num_changed: Number of sentences whose translation was replaced.
-        omission_before: Sum over all sentences of the probability that a translation omits something.
-        omission_after: The same, after repair.
-    """
-
-    threshold: float = 0.3
-    num_sentences: int = 0
-    num_likely: int = 0
-    num_changed: int = 0
-    omission_before: float = 0.0
-    omission_after: float = 0.0
-
-    def add(self, record: LineRepair | None) -> None:
-        """Count one sentence; None is a line without a translation."""
-        if record is None:
-            return
-        self.num_sentences += 1
-        self.num_likely += max(record.before.omitted, default=0.0) >= self.threshold
-        self.omission_before += record.before.omission
-        self.omission_after += record.after.omission
-        self.num_changed += record.changed
-
-    def __str__(self) -> str:
-        """Return the totals as a sentence."""
-        count = max(self.num_sentences, 1)
-        return (
-            f"{self.num_sentences:,} sentences checked, {self.num_likely:,} likely omit a word, "
-            f"{self.num_changed:,} changed; mean probability of an omission "
-            f"{self.omission_before / count:.3f} before, {self.omission_after / count:.3f} after"
-        )
-
-
 @configclass
 class MBR:
     """Settings of minimum Bayes risk decoding."""
@@ -155,11 +113,6 @@ class MBR:
         help="Number of candidates. 0 means the beam size, or 32 samples.",
         ge=0,
         le=1_000,
-    )
-    weighting: Literal["auto", "uniform", "probability"] = option(
-        default="auto",
-        help="Weights of the candidates as references: equal (uniform) or proportional to their probability. "
-        "auto: uniform for samples, probability for n-best lists.",
     )
 
     def candidate_search(self, search: GenerationConfig, sampled: bool) -> GenerationConfig:
@@ -182,26 +135,16 @@ class MBR:
             raise UsageError(f"{count} candidates require a beam of at least {count}, not {search.beam_size}")
         return replace(search, num_return=count)
 
-    def reference_weights(self, log_probs: Sequence[float], sampled: bool) -> Float[np.ndarray, "n"]:
-        """Return the weight of each candidate as a reference, which sum to 1, from its log-probability."""
-        logs = np.array(log_probs, dtype=np.float64)
-        if self.weighting == "uniform" or (self.weighting == "auto" and sampled):
-            return np.full(len(logs), 1 / len(logs))
-        # Subtract the maximum to avoid underflow.
-        shares = np.exp(logs - logs.max())
-        return shares / shares.sum()
-
 
 def rank_candidates(
     texts: Sequence[str], log_probs: Sequence[float], config: MBR, sampled: bool
 ) -> list[tuple[int, float]]:
-    """Return the distinct candidates (index, expected utility), best first. Ties keep the input order.
-
-    The probability of a candidate that was sampled several times is divided among its copies.
-    """
+    """Return the distinct candidates (index, expected utility), best first. Ties keep the input order."""
     assert config.utility != "coverage"
-    weights = config.reference_weights(log_probs, sampled)
-    return _ranked(texts, utilities(config.utility, texts) @ weights)
+    logs = np.zeros(len(texts)) if sampled else np.array(log_probs, dtype=np.float64)
+    # Subtract the maximum to avoid underflow.
+    shares = np.exp(logs - logs.max())
+    return _ranked(texts, utilities(config.utility, texts) @ (shares / shares.sum()))
 
 
 def rank_by_coverage(source: str, texts: Sequence[str], judge: CoverageJudge) -> list[tuple[int, float]]:
