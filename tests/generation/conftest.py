@@ -10,13 +10,34 @@ from torch import nn
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import from_dict, to_dict
 from regard.data.batch import PaddedSequences, collate
+from regard.data.text import TextProcessor, TextSide
+from regard.generation.config import GenerationConfig
 from regard.generation.forced import force_decode
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
-from regard.text.vocabulary import EOS, SINK, UNK
+from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
+from regard.text.vocabulary import EOS, SINK, SPECIAL_TOKENS, UNK, Vocabulary
 from toys import TwoContexts
 
 VOCAB_SIZE = 12
+
+
+def words(text: str) -> TextSide:
+    """Return a language whose vocabulary has these words."""
+    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *text.split())))
+
+
+TEXT = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
+
+
+def config(**options) -> GenerationConfig:
+    """Return search settings with short translations."""
+    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_offset": 4, **options})
+
+
+def token_lists(results) -> list[list[tuple[int, ...]]]:
+    """Return the tokens of the hypotheses of each sentence."""
+    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in results]
 
 
 def _build(

@@ -3,28 +3,20 @@
 import numpy as np
 import pytest
 
+from generation.conftest import TEXT
 from regard.analysis.faithfulness import analyze_faithfulness
 from regard.analysis.inputs import ParallelText, System
 from regard.config import from_dict
-from regard.data.text import TextProcessor, TextSide
 from regard.errors import ConfigError, UsageError
 from regard.generation.attribution import attribute, to_map
 from regard.generation.config import AlignmentConfig, GenerationConfig, search_settings
 from regard.generation.ensemble import Ensemble
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
+from regard.text.vocabulary import EOS
 
 METHODS = ["gradient", "leave_one_out"]
 PAIRS = [("a b c", "C B A"), ("d", "D E"), ("e f g a b", "A"), ("c c", "")]
-
-
-def side(words: str) -> TextSide:
-    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
-
-
-TEXT = TextProcessor(side("a b c d e f g"), side("A B C D E F G"))
 
 
 def translator(model, method: str = "attention") -> NeuralTranslator:

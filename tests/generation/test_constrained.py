@@ -7,12 +7,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from generation.conftest import score_all_translations
-from regard.config import from_dict
+from generation.conftest import TEXT, VOCAB_SIZE, config, score_all_translations, token_lists, words
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError, UsageError
 from regard.generation.beam import beam_search
-from regard.generation.config import GenerationConfig, Sampling
+from regard.generation.config import Sampling
 from regard.generation.constrained import TermConstraints, WordBoundaries, contains_term
 from regard.generation.hypothesis import HypothesisScorer
 from regard.generation.lines import enumerate_lines
@@ -22,21 +21,8 @@ from regard.text.tokenizers.words import (
     SPACE_MARK,
     CharactersConfig,
     CharactersTokenizer,
-    WordsConfig,
-    WordsTokenizer,
 )
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, UNK, Vocabulary
-
-VOCAB_SIZE = 12
-
-
-def search_with_terms(model, source, search, prefixes=None, *, terms):
-    """Return the results of beam search with required terms."""
-    return beam_search(model, source, search, prefixes, terms)
-
-
-def config(**options) -> GenerationConfig:
-    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_offset": 4, **options})
 
 
 def whole_words(vocab_size: int = VOCAB_SIZE) -> WordBoundaries:
@@ -47,10 +33,6 @@ def whole_words(vocab_size: int = VOCAB_SIZE) -> WordBoundaries:
 
 def contains(tokens, term) -> bool:
     return any(tuple(tokens[i : i + len(term)]) == tuple(term) for i in range(len(tokens)))
-
-
-def token_lists(results):
-    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in results]
 
 
 REQUIRED = [
@@ -75,7 +57,7 @@ def sentences(random_sentences) -> list[list[int]]:
 @pytest.mark.parametrize("beam", [1, 2, 5])
 def test_translations_contain_all_terms(model, batch, sentences, beam):
     search = config(beam_size=beam, num_return=min(beam, 3))
-    found = search_with_terms(model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words()))
+    found = beam_search(model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words()))
     for hypotheses, terms in zip(found, REQUIRED, strict=True):
         assert hypotheses
         assert all(contains(h.tokens, term) for h in hypotheses for term in terms)
@@ -91,7 +73,7 @@ def test_translations_contain_all_terms(model, batch, sentences, beam):
 def test_terms_are_generated_beyond_the_length_limit(build, batch, seed, beam, terms):
     search = config(beam_size=beam, max_length_ratio=0.0, max_length_offset=1)
     model, required = build(seed, uniform=1.0), TermConstraints([terms], whole_words())
-    found = search_with_terms(model, batch([[5, 6]]), search, terms=required)
+    found = beam_search(model, batch([[5, 6]]), search, terms=required)
     assert all(contains(found[0][0].tokens, term) for term in terms)
 
 
@@ -110,7 +92,7 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
         max_length_offset=longest,
         scheme={"stopping": "exact"},
     )
-    (found,) = search_with_terms(
+    (found,) = beam_search(
         model, batch([[5, 7, 6]]), search, terms=TermConstraints([terms], whole_words(vocab_size))
     )
     assert [h.tokens for h in found] == [h.tokens for h in best]
@@ -120,24 +102,22 @@ def test_exhaustive_beam_finds_the_best_translations_with_the_terms(build, batch
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translation_does_not_depend_on_the_batch(build, batch, sentences, beam):
     model, search = build(seed=3), config(beam_size=beam, num_return=min(beam, 2))
-    together = search_with_terms(
+    together = beam_search(
         model, batch(sentences, extra=2), search, terms=TermConstraints(REQUIRED, whole_words())
     )
     reversed_terms = TermConstraints(REQUIRED[::-1], whole_words())
-    reversed_order = search_with_terms(model, batch(sentences[::-1]), search, terms=reversed_terms)
+    reversed_order = beam_search(model, batch(sentences[::-1]), search, terms=reversed_terms)
     assert token_lists(together) == token_lists(reversed_order[::-1])
     for sentence, terms, expected in zip(sentences, REQUIRED, together, strict=True):
         alone = TermConstraints([terms], whole_words()) if terms else None
-        found = search_with_terms(model, batch([sentence]), search, terms=alone)
+        found = beam_search(model, batch([sentence]), search, terms=alone)
         assert token_lists(found) == token_lists([expected])
 
 
 def test_sentences_without_terms_do_not_change(model, batch, sentences):
     search = config(beam_size=4, num_return=4, length_penalty=0.7)
     free = beam_search(model, batch(sentences), search)
-    with_others = search_with_terms(
-        model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words())
-    )
+    with_others = beam_search(model, batch(sentences), search, terms=TermConstraints(REQUIRED, whole_words()))
     for one, other, terms in zip(free, with_others, REQUIRED, strict=True):
         if not terms:
             assert [h.tokens for h in one] == [h.tokens for h in other]
@@ -148,7 +128,7 @@ def test_other_constraints_hold_together_with_terms(build, batch):
     search = config(beam_size=3, num_return=3, no_repeat_ngram_size=1, suppress_unk=True, min_length=4)
     terms = [[[6, 7]], [[8], [9, 10]]]
     required = TermConstraints(terms, whole_words())
-    found = search_with_terms(build(), batch([[5, 6, 7], [8]]), search, [[11], []], terms=required)
+    found = beam_search(build(), batch([[5, 6, 7], [8]]), search, [[11], []], terms=required)
     for hypotheses, own, prefix in zip(found, terms, [(11,), ()], strict=True):
         for h in hypotheses:
             assert all(contains(h.tokens, term) for term in own)
@@ -160,7 +140,7 @@ def test_other_constraints_hold_together_with_terms(build, batch):
 def test_impossible_terms_are_skipped_and_the_others_are_generated(build, batch, beam):
     search = config(beam_size=beam, no_repeat_ngram_size=1)
     required = TermConstraints([[[6, 6], [9]], [[8]]], whole_words())
-    found = search_with_terms(build(), batch([[5, 6], [7]]), search, terms=required)
+    found = beam_search(build(), batch([[5, 6], [7]]), search, terms=required)
     assert 9 in found[0][0].tokens and not contains(found[0][0].tokens, (6, 6))
     assert 8 in found[1][0].tokens
 
@@ -242,17 +222,13 @@ def test_incremental_progress_agrees_with_whole_translations(tokens, terms, side
         assert progress.completed[0].tolist() == [contains_term(tokens, term, boundaries) for term in terms]
 
 
-def words(text: str) -> TextSide:
-    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *text.split())))
-
-
 @pytest.mark.parametrize(
     "make", [characters, pairs, lambda: words("a b c ab cab")], ids=["characters", "bpe", "words"]
 )
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translations_contain_terms_as_words_with_every_tokenizer(build, make, beam, caplog):
     target = make()
-    text = TextProcessor(words("a b c d e f g"), target)
+    text = TextProcessor(TEXT.source, target)
     model = build(seed=2, vocab_size=len(target.vocabulary))
     required = ["ab\tcab", "", "c\ta b", " a \t\t"]
     lines = enumerate_lines(["a b c", "d", "e f g a b c d", "g"], terms=required)
@@ -267,11 +243,10 @@ def test_translations_contain_terms_as_words_with_every_tokenizer(build, make, b
 
 
 def test_impossible_terms_are_logged(build, caplog):
-    text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
     lines = enumerate_lines(["a b", "c", "", "d"], terms=["A\tNew York", "B B", "A", "C"])
     with caplog.at_level(logging.WARNING):
         found = list(
-            NeuralTranslator(build(), text, config(beam_size=2, no_repeat_ngram_size=1)).translate(lines)
+            NeuralTranslator(build(), TEXT, config(beam_size=2, no_repeat_ngram_size=1)).translate(lines)
         )
     assert "A" in found[0].text.split() and "C" in found[3].text.split()
     assert [message.split(":")[0] for message in caplog.messages] == ["line 1", "line 2"]
@@ -283,10 +258,9 @@ def test_number_of_term_lines_must_match_and_sampling_rejects_terms(build):
         list(enumerate_lines(["a", "b"], terms=["A"], names=("", "", "terms.txt")))
     with pytest.raises(DataError, match=r"terms\.txt has more lines"):
         list(enumerate_lines(["a"], terms=["A", "B"], names=("", "", "terms.txt")))
-    text = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
     with pytest.raises(UsageError, match="terms"):
         list(
-            NeuralTranslator(build(), text, config(), Sampling()).translate(
+            NeuralTranslator(build(), TEXT, config(), Sampling()).translate(
                 enumerate_lines(["a"], terms=["A"])
             )
         )

@@ -3,18 +3,12 @@
 import numpy as np
 import pytest
 
-from regard.config import from_dict
+from generation.conftest import config
 from regard.data.batch import collate
-from regard.errors import UsageError
 from regard.generation.beam import beam_search
-from regard.generation.config import GenerationConfig
 from regard.generation.ensemble import Ensemble
 from regard.generation.forced import force_decode
 from regard.text.vocabulary import EOS
-
-
-def config(**options) -> GenerationConfig:
-    return from_dict(GenerationConfig, {"max_length_ratio": 1.0, "max_length_offset": 4, **options})
 
 
 def test_ensemble_of_a_model_with_itself_equals_the_model(model, batch, sentences):
@@ -35,27 +29,15 @@ def test_probabilities_are_averaged_at_each_step(build, batch, sentences):
         build(seed=2, decoder={"rnn_type": "gru"}, encoder={"rnn_type": "gru"}),
         build(seed=3, two=True),
     ]
-    found = beam_search(Ensemble(models), batch(sentences), config(beam_size=4, num_return=2))
+    ensemble = Ensemble(models)
+    found = beam_search(ensemble, batch(sentences), config(beam_size=4, num_return=2))
     for sentence, hypotheses in zip(sentences, found, strict=True):
         pairs = collate([sentence] * 2, [[*h.tokens, EOS] for h in hypotheses], [0, 1])
-        members = [force_decode(model, pairs) for model in models]
+        members, forced = [force_decode(model, pairs) for model in models], force_decode(ensemble, pairs)
         for i, h in enumerate(hypotheses):
             each = np.exp([[*member[i].token_log_probs] for member in members])
             assert h.token_log_probs == pytest.approx(np.log(each.mean(axis=0)).tolist(), abs=1e-5)
             heads = np.concatenate([member[i].attention[0] for member in members], axis=1)
             np.testing.assert_allclose(h.attention[0], heads, atol=1e-5)
-
-
-def test_forced_decoding_agrees_with_beam_search(build, batch, sentences):
-    ensemble = Ensemble([build(seed=1), build(seed=2)])
-    for sentence, (h,) in zip(
-        sentences, beam_search(ensemble, batch(sentences), config(beam_size=2)), strict=True
-    ):
-        (again,) = force_decode(ensemble, collate([sentence], [[*h.tokens, EOS]], [0]))
-        assert again.token_log_probs == pytest.approx(h.token_log_probs, abs=1e-5)
-        np.testing.assert_allclose(again.attention[0], h.attention[0], atol=1e-5)
-
-
-def test_empty_ensemble_is_rejected():
-    with pytest.raises(UsageError, match="at least one"):
-        Ensemble([])
+            assert forced[i].token_log_probs == pytest.approx(h.token_log_probs, abs=1e-5)
+            np.testing.assert_allclose(forced[i].attention[0], heads, atol=1e-5)

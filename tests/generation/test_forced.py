@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from generation.conftest import TEXT
 from regard.config import from_dict
 from regard.data.batch import collate
-from regard.data.text import TextProcessor, TextSide
 from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.forced import predict_tokens
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
+from regard.text.vocabulary import EOS
 
 PRIOR = {"kind": "posterior", "state_attention": "prior"}
 POSTERIOR = {"kind": "posterior", "top_k": 0, "posterior_weight": 1.0}
@@ -26,13 +25,6 @@ PAIRS = [
     ("c c c c", "C C"),
     ("x y a", "A X B"),
 ]
-
-
-def side(words: str) -> TextSide:
-    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
-
-
-TEXT = TextProcessor(side("a b c d e f g"), side("A B C D E F G"))
 
 
 def forced(model, pairs=PAIRS, **batch):

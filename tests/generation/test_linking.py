@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from test_forced import PAIRS, TEXT
+from test_forced import PAIRS
 
+from generation.conftest import TEXT
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.errors import InfeasibleBoundsError, UsageError

@@ -6,9 +6,8 @@ import logging
 import numpy as np
 import pytest
 
+from generation.conftest import TEXT, config
 from regard.config import from_dict
-from regard.data.text import TextProcessor, TextSide
-from regard.errors import DataError
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import (
     GenerationBatchConfig,
@@ -20,22 +19,12 @@ from regard.generation.linking import replace_unk_tokens
 from regard.generation.neural_translator import NeuralTranslator
 from regard.models.registry import build_model
 from regard.models.transformer.config import TransformerConfig
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-
-def side(words: str) -> TextSide:
-    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
-
-
-TEXT = TextProcessor(side("a b c d e f g"), side("A B C D E F G"))
 LINES = ["a b c", "", "d", "e f g a b", "   ", "x y a", "c c c c", "g"]
 
 
 def search(**options) -> GenerationConfig:
-    return from_dict(
-        GenerationConfig, {"beam_size": 3, "max_length_ratio": 1.0, "max_length_offset": 4, **options}
-    )
+    return config(beam_size=3, **options)
 
 
 def lines(texts=LINES):
@@ -77,11 +66,8 @@ def test_empty_lines_translate_to_empty_lines(build):
 def test_overlong_lines_are_skipped_with_a_warning(build, caplog):
     texts = ["a b", "a " * 100_000, "z" * 10_000_000, "a b"]
     with caplog.at_level(logging.WARNING):
-        results = list(
-            NeuralTranslator(build(), TEXT, search(min_length=1, max_source_length=50)).translate(
-                lines(texts)
-            )
-        )
+        options = search(min_length=1, max_source_length=50)
+        results = list(NeuralTranslator(build(), TEXT, options).translate(lines(texts)))
     assert [r.text == "" for r in results] == [False, True, True, False]
     assert results[0].text == results[3].text
     assert ["line 2" in m for m in caplog.messages] == [True, False]
@@ -133,14 +119,6 @@ def test_prefix_text_is_unchanged(build):
     assert results[0].text.startswith("A new")
     assert results[0].tokens[:2] == ("A", "<unk>")
     assert results[1].text == ""
-
-
-@pytest.mark.parametrize(
-    ("texts", "prefixes", "message"), [(["a", "b"], ["A"], "line 2"), (["a"], ["A", "B"], "1")]
-)
-def test_number_of_prefixes_must_match_the_lines(texts, prefixes, message):
-    with pytest.raises(DataError, match=message):
-        list(enumerate_lines(texts, prefixes))
 
 
 def test_batches_contain_every_line_once_within_their_limits():

@@ -7,35 +7,14 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from regard.config import from_dict
-from regard.data.text import TextProcessor, TextSide
-from regard.generation.config import GenerationConfig, Sampling
+from generation.conftest import TEXT, config
+from regard.generation.config import Sampling
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.reranking import MBR, rank_candidates
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 CANDIDATES = ["a cat sat on a mat", "the cat sat on the mat", "the cat is on the mat", "dogs", "the cat sat"]
 METRICS = {"bleu": BLEU(effective_order=True), "chrf": CHRF()}
-
-
-def config(**options) -> MBR:
-    return from_dict(MBR, options)
-
-
-def search(**options) -> GenerationConfig:
-    return from_dict(
-        GenerationConfig, {"beam_size": 4, "max_length_ratio": 1.0, "max_length_offset": 4, **options}
-    )
-
-
-def pair() -> TextProcessor:
-    sides = [
-        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
-        for words in ("a b c d e f g", "A B C D E F G")
-    ]
-    return TextProcessor(*sides)
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
@@ -52,14 +31,14 @@ def test_ranking_equals_the_definition(name, sampled):
         )
         for candidate in CANDIDATES
     ]
-    found = rank_candidates(CANDIDATES, log_probs, config(utility=name), sampled)
+    found = rank_candidates(CANDIDATES, log_probs, MBR(utility=name), sampled)
     assert [index for index, _ in found] == sorted(range(5), key=lambda i: -expected[i])
     assert [utility for _, utility in found] == pytest.approx(sorted(expected, reverse=True))
 
 
 def test_duplicate_samples_count_twice_but_are_returned_once():
     texts = ["x y", "a b c d", "x y", "a b c e"]
-    found = rank_candidates(texts, [-1.0] * 4, config(utility="bleu"), sampled=True)
+    found = rank_candidates(texts, [-1.0] * 4, MBR(utility="bleu"), sampled=True)
     assert sorted(index for index, _ in found) == [0, 1, 3]
     expected = np.mean(
         [100.0, BLEU(effective_order=True).sentence_score("x y", ["a b c d"]).score, 100.0, 0.0]
@@ -69,23 +48,17 @@ def test_duplicate_samples_count_twice_but_are_returned_once():
 
 @pytest.mark.parametrize("sampling", [None, Sampling()])
 def test_translator_returns_the_best_candidates(build, sampling):
-    model, text = build(), pair()
-    lines = ["a b c", "", "d e", "g f e d c"]
-    wide = list(
-        NeuralTranslator(model, text, search(beam_size=8, num_return=8), sampling).translate(
-            enumerate_lines(lines)
-        )
-    )
-    chosen = NeuralTranslator(
-        model, text, search(beam_size=8, num_return=2), sampling, mbr=config(num_candidates=8)
-    )
+    model, lines = build(), ["a b c", "", "d e", "g f e d c"]
+    all_searched, two = config(beam_size=8, num_return=8), config(beam_size=8, num_return=2)
+    wide = NeuralTranslator(model, TEXT, all_searched, sampling).translate(enumerate_lines(lines))
+    chosen = NeuralTranslator(model, TEXT, two, sampling, mbr=MBR(num_candidates=8))
     for candidates, found in zip(wide, chosen.translate(enumerate_lines(lines)), strict=True):
         texts = [one.text for one in candidates.nbest]
         if not texts:
             assert found.nbest == ()
             continue
         log_probs = [one.log_probability for one in candidates.nbest]
-        expected = rank_candidates(texts, log_probs, config(), sampling is not None)[:2]
+        expected = rank_candidates(texts, log_probs, MBR(), sampling is not None)[:2]
         assert [one.text for one in found.nbest] == [texts[index] for index, _ in expected]
         assert [one.score for one in found.nbest] == pytest.approx([u for _, u in expected])
         assert found.log_probability in log_probs

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from regard.config import from_dict
+from generation.conftest import config, token_lists
 from regard.data.batch import Batch, collate
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, Sampling
@@ -20,50 +20,45 @@ def draw(model, source, settings, options, lines, prefixes=None):
 
 
 def search(**options) -> GenerationConfig:
-    return from_dict(
-        GenerationConfig, {"beam_size": 1, "max_length_ratio": 1.0, "max_length_offset": 4, **options}
-    )
+    return config(**{"beam_size": 1, **options})
 
 
-def sampling(**options) -> Sampling:
-    return from_dict(Sampling, options)
-
-
-def tokens(results):
-    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in results]
+def first_tokens(model, batch, num_samples: int, options: Sampling):
+    """Sample translations of at most one token; return the tokens and the log-probabilities of the model."""
+    settings = search(max_length_ratio=0.0, max_length_offset=1)
+    samples = draw(model, batch([[5, 6]] * num_samples), settings, options, range(num_samples))
+    memories, state = model.begin(batch([[5, 6]]))
+    log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
+    log_probs[[0, 2, 4]] = -torch.inf  # PAD, BOS and SINK are never sampled
+    return [h.tokens[0] if h.tokens else EOS for (h,) in samples], log_probs
 
 
 @pytest.mark.parametrize("options", [{"temperature": 1e-6}, {"top_k": 1}, {"top_p": 1e-9}])
 def test_deterministic_settings_equal_greedy_search(model, batch, sentences, options):
     greedy = beam_search(model, batch(sentences), search())
-    samples = draw(model, batch(sentences), search(), sampling(**options), range(len(sentences)))
-    assert tokens(samples) == tokens(greedy)
+    samples = draw(model, batch(sentences), search(), Sampling(**options), range(len(sentences)))
+    assert token_lists(samples) == token_lists(greedy)
 
 
 def test_samples_do_not_depend_on_batch_or_padding(model, batch, sentences):
     settings, lines = search(), list(range(1, len(sentences) + 1))
-    together = draw(model, batch(sentences, extra=2), settings, sampling(seed=7), lines)
+    together = draw(model, batch(sentences, extra=2), settings, Sampling(seed=7), lines)
     for sentence, line, found in zip(sentences, lines, together, strict=True):
-        alone = draw(model, batch([sentence]), settings, sampling(seed=7), [line])
-        assert tokens(alone) == tokens([found])
+        alone = draw(model, batch([sentence]), settings, Sampling(seed=7), [line])
+        assert token_lists(alone) == token_lists([found])
 
 
 def test_samples_depend_on_seed_and_line_number(build, batch):
     model, source = build(), batch([[5, 6, 7, 8]] * 8)
-    first = tokens(draw(model, source, search(), sampling(seed=1), range(8)))
-    assert first == tokens(draw(model, source, search(), sampling(seed=1), range(8)))
-    assert first != tokens(draw(model, source, search(), sampling(seed=2), range(8)))
+    first = token_lists(draw(model, source, search(), Sampling(seed=1), range(8)))
+    assert first == token_lists(draw(model, source, search(), Sampling(seed=1), range(8)))
+    assert first != token_lists(draw(model, source, search(), Sampling(seed=2), range(8)))
     assert len({row[0] for row in first}) > 2
 
 
 def test_probabilities_and_attention_equal_forced_decoding(model, batch, sentences):
-    samples = draw(
-        model,
-        batch(sentences),
-        search(beam_size=3, num_return=3),
-        sampling(temperature=2.0, top_k=6),
-        range(len(sentences)),
-    )
+    settings, options = search(beam_size=3, num_return=3), Sampling(temperature=2.0, top_k=6)
+    samples = draw(model, batch(sentences), settings, options, range(len(sentences)))
     for sentence, found in zip(sentences, samples, strict=True):
         pairs = collate([sentence] * 3, [[*h.tokens, EOS] for h in found], range(3))
         for ours, theirs in zip(found, force_decode(model, pairs), strict=True):
@@ -73,22 +68,15 @@ def test_probabilities_and_attention_equal_forced_decoding(model, batch, sentenc
             )
 
 
-@pytest.mark.parametrize(("options", "kept"), [({}, 1.0), ({"top_k": 3}, None), ({"temperature": 0.5}, None)])
-def test_token_frequencies_match_their_probabilities(build, batch, options, kept):
-    model = build(seed=6)
+@pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"temperature": 0.5}])
+def test_token_frequencies_match_their_probabilities(build, batch, options):
     num_samples = 4000
-    settings = search(max_length_ratio=0.0, max_length_offset=1)
-    found = draw(model, batch([[5, 6]] * num_samples), settings, sampling(**options), range(num_samples))
-    memories, state = model.begin(batch([[5, 6]]))
-    log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
-    log_probs[[0, 2, 4]] = -torch.inf  # PAD, BOS and SINK are never sampled
+    tokens, log_probs = first_tokens(build(seed=6), batch, num_samples, Sampling(**options))
     log_probs = log_probs / options.get("temperature", 1.0)
     if "top_k" in options:
         log_probs[log_probs < log_probs.topk(options["top_k"]).values[-1]] = -torch.inf
     expected = torch.softmax(log_probs, dim=0)
-    counts = torch.bincount(
-        torch.tensor([h.tokens[0] if h.tokens else EOS for (h,) in found]), minlength=len(expected)
-    )
+    counts = torch.bincount(torch.tensor(tokens), minlength=len(expected))
     # Counts are binomial: a deviation of 4.5 standard deviations has a probability below 1e-5.
     for count, probability in zip(counts.tolist(), expected.tolist(), strict=True):
         deviation = math.sqrt(num_samples * probability * (1 - probability))
@@ -96,22 +84,17 @@ def test_token_frequencies_match_their_probabilities(build, batch, options, kept
 
 
 def test_top_p_samples_only_from_the_nucleus(build, batch):
-    model = build(seed=6)
-    num_samples, p = 300, 0.5
-    settings = search(max_length_ratio=0.0, max_length_offset=1)
-    found = draw(model, batch([[5, 6]] * num_samples), settings, sampling(top_p=p), range(num_samples))
-    memories, state = model.begin(batch([[5, 6]]))
-    log_probs = model.step(torch.tensor([2]), memories, state).log_probs[0].detach()
-    log_probs[[0, 2, 4]] = -torch.inf  # PAD, BOS and SINK are never sampled
+    p = 0.5
+    tokens, log_probs = first_tokens(build(seed=6), batch, 300, Sampling(top_p=p))
     ordered, ids = torch.softmax(log_probs, dim=0).sort(descending=True)
     nucleus = set(ids[: int((ordered.cumsum(0) < p).sum()) + 1].tolist())
-    assert {h.tokens[0] if h.tokens else EOS for (h,) in found} == nucleus
+    assert set(tokens) == nucleus
 
 
 def test_samples_respect_lengths_prefixes_and_blocking(model, batch, sentences):
     settings = search(beam_size=2, num_return=2, min_length=3, no_repeat_ngram_size=1, max_length_offset=1)
     prefixes = [[5]] * len(sentences)
-    samples = draw(model, batch(sentences), settings, sampling(), range(len(sentences)), prefixes)
+    samples = draw(model, batch(sentences), settings, Sampling(), range(len(sentences)), prefixes)
     for sentence, found in zip(sentences, samples, strict=True):
         for h in found:
             assert h.tokens[0] == 5
