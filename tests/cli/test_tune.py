@@ -1,14 +1,12 @@
 """Tests of `regard tune`, the penalties of `translate` and `score`, and links of given translations."""
 
 import json
-import math
 import re
 
 import pytest
 from test_translate import run, save_model
 
-from regard.errors import ConfigError, DataError, RegardError, UsageError
-from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, Trial
+from regard.errors import ConfigError, DataError, UsageError
 
 SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
 
@@ -100,11 +98,3 @@ def test_score_gives_the_same_links_as_translate(model, files, tmp_path):
     run("translate", model, "--input", files[0], "--output", out, "--links-output", own)
     run("score", model, files[0], out, "--links-output", given)
     assert given.read_text() == own.read_text() and "-" in own.read_text()
-
-
-def test_nan_bleu_is_never_the_best():
-    trials = [Trial(0.0, 0.0, math.nan), Trial(1.0, 0.0, 3.0), Trial(2.0, 0.0, math.nan)]
-    options = PenaltyTuningOptions()
-    assert PenaltyTuningResult(tuple(trials), 1, 5, options).best == trials[1]
-    with pytest.raises(RegardError, match="BLEU is NaN for all pairs of penalties"):
-        _ = PenaltyTuningResult(tuple(trials[:1]), 1, 5, options).best

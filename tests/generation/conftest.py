@@ -15,6 +15,7 @@ from regard.generation.config import GenerationConfig
 from regard.generation.forced import force_decode
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
+from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import EOS, SINK, SPECIAL_TOKENS, UNK, Vocabulary
 from toys import TwoContexts
@@ -27,6 +28,10 @@ def words(text: str) -> TextSide:
     return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *text.split())))
 
 
+BPE = TextSide(
+    BytePairTokenizer(BytePairConfig(tokenized=True)),
+    Vocabulary((*SPECIAL_TOKENS, "a@@", "b@@", "c@@", "a", "b", "c")),
+)
 TEXT = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
 
 

@@ -4,7 +4,10 @@ import dataclasses
 
 import pytest
 
+from generation.conftest import BPE, TEXT
 from regard.config import from_dict
+from regard.data.text import TextProcessor
+from regard.generation.base import FileTranslator
 from regard.generation.config import _NESTED_OPTIONS, GenerationConfig, SearchOverrides
 
 
@@ -25,4 +28,6 @@ def test_keyword_arguments_of_search_are_the_settings_of_the_configuration() -> 
     ],
 )
 def test_tokenizer_determines_whether_the_unknown_token_is_suppressed(settings, subword, forbidden):
-    assert from_dict(GenerationConfig, settings).resolve_suppress_unk(subword).suppress_unk is forbidden
+    side = BPE if subword else TEXT.target
+    translator = FileTranslator([], TextProcessor(side, side), from_dict(GenerationConfig, settings))
+    assert translator.resolved_search.suppress_unk is forbidden

@@ -207,9 +207,7 @@ def tune(
         result = tune_penalties(
             system.translator, text.sources, text.references, options or PenaltyTuningOptions(), on_progress
         )
-    return replace(
-        result, models=system.paths, source_path=text.source_path, reference_path=text.reference_path
-    )
+    return replace(result, models=system.paths, source=text.source_path, reference=text.reference_path)
 
 
 def _directory(config: RunConfig | Mapping[str, Any], given: Path | str | None) -> Path:

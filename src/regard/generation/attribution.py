@@ -15,7 +15,8 @@ contribution makes the prediction less probable. A row without a positive contri
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,17 +34,11 @@ _MAX_TOKENS = 4096  # maximum number of padded tokens of a forward pass that kee
 _MAX_PREFIXES = 8  # maximum number of prefixes of a target in a forward pass
 
 
-@dataclass(frozen=True)
-class Attribution:
-    """The attribution of the T tokens of a translation, the last of which is the end symbol.
+class Attribution(NamedTuple):
+    """The attribution of the T tokens of a translation, the last of which is the end symbol."""
 
-    Attributes:
-        contributions: [T, S], contributions to log p_t in nats or, for `leave_one_out`, to p_t.
-        weights: [T, 1, S], the map, in the form of an attention layer with one head.
-    """
-
-    contributions: Float[np.ndarray, "T S"]
-    weights: Float[np.ndarray, "T 1 S"]
+    contributions: Float[np.ndarray, "T S"]  # to log p_t in nats or, for `leave_one_out`, to p_t
+    weights: Float[np.ndarray, "T 1 S"]  # the map, in the form of an attention layer with one head
 
 
 def attribute_pairs(model: TranslationModel, batch: Batch, config: AlignmentConfig) -> list[Attribution]:

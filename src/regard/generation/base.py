@@ -186,7 +186,10 @@ class BaseTranslator(ABC):
     @property
     def resolved_search(self) -> GenerationConfig:
         """The search settings, with `suppress_unk` resolved; raises `UsageError` for an unsupported one."""
-        return self.search
+        search, subword = self.search, self.text.target.tokenizer.subword
+        if search.suppress_unk is not None:
+            return search
+        return dataclasses.replace(search, suppress_unk=subword and not search.alignment.replace_unk)
 
     @property
     def length_limits(self) -> LengthLimits:
@@ -197,7 +200,22 @@ class BaseTranslator(ABC):
         """Translate lines in blocks of `generation.buffer_lines` lines and yield the results in order."""
         for block in read_blocks(lines, self.search.buffer_lines):
             for translation in self.translate_block(block):
-                log_warnings(translation)
+                number = translation.number
+                if translation.error:
+                    _log.warning(
+                        "line %d is rejected, its translation is empty: %s", number, translation.error
+                    )
+                for term in translation.missing_terms:
+                    _log.warning("line %d: the translation does not contain the term %s", number, term)
+                for place, received in translation.unmet_lower_bounds:
+                    _log.warning(
+                        "line %d: source token %d (from 0), %r, received %.2f of attention, less than the "
+                        "minimum of its fertility",
+                        number,
+                        place,
+                        translation.source_tokens[place],
+                        received,
+                    )
                 yield translation
 
     def tokenize(self, line: Line) -> Translation:
@@ -246,24 +264,6 @@ class BaseTranslator(ABC):
     def with_self_attention(self, translation: Translation) -> Translation:
         """Return a translation and its alternatives with self-attention (capability `self_attention`)."""
         raise self.unsupported("self-attention")
-
-
-def log_warnings(translation: Translation) -> None:
-    """Log warnings if a line was rejected or its translation violates required terms or minimum attention."""
-    number = translation.number
-    if translation.error:
-        _log.warning("line %d is rejected, its translation is empty: %s", number, translation.error)
-    for term in translation.missing_terms:
-        _log.warning("line %d: the translation does not contain the term %s", number, term)
-    for place, received in translation.unmet_lower_bounds:
-        _log.warning(
-            "line %d: source token %d (from 0), %r, received %.2f of attention, less than the minimum of its "
-            "fertility",
-            number,
-            place,
-            translation.source_tokens[place],
-            received,
-        )
 
 
 _WORDS = TextSide(WordsTokenizer(WordsConfig()), Vocabulary(SPECIAL_TOKENS))

@@ -93,16 +93,14 @@ def pair_blocks(
         model: The model that will process the pairs.
     """
     limits = config.length_limits(model.max_length, len(text.sink_tokens))
+    max_pair_length = model.constraints.max_pair_length
+    most = math.inf if max_pair_length is None else max_pair_length - len(text.sink_tokens)
     bounded = text.budget is not None and not text.sink_tokens and has_bounded_attention(model)
     for block in read_blocks(enumerate(pairs, 1), config.buffer_lines):
-        most = model.constraints.max_pair_length
-        most = None if most is None else most - len(text.sink_tokens)
-        tokenized = [
-            _tokenize_pair(
-                pair, limits, most, Translation("", text, number=n, alignment_config=config.alignment)
-            )
-            for n, pair in block
-        ]
+        tokenized: list[Translation] = []
+        for number, pair in block:
+            empty = Translation("", text, number=number, alignment_config=config.alignment)
+            tokenized.append(_tokenize_pair(pair, limits, most, empty))
         yield _check_fertilities(tokenized, text) if bounded else tokenized
 
 
@@ -144,7 +142,7 @@ def _check_fertilities(pairs: Sequence[Translation], text: TextProcessor) -> lis
     return checked
 
 
-def _tokenize_pair(pair: Pair, limits: LengthLimits, most: int | None, empty: Translation) -> Translation:
+def _tokenize_pair(pair: Pair, limits: LengthLimits, most: float, empty: Translation) -> Translation:
     """Return the translation of `empty` with the texts and tokens of a pair, or why it cannot be scored."""
     given = pair if isinstance(pair, Translation) else None
     source, target = (pair.source, pair.text) if isinstance(pair, Translation) else pair
@@ -165,7 +163,7 @@ def _tokenize_pair(pair: Pair, limits: LengthLimits, most: int | None, empty: Tr
     error = length_error(source, lengths[0], limits.source) or length_error(target, lengths[1], limits.target)
     if error is None and not tokens[0]:
         error = "the source is empty"
-    if error is None and most is not None and sum(lengths) > most:
+    if error is None and sum(lengths) > most:
         error = f"the line and its translation have {sum(lengths)} tokens together; the maximum is {most}"
     if error is not None:
         return replace(empty, error=error)

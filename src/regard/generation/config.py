@@ -1,7 +1,6 @@
 """Settings of decoding: search, sampling, batches, and the attention for word links."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 from pydantic import Field
@@ -140,11 +139,6 @@ class SearchSchemeConfig:
         help="Only with `hf_compatible`: renormalize the probabilities over the allowed tokens before "
         "hypotheses are compared (`renormalize_logits`).",
     )
-    suppress_tokens: bool = option(
-        default=True,
-        help="Only with `hf_compatible`: never generate the tokens and sequences that the model's directory "
-        "excludes (`bad_words_ids`, `suppress_tokens`, `begin_suppress_tokens`).",
-    )
 
     def __post_init__(self) -> None:
         """Reject options that have an effect only with `hf_compatible`."""
@@ -278,16 +272,6 @@ class GenerationConfig(GenerationBatchConfig):
     def max_target_length(self, source_length: int) -> int:
         """Return the maximum number of tokens of a translation of a source with this number of tokens."""
         return int(self.max_length_ratio * source_length) + self.max_length_offset
-
-    def resolve_suppress_unk(self, subword: bool) -> "GenerationConfig":
-        """Return a copy of these settings with `suppress_unk` resolved to true or false.
-
-        Args:
-            subword: Whether the target tokenizer splits words into subword tokens.
-        """
-        if self.suppress_unk is not None:
-            return self
-        return replace(self, suppress_unk=subword and not self.alignment.replace_unk)
 
 
 @configclass

@@ -98,11 +98,6 @@ class NeuralTranslator(BaseTranslator):
         )
 
     @property
-    def resolved_search(self) -> GenerationConfig:
-        """The search settings, with `suppress_unk` resolved for the tokenizer."""
-        return self.search.resolve_suppress_unk(self.text.target.tokenizer.subword)
-
-    @property
     def length_limits(self) -> LengthLimits:
         """The maximum numbers of tokens in a sentence pair that the model can process."""
         return self.search.length_limits(self.model.max_length, len(self.text.sink_tokens))

@@ -53,7 +53,14 @@ def sample(
     with eval_mode(model):
         paths = _Sampler(model, batch, config, sampling, prefixes).run()
     words = source.word_mask.cpu().repeat_interleave(samples, dim=0)
-    hypotheses = [replace(path, score=_score(scorer, path, words[row])) for row, path in enumerate(paths)]
+    hypotheses: list[Hypothesis] = []
+    for row, path in enumerate(paths):
+        score = path.log_probability / scorer.penalty(len(path.token_log_probs))
+        attended = tuple(torch.from_numpy(layer.sum(axis=0)).unsqueeze(0) for layer in path.attention)
+        if attended:
+            added = scorer.coverage_penalty(attended, words[row : row + 1, : attended[0].shape[-1]])
+            score += 0.0 if added is None else float(added)
+        hypotheses.append(replace(path, score=score))
     return [hypotheses[start : start + samples] for start in range(0, len(hypotheses), samples)]
 
 
@@ -152,16 +159,6 @@ class _Sampler:
             self.ends[1, ended] = at.cpu()
             self.ends[2, ended] = logs[at].cpu()
         return tokens, logs, done | ending
-
-
-def _score(scorer: HypothesisScorer, path: Hypothesis, words: Bool[Tensor, "S"]) -> float:
-    """Return the score of a sampled translation."""
-    score = path.log_probability / scorer.penalty(len(path.token_log_probs))
-    attended = tuple(torch.from_numpy(layer.sum(axis=0)).unsqueeze(0) for layer in path.attention)
-    added = (
-        scorer.coverage_penalty(attended, words[: attended[0].shape[-1]].unsqueeze(0)) if attended else None
-    )
-    return score if added is None else score + float(added)
 
 
 def _uniform_noise(seed: int, lines: Sequence[int], num_samples: int, steps: int) -> Float[Tensor, "R T"]:

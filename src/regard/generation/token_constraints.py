@@ -93,8 +93,7 @@ class TokenConstraints:
         constraints = constraints if constraints is not None else GenerationConstraints()
         self.before = torch.tensor(constraints.prefix, device=source.tokens.device)
         scheme, device = config.scheme, source.tokens.device
-        enabled = scheme.hf_compatible and scheme.suppress_tokens
-        banned = constraints if enabled else GenerationConstraints()
+        banned = constraints if scheme.hf_compatible else GenerationConstraints()
         self._never, self._first = (
             torch.tensor(ids, dtype=torch.long, device=device)
             for ids in (banned.suppressed, (*banned.suppressed, *banned.suppressed_first))

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from regard.config.results import Result
-from regard.errors import RegardError, UsageError
+from regard.errors import UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import read_blocks
 from regard.generation.lines import enumerate_lines
@@ -72,55 +72,37 @@ class PenaltyTuningResult(Result):
         trials: One trial per pair, ordered by alpha, then by beta.
         num_sentences: Number of sentences.
         beam_size: Beam size of the searches.
-        options: The penalties, and the settings of BLEU.
+        tokenize: Tokenizer of BLEU.
+        lowercase: Whether BLEU ignores case.
         models: Directories of the model or the ensemble.
-        source_path: File of the source lines. None for a text from Python.
-        reference_path: File of the references. None for a text from Python.
+        source: File of the source lines. None for a text from Python.
+        reference: File of the references. None for a text from Python.
     """
 
     schema = "penalty_tuning"
     trials: tuple[Trial, ...]
     num_sentences: int
     beam_size: int
-    options: PenaltyTuningOptions
+    tokenize: str = "13a"
+    lowercase: bool = False
     models: tuple[str, ...] = ()
-    source_path: str | None = None
-    reference_path: str | None = None
+    source: str | None = None
+    reference: str | None = None
 
     @cached_property
     def best(self) -> Trial:
-        """Return the trial with the highest BLEU. Ties go to the lower coverage, then length penalty.
-
-        Raises:
-            RegardError: if the BLEU of every trial is NaN.
-        """
-        # A diverged model may give NaN for some pairs only.
-        valid = [trial for trial in self.trials if not math.isnan(trial.bleu)]
-        if not valid:
-            raise RegardError(
-                "BLEU is NaN for all pairs of penalties: the model's training diverged; "
-                "train again with a lower learning rate"
-            )
-        return max(valid, key=lambda trial: (trial.bleu, -trial.coverage_penalty, -trial.length_penalty))
+        """Return the trial with the highest BLEU. Ties go to the lower coverage, then length penalty."""
+        return max(
+            self.trials, key=lambda trial: (trial.bleu, -trial.coverage_penalty, -trial.length_penalty)
+        )
 
     def to_data(self) -> dict[str, Any]:
         """Return the settings, all trials and the best one."""
-        return {
-            "models": list(self.models),
-            "source": self.source_path,
-            "reference": self.reference_path,
-            "num_sentences": self.num_sentences,
-            "beam_size": self.beam_size,
-            "tokenize": self.options.tokenize,
-            "lowercase": self.options.lowercase,
-            "trials": self.rows(),
-            "best": dataclasses.asdict(self.best),
-        }
+        return {**super().to_data(), "best": dataclasses.asdict(self.best)}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per trial: length penalty, coverage penalty, BLEU (None if it is NaN)."""
-        rows = [dataclasses.asdict(trial) for trial in self.trials]
-        return [row | {"bleu": None if math.isnan(row["bleu"]) else row["bleu"]} for row in rows]
+        """Return one row per trial: length penalty, coverage penalty, BLEU."""
+        return [dataclasses.asdict(trial) for trial in self.trials]
 
     def __repr__(self) -> str:
         """Return the best pair of penalties."""
@@ -161,4 +143,5 @@ def tune_penalties(
             on_progress(place * len(sources) + len(texts), len(sources) * len(pairs))
         counts = count_statistics("bleu", texts, [references], tokenize, options.lowercase)
         trials.append(Trial(alpha, beta, counts.corpus_score()))
-    return PenaltyTuningResult(tuple(trials), len(sources), translator.search.beam_size, options)
+    beam_size = translator.search.beam_size
+    return PenaltyTuningResult(tuple(trials), len(sources), beam_size, options.tokenize, options.lowercase)

@@ -248,7 +248,7 @@ class ExportedTranslator(BaseTranslator):
             raise self.unsupported("generation.scheme.hf_compatible")
         if scheme.stopping != "heuristic":
             raise self.unsupported(f"generation.scheme.stopping = {scheme.stopping!r}")
-        return search.resolve_suppress_unk(self.text.target.tokenizer.subword)
+        return super().resolved_search
 
     @property
     def length_limits(self) -> LengthLimits:
