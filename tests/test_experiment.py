@@ -1,6 +1,5 @@
 """Complete training runs from files, including runs that are killed and resumed."""
 
-import json
 import os
 import random
 import shutil
@@ -86,13 +85,7 @@ def trained(corpus: Path) -> Path:
 @pytest.fixture
 def copied(trained: Path, tmp_path: Path) -> Path:
     """Return a copy of the trained model directory, for tests that damage it."""
-    copy = tmp_path / "copy"
-    for path in trained.rglob("*"):
-        if path.is_file():
-            target = copy / path.relative_to(trained)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes())
-    return copy
+    return Path(shutil.copytree(trained, tmp_path / "copy"))
 
 
 def test_model_is_loaded_from_its_directory_alone(trained: Path, corpus: Path) -> None:
@@ -120,26 +113,11 @@ def test_missing_or_truncated_model_file_is_named(copied: Path, name: str, damag
         load_model(copied, "cpu")
 
 
-def test_missing_model_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="nowhere: no such model directory"):
-        load_model(tmp_path / "nowhere", "cpu")
-
-
 def test_unavailable_device_is_rejected_before_anything_is_written(corpus: Path, tmp_path: Path) -> None:
     config = from_dict(RunConfig, {**_plain(corpus), "device": "cuda:99"})
     with pytest.raises(DeviceError, match="cuda:99"):
         train(config, tmp_path / "model")
     assert not (tmp_path / "model").exists()
-
-
-def test_changed_config_in_same_directory_is_rejected_by_key(copied: Path, corpus: Path) -> None:
-    other = from_dict(RunConfig, {**_plain(corpus, label_smoothing=0.1), "seed": 5})
-    before = (copied / "config.toml").read_bytes()
-    with pytest.raises(
-        ConfigError, match=r"seed: 1 in .*, 5 now\n +training\.label_smoothing: 0\.0 in .*, 0\.1 now"
-    ):
-        train(other, copied)
-    assert (copied / "config.toml").read_bytes() == before
 
 
 def test_run_that_failed_at_the_start_can_be_restarted_with_another_config(
@@ -165,13 +143,6 @@ def test_missing_best_weights_are_written_after_the_next_validation(copied: Path
     assert read_metrics(copied)[-1]["best"] and read_tensors(path)[1]["step"] == 24
 
 
-@pytest.mark.parametrize("name", ["text.json", "target.vocabulary"])
-def test_run_with_missing_vocabulary_does_not_resume(copied: Path, corpus: Path, name: str) -> None:
-    (copied / name).unlink()
-    with pytest.raises(CheckpointError, match=name):
-        train(from_dict(RunConfig, _plain(corpus, max_epochs=3)), copied)
-
-
 def test_averaged_model_has_the_mean_weights(trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "mean"
     files = average_models(out, [trained], last_epochs=2)
@@ -183,6 +154,8 @@ def test_averaged_model_has_the_mean_weights(trained: Path, tmp_path: Path) -> N
         average_models(out, [trained])
     with pytest.raises(UsageError, match="contains an averaged model"):
         train(load_config(trained), out)
+    with pytest.raises(UsageError, match="has the weights of 2 epochs, but 5 are needed"):
+        average_models(tmp_path / "more", [trained], last_epochs=5)
 
 
 def test_training_state_converts_to_a_model(trained: Path, tmp_path: Path) -> None:
@@ -190,11 +163,6 @@ def test_training_state_converts_to_a_model(trained: Path, tmp_path: Path) -> No
     last = read_tensors(trained / "training" / "epoch-0002.safetensors")[0]
     for name, tensor in load_model(tmp_path / "last", "cpu").model.state_dict().items():
         assert torch.equal(tensor, last[name])
-
-
-def test_averaging_more_epochs_than_are_kept_is_rejected(trained: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has the weights of 2 epochs, but 5 are needed"):
-        average_models(tmp_path / "mean", [trained], last_epochs=5)
 
 
 def test_every_validation_metric_uses_the_source_prefix_of_the_validation_text(
@@ -217,13 +185,6 @@ def test_every_validation_metric_uses_the_source_prefix_of_the_validation_text(
     scored = [prepared.split("valid").example(row)[0].tolist() for row in range(20)]
     assert [prepared.text.source.encode(line) for line in translated] == scored
     assert all(line.startswith("<x> ") for line in translated)
-
-
-@pytest.mark.parametrize("metric", ["bleu", "accuracy"])
-def test_translation_metrics_can_select_the_best_model(corpus: Path, tmp_path: Path, metric: str) -> None:
-    config = from_dict(RunConfig, _plain(corpus, validation={"metric": metric}, max_epochs=1))
-    train(config, tmp_path / "model")
-    assert 0 <= read_metrics(tmp_path / "model")[-1][metric] <= 100
 
 
 RUN = "from regard.cli.main import app; app()"
@@ -409,17 +370,6 @@ def test_fertility_predictor_is_trained_once_per_corpus_and_saved_with_each_mode
     weights.write_bytes(weights.read_bytes()[:-8])
     with pytest.raises(CheckpointError, match="predictor"):
         load_model(tmp_path / "second", "cpu")
-
-
-def test_fertility_predictor_stops_early(corpus: Path, tmp_path: Path) -> None:
-    plain = _predicted(corpus)
-    # A larger tagger has its best epoch sooner.
-    plain["data"]["fertility"] |= {"hidden_size": 64, "max_epochs": 200, "patience": 3}
-    train(from_dict(RunConfig, plain), tmp_path / "model")
-    (record,) = (corpus / "prepared").glob("predictor-*-64x200-3.training/record.jsonl")
-    lines = (json.loads(line) for line in record.read_text().splitlines())
-    best = [line["best"] for line in lines if line["kind"] == "validation"]
-    assert best[-4:] == [True, False, False, False] and len(best) < 200
 
 
 def test_settings_of_a_trained_model_can_be_overridden(corpus: Path, tmp_path: Path) -> None:
