@@ -7,7 +7,7 @@ analysis.rows()[0]  # the sentence with the highest number of errors
 
 Models are given as a directory, as several directories, or as a loaded `regard.Translator`, and texts as
 lists of sentences or as files. Further keyword arguments are those of `regard.load`: `device`, `precision`,
-`num_threads`, and search settings such as `beam_size`, `batch_size`, `layer`, `head` and `shift`.
+`num_threads`, and search settings such as `beam_size`, `batch_size`, `layer` and `head`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -142,7 +142,7 @@ def faithfulness(
         map: The kind of map, or several: `attention`, `gradient`, `leave_one_out`.
         names: Display names of the models. Default: the names of their directories.
         progress: Progress display.
-        settings: Arguments of `regard.load`. `layer`, `head` and `shift` select the attention.
+        settings: Arguments of `regard.load`. `layer` and `head` select the attention.
 
     Raises:
         UsageError: if an argument does not apply, or a model does not support a kind of map.

@@ -91,7 +91,6 @@ SELECTIONS = [
     (("--layer", -1), lambda layers: layers[1][:-1].mean(1)),
     (("--layer", 1, "--head", 0), lambda layers: layers[1][:-1, 0]),
     (("--head", -2), lambda layers: layers[0][:-1, 0]),
-    (("--shift",), lambda layers: layers[0][1:, 1]),
 ]
 
 
@@ -122,8 +121,6 @@ def test_selections_give_different_links(guided, tmp_path) -> None:
 @pytest.mark.parametrize(("options", "expected"), SELECTIONS)
 def test_python_and_server_return_the_same_attention(guided, options, expected) -> None:
     options_by_name = dict(zip([str(o).lstrip("-") for o in options[::2]], options[1::2], strict=False))
-    if options == ("--shift",):
-        options_by_name = {"shift": True}
     result = regard.load(guided).translate(LINE, **options_by_name)
     weights = expected(result.attention)
     np.testing.assert_array_equal(result.attention_map, weights)
@@ -162,7 +159,7 @@ def test_unknown_words_are_replaced_by_the_selected_attention(guided, tmp_path) 
     with torch.no_grad():
         model.backend.model.output_bias[UNK] = 50.0
     assert load_config(guided).generation.alignment == GUIDED
-    for given in ({}, {"layer": -1}, {"shift": True}):
+    for given in ({}, {"layer": -1}):
         result = model.translate(LINE, replace_unk=True, max_length_offset=2, **given)
         assert set(result.tokens) == {"<unk>"}
         assert result.text.split() == [LINE.split()[s] for s in result.attention_map.argmax(1)]
@@ -210,4 +207,4 @@ def test_analysis_records_the_attention_it_examined(guided, tmp_path) -> None:
         entropy = -(rows * np.log(rows)).sum(-1).mean(1)
         np.testing.assert_allclose(found["lines"][0]["entropy"], entropy, atol=1e-4)
         assert found["lines"][0]["links"] == best(rows[:-1].mean(1))
-    assert found["alignment"] == {"map": "attention", "layer": 1, "heads": [], "shift": False}
+    assert found["alignment"] == {"map": "attention", "layer": 1, "heads": []}

@@ -49,8 +49,8 @@ def test_flags_that_are_not_given_are_not_passed(monkeypatch) -> None:
 def test_fields_of_option_classes_and_settings_of_the_model_reach_the_function(monkeypatch) -> None:
     values = call_with(monkeypatch, "--sample", "--top-k", "0", "--mbr", "bleu", "--mbr-candidates", "4")
     assert values["sampling"] == Sampling() and values["mbr"] == MBR(utility="bleu", num_candidates=4)
-    values = call_with(monkeypatch, "--beam-size", "3", "--no-shift", "--set", "a=1", "--set", "b=2")
-    assert (values["beam_size"], values["shift"], values["overrides"]) == (3, False, ["a=1", "b=2"])
+    values = call_with(monkeypatch, "--beam-size", "3", "--no-replace-unk", "--set", "a=1", "--set", "b=2")
+    assert (values["beam_size"], values["replace_unk"], values["overrides"]) == (3, False, ["a=1", "b=2"])
     values = call_with(monkeypatch, "--check", "--check-threshold", "0.5", "--check-weight", "2")
     assert values["repair"] == Repair(threshold=0.5, weight=2.0)
 

@@ -73,5 +73,5 @@ def test_one_map_and_a_layer_can_be_chosen(model, files):
 
 def test_impossible_maps_are_refused_with_one_message(model, files):
     arguments = ("score", model, files / "in.txt", files / "ref.txt", "--map")
-    with pytest.raises(ConfigError, match="layer, heads and shift select attention"):
+    with pytest.raises(ConfigError, match="layer and heads select attention"):
         run(*arguments, "gradient", "--layer", 0)

@@ -78,11 +78,11 @@ def test_gradient_of_an_ensemble_of_equal_models_is_that_of_one(build):
 
 
 def test_layer_and_heads_apply_to_attention_only():
-    base = from_dict(GenerationConfig, {"alignment": {"layer": 0, "heads": [1], "shift": True}})
+    base = from_dict(GenerationConfig, {"alignment": {"layer": 0, "heads": [1]}})
     found = search_settings(base, {"map": "gradient"}).alignment
-    assert (found.map, found.layer, found.heads, found.shift) == ("gradient", None, (), False)
+    assert (found.map, found.layer, found.heads) == ("gradient", None, ())
     assert search_settings(base, {"map": "attention"}).alignment == base.alignment
-    for options in ({"layer": 1}, {"head": 0}, {"shift": True}):
+    for options in ({"layer": 1}, {"head": 0}):
         with pytest.raises(ConfigError, match="select attention"):
             search_settings(base, {"map": "gradient", **options})
 

@@ -39,11 +39,9 @@ def links(config: AlignmentConfig) -> str:
     ("config", "expected"),
     [
         (AlignmentConfig(), "0-0 0-1"),
-        (AlignmentConfig(shift=True), "0-0 1-1"),
         (AlignmentConfig(layer=0, heads=(0,)), "0-0 1-1"),
         (AlignmentConfig(layer=-2, heads=(-1,)), "0-1 1-0"),
         (AlignmentConfig(layer=0), "0-0 0-1"),  # tie of the mean of both heads: the first is taken
-        (AlignmentConfig(layer=0, heads=(0,), shift=True), "0-1 1-0"),
     ],
 )
 def test_links_depend_on_layer_heads_and_step(config, expected) -> None:
@@ -52,7 +50,6 @@ def test_links_depend_on_layer_heads_and_step(config, expected) -> None:
 
 def test_attention_map_has_one_row_per_token_without_the_end_symbol() -> None:
     np.testing.assert_array_equal(attention_map([LOW, TOP], AlignmentConfig()), TOP[:2, 0])
-    np.testing.assert_array_equal(attention_map([LOW, TOP], AlignmentConfig(shift=True)), TOP[1:, 0])
     np.testing.assert_array_equal(select_heads([LOW, TOP], AlignmentConfig(layer=0)), LOW)
 
 

@@ -213,17 +213,12 @@ def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("guided", "alignment", "recorded"),
     [
-        (None, {}, {"map": "attention", "layer": -1, "heads": [], "shift": False}),
-        ({"layer": 0, "heads": [1]}, {}, {"map": "attention", "layer": 0, "heads": [1], "shift": False}),
-        (
-            {"layer": 0, "heads": [1]},
-            {"shift": True},
-            {"map": "attention", "layer": 0, "heads": [1], "shift": True},
-        ),
+        (None, {}, {"map": "attention", "layer": -1, "heads": []}),
+        ({"layer": 0, "heads": [1]}, {}, {"map": "attention", "layer": 0, "heads": [1]}),
         (
             {"layer": 0, "heads": [1]},
             {"layer": -1},
-            {"map": "attention", "layer": -1, "heads": [], "shift": False},
+            {"map": "attention", "layer": -1, "heads": []},
         ),
     ],
 )

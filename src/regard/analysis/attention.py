@@ -66,7 +66,7 @@ class ModelAttention:
 
     Attributes:
         paths: The model directories.
-        alignment: Layer, heads and shift of the attention.
+        alignment: Layer and heads of the attention.
         perplexity: Perplexity of the references. None if it is too large for a float.
         statistics: Statistics of the whole text.
         sentences: Statistics of each line. None for a line that was skipped.

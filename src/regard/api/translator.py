@@ -247,8 +247,8 @@ class Translator:
             source: A sentence, or several.
             target: Its translation, or one per sentence. Results of `translate` are scored with the generated
                 tokens. A string is tokenized, which may give other tokens.
-            search: Search settings by name. The length and the coverage penalty define the score; `layer`,
-                `head` and `shift` select the attention for the links.
+            search: Search settings by name. The length and the coverage penalty define the score; `layer`
+                and `head` select the attention for the links.
 
         Returns:
             The given translation with its scores, or one per sentence.

@@ -29,7 +29,7 @@ __all__ = ["ATTENTION_FLAGS", "COMPUTATION_FLAGS", "SEARCH_FLAGS", "ApiCall", "S
 
 # Panels of the arguments of `regard.load`, which the functions of models pass on.
 SEARCH_FLAGS = {"Search": "beam_size length_penalty coverage_penalty"}
-ATTENTION_FLAGS = {"Attention": "map layer head shift"}
+ATTENTION_FLAGS = {"Attention": "map layer head"}
 COMPUTATION_FLAGS = {"Computation": "batch_size precision device num_threads"}
 
 _TYPES: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str}
@@ -265,7 +265,7 @@ class _ApiCommand:
 
 
 def _names(name: str, declaration: Declaration, kind: Any) -> list[str]:
-    """Return the names of a flag, such as `--shift/--no-shift` for one that is on by default."""
+    """Return the names of a flag, such as `--replace-unk/--no-replace-unk` for one that is on by default."""
     long = f"--{_NAMES.get(name, name).replace('_', '-')}"
     # A setting of the model may be on or off, and the flag of an output directory that is required is short.
     names = [f"{long}/--no-{long[2:]}" if kind is bool and declaration.default is not False else long]

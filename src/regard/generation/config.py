@@ -26,7 +26,6 @@ _NESTED_OPTIONS = {
     "map": ("alignment", "map"),
     "layer": ("alignment", "layer"),
     "heads": ("alignment", "heads"),
-    "shift": ("alignment", "shift"),
     "replace_unk": ("alignment", "replace_unk"),
 }
 
@@ -171,26 +170,21 @@ class AlignmentConfig:
         help="Indices of the heads in that layer, counted from 0. Their attention is averaged. Default: the "
         "heads that guided alignment trained (heads in training.losses), or all.",
     )
-    shift: bool = option(
-        default=False,
-        help="Use the attention of the time step whose input is the token, one step after the token was "
-        "generated.",
-    )
     replace_unk: bool = option(
         default=False, help="Replace each unknown token by the source word that it is linked to."
     )
 
     def __post_init__(self) -> None:
-        """Reject a layer, heads and a shift for a map that has none."""
-        if self.map != "attention" and (self.layer is not None or self.heads or self.shift):
+        """Reject a layer and heads for a map that has none."""
+        if self.map != "attention" and (self.layer is not None or self.heads):
             raise ValueError(
-                f'layer, heads and shift select attention: they need map = "attention", not {self.map!r}'
+                f'layer and heads select attention: they need map = "attention", not {self.map!r}'
             )
 
     def record(self) -> dict[str, Any]:
-        """Return the map, the layer, the heads (an empty list means all) and the shift as JSON values."""
+        """Return the map, the layer and the heads (an empty list means all) as JSON values."""
         layer = -1 if self.layer is None else self.layer
-        return {"map": self.map, "layer": layer, "heads": list(self.heads), "shift": self.shift}
+        return {"map": self.map, "layer": layer, "heads": list(self.heads)}
 
 
 @configclass
@@ -308,8 +302,8 @@ class Sampling:
 class SearchOverrides(TypedDict, total=False):
     """Search settings by name, which override those of a model; see `GenerationConfig`.
 
-    `layer`, `head` (or `heads`) and `shift` select the attention for word links, attention maps and the
-    replacement of unknown words.
+    `layer` and `head` (or `heads`) select the attention for word links, attention maps and the replacement of
+    unknown words.
 
     Attributes:
         head: Head of that layer, from 0; -1 is the last. Default: the mean of the heads that the model uses
@@ -335,7 +329,6 @@ class SearchOverrides(TypedDict, total=False):
     layer: int
     head: int
     heads: list[int]
-    shift: bool
 
 
 def search_settings(base: GenerationConfig, options: Mapping[str, Any]) -> GenerationConfig:
@@ -358,7 +351,7 @@ def search_settings(base: GenerationConfig, options: Mapping[str, Any]) -> Gener
         options["heads"] = []
     # The layer and the heads in the model's settings are those of its attention.
     if options.get("map") not in (None, "attention"):
-        data["alignment"] |= {"layer": None, "heads": [], "shift": False}
+        data["alignment"] |= {"layer": None, "heads": []}
     for name, value in options.items():
         if value is None:
             continue

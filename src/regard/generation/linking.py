@@ -5,8 +5,8 @@ whose mean is the attention map of a translation. The map shows the posterior, w
 each token is known (`State.posteriors`). For soft attention the posterior equals the weights; for posterior
 attention it is given by Bayes' rule; for hard attention it is the probability of each selection.
 
-With `shift`, the row of token t is that of time step t + 1, whose input is token t. Without it, the row is
-that of step t, which generates the token. The row of the end symbol belongs to no token.
+The row of token t is that of time step t, which generates the token. The row of the end symbol belongs to no
+token.
 
 Each target word is linked to the source word with the highest attention (`links_from_weights`) among the
 source tokens whose prior weight is above 0. The posterior of other tokens is 0, or hard attention did not
@@ -85,8 +85,7 @@ def attention_map(
     Raises:
         UsageError: if the model has no attention, or no such layer or head; `name` is its name.
     """
-    weights = select_heads(layers, config, name).mean(axis=1)
-    return weights[1:] if config.shift else weights[:-1]
+    return select_heads(layers, config, name).mean(axis=1)[:-1]
 
 
 def attention_links(
@@ -101,7 +100,7 @@ def attention_links(
     Args:
         priors: Attention before each token is known.
         posteriors: Attention after each token is known.
-        config: Layer, heads and shift.
+        config: Layer and heads.
         words: Word index of each source token (-1 for the sink, -2 for another added symbol), and of each
             target token without the end symbol.
         name: Name of the model, for messages.
@@ -192,10 +191,7 @@ def _labeled_attention(
     """Return the labels of rows and columns, and the attention of each layer as [rows, H, columns]."""
     tokens, source_tokens = translation.tokens, translation.source_tokens
     if kind == "source":
-        first = int(translation.alignment_config.shift)
-        # With `shift`, the links of a token come from the next time step.
-        steps = slice(first, first + len(tokens))
-        return tokens, source_tokens, [layer[steps] for layer in translation.posterior_attention]
+        return tokens, source_tokens, [layer[: len(tokens)] for layer in translation.posterior_attention]
     # The step that generates a token attends to the tokens before it, so the labels are shifted by one.
     rows, columns, layers = {
         "encoder": (source_tokens, source_tokens, translation.encoder_attention),

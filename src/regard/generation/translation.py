@@ -72,7 +72,7 @@ class Translation(Result):
         contributions: [T + 1, S], positive and negative contributions of the source tokens if the map is an
             attribution, which `attention` then shows; see `regard.generation.attribution`.
         fertilities: User-specified minimum and maximum attention of the tokens.
-        alignment_config: Layer, heads and shift of the attention used for `attention_map` and `alignment`.
+        alignment_config: Layer and heads of the attention used for `attention_map` and `alignment`.
         encoder_attention: Self-attention [H, S, S] of each encoder layer of a Transformer, if requested: from
             token i to token j.
         decoder_attention: Self-attention [H, T + 1, T + 1] of each decoder layer. Each step attends to the

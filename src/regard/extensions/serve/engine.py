@@ -290,9 +290,8 @@ def load_engines(
         directories: The model folders.
         device: Device of the models, such as `auto`, `cpu` or `cuda`.
         precision: Precision of matrix multiplications: `float32` or `bfloat16`.
-        output_attention: `layer`, `head` and `shift` of the attention in answers. A missing key or None
-            stands for the
-            value with which the model computes word links.
+        output_attention: `layer` and `head` of the attention in answers. A missing key or None stands for
+            the value with which the model computes word links.
         batch_size: Maximum number of sentences in a batch.
         max_words: Maximum number of words in a sentence.
         max_beam_size: Maximum beam size and number of translations, which also limits the config of a model.

@@ -46,7 +46,7 @@ def serve_models(
         precision: Number format of matrix multiplications; bfloat16 is faster on recent GPUs.
         device: Device: auto (a GPU if available), cpu, cuda or cuda:N.
         on_ready: Function that is called with the names of the models and the URL of the server.
-        attention: `map`, `layer`, `head` and `shift` of the attention in answers.
+        attention: `map`, `layer` and `head` of the attention in answers.
 
     Raises:
         UsageError: if an option is wrong, or the server cannot listen on the address.

@@ -212,7 +212,6 @@ class AlignmentSettings(BaseModel):
     map: str = Field(description="Origin of the map: `attention`, or a kind of attribution.")
     layer: int = Field(description="Index of the layer, counted from 0; -1 is the last.")
     heads: list[int] = Field(description="Indices of the heads; an empty list means all.")
-    shift: bool = Field(description="Whether the row of a token is that of the next time step.")
 
 
 class RepairRecord(BaseModel):
