@@ -77,7 +77,9 @@ def load(
     load_plugins(plugins)
     paths = [Path(directory) for directory in directories]
     translator = load_translator(paths, device, precision, search, overrides, num_threads, engine)
-    return Translator(tuple(paths), translator.pretokenized() if tokenized else translator)
+    if tokenized:
+        translator = replace(translator, text=translator.text.without_conversion())
+    return Translator(tuple(paths), translator)
 
 
 def load_with_search(

@@ -112,12 +112,11 @@ def _gradients(model: TranslationModel, batch: Batch) -> Float[Tensor, "B T S"]:
     # A few steps at a time: the prefixes of a part are padded to its longest one.
     size = min(max(1, _MAX_TOKENS // max(shape[1:])), _MAX_PREFIXES * len(batch))
     for part in torch.arange(len(steps), device=device).split(size):
-        prefixes = _select(batch, rows[part])
-        assert prefixes.target is not None
         width = int(steps[part].max()) + 1
-        target = PaddedSequences(prefixes.target.tokens[:, :width], steps[part] + 1)
+        target = PaddedSequences(batch.target.tokens[rows[part], :width], steps[part] + 1)
         target = replace(target, tokens=target.tokens.masked_fill(~target.mask, PAD))
-        gradients[rows[part], steps[part]] = _last_gradients(model, replace(prefixes, target=target))
+        prefixes = batch.with_targets(rows[part], target)
+        gradients[rows[part], steps[part]] = _last_gradients(model, prefixes)
     return gradients
 
 
@@ -150,7 +149,8 @@ def _leave_one_out(model: TranslationModel, batch: Batch) -> Float[Tensor, "B T 
     size = max(1, _MAX_TOKENS // max(whole.shape[1], words.shape[1]))
     # `split` would yield an empty part if there is nothing to remove.
     for rows in torch.arange(len(owners), device=whole.device).split(size) if len(owners) else ():
-        removed = _without(_select(batch, owners[rows]), places[rows])
+        target = PaddedSequences(batch.target.tokens[owners[rows]], batch.target.lengths[owners[rows]])
+        removed = _without(batch.with_targets(owners[rows], target), places[rows])
         try:
             without = _probabilities(model, removed)
         except InfeasibleBoundsError as error:
@@ -168,12 +168,6 @@ def _probabilities(model: TranslationModel, batch: Batch) -> Float[Tensor, "B T"
     with torch.inference_mode():
         probabilities = model(batch, output_attentions="nothing").log_likelihood.double().exp()
         return probabilities.masked_fill(~batch.target.mask, 0.0)
-
-
-def _select(batch: Batch, rows: Int[Tensor, "N"]) -> Batch:
-    """Return some rows of a batch, in the given order and with repetitions."""
-    assert batch.target is not None
-    return batch.with_targets(rows, PaddedSequences(batch.target.tokens[rows], batch.target.lengths[rows]))
 
 
 def _without(batch: Batch, places: Int[Tensor, "B"]) -> Batch:

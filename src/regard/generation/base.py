@@ -124,10 +124,6 @@ class BaseTranslator(ABC):
         if capability not in self.capabilities:
             raise self.unsupported(what)
 
-    def pretokenized(self) -> "BaseTranslator":
-        """Return a copy for pretokenized text, whose words are used unchanged."""
-        return dataclasses.replace(self, text=self.text.without_conversion())
-
     def with_search(
         self,
         options: Mapping[str, Any],

@@ -17,7 +17,7 @@ from regard.data.batch import Batch
 from regard.data.text import TextProcessor
 from regard.generation.beam import eval_mode
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
-from regard.generation.lines import has_bounded_attention
+from regard.generation.lines import any_attention
 from regard.generation.translation import Translation
 from regard.models.base import TranslationModel
 from regard.text.vocabulary import EOS
@@ -95,7 +95,7 @@ def pair_blocks(
     limits = config.length_limits(model.max_length, len(text.sink_tokens))
     max_pair_length = model.constraints.max_pair_length
     most = math.inf if max_pair_length is None else max_pair_length - len(text.sink_tokens)
-    bounded = text.budget is not None and not text.sink_tokens and has_bounded_attention(model)
+    bounded = text.budget is not None and not text.sink_tokens and any_attention(model, "bounded")
     for block in read_blocks(enumerate(pairs, 1), config.buffer_lines):
         tokenized: list[Translation] = []
         for number, pair in block:

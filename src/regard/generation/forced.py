@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import torch
 
-from regard.attention.base import Attention
 from regard.data.batch import Batch, PaddedSequences
 from regard.generation.attribution import attribute_pairs
 from regard.generation.beam import eval_mode
 from regard.generation.config import AlignmentConfig
 from regard.generation.hypothesis import Hypothesis, HypothesisScorer
+from regard.generation.lines import any_attention
 from regard.generation.linking import attention_links, select_heads
 from regard.generation.translation import Translation
 from regard.metrics.alignment import is_selection
@@ -42,7 +42,7 @@ def force_decode(
         outcome = model(batch)
         log_likelihoods = outcome.log_likelihood.double().cpu().tolist()
         weights = [layer.float().cpu().numpy() for layer in outcome.cross_attentions]
-        layers = outcome.posteriors if _has_posterior(model) else ()
+        layers = outcome.posteriors if any_attention(model, "has_posterior") else ()
         token_posteriors = [layer.float().cpu().numpy() for layer in layers]
         added = _attention_scores(scorer, batch, outcome)
     results: list[Hypothesis] = []
@@ -71,7 +71,9 @@ def compute_posteriors(
     A model whose posterior equals its attention weights returns the hypotheses unchanged.
     """
     results = [list(nbest) for nbest in hypotheses]
-    for place, rows, chosen in _pairs_by_rank(batch, results) if _has_posterior(model) else ():
+    for place, rows, chosen in (
+        _pairs_by_rank(batch, results) if any_attention(model, "has_posterior") else ()
+    ):
         for row, forced in zip(rows, force_decode(model, chosen), strict=True):
             results[row][place] = replace(results[row][place], posteriors=forced.posteriors)
     return results
@@ -119,11 +121,6 @@ def predict_tokens(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
             state = model.update(prediction, rows, token)
             before = token
     return torch.stack(predictions, dim=1)
-
-
-def _has_posterior(model: TranslationModel) -> bool:
-    """Return whether the posterior of any attention layer differs from its weights; see `has_posterior`."""
-    return any(isinstance(part, Attention) and part.has_posterior for part in model.modules())
 
 
 def _attention_scores(scorer: HypothesisScorer, batch: Batch, outcome: ForwardOutput) -> list[float]:

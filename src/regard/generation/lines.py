@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Literal
 
 from torch import nn
 
@@ -15,8 +16,8 @@ from regard.text.words import ASCII_WHITESPACE, normalize_whitespace
 
 __all__ = [
     "Line",
+    "any_attention",
     "enumerate_lines",
-    "has_bounded_attention",
     "user_fertilities",
 ]
 
@@ -86,10 +87,9 @@ def enumerate_lines(
             raise DataError(f"{name} has more lines than the text to translate, which has {number}")
 
 
-def has_bounded_attention(model: object) -> bool:
-    """Return whether any attention layer of a model respects fertilities."""
-    parts = model.modules() if isinstance(model, nn.Module) else ()
-    return any(isinstance(part, Attention) and part.bounded for part in parts)
+def any_attention(model: nn.Module, quality: Literal["bounded", "has_posterior"]) -> bool:
+    """Return whether any attention layer of a model has a quality: an attribute of `Attention`."""
+    return any(isinstance(part, Attention) and getattr(part, quality) for part in model.modules())
 
 
 def user_fertilities(

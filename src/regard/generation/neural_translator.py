@@ -31,7 +31,7 @@ from regard.generation.forced import (
     predict_tokens,
 )
 from regard.generation.hypothesis import Hypothesis, HypothesisScorer
-from regard.generation.lines import Line, has_bounded_attention, user_fertilities
+from regard.generation.lines import Line, any_attention, user_fertilities
 from regard.generation.linking import attention_links, replace_unk_tokens
 from regard.generation.reranking import MBR, CoverageJudge, rank_by_coverage, rank_candidates
 from regard.generation.sampling import sample
@@ -77,7 +77,7 @@ class NeuralTranslator(BaseTranslator):
         """All that the model supports; fertilities need a budget and constrained attention."""
         capabilities: frozenset[Capability] = frozenset(get_args(Capability))
         missing: dict[Capability, bool] = {
-            "fertility": self.text.budget is not None and has_bounded_attention(self.model),
+            "fertility": self.text.budget is not None and any_attention(self.model, "bounded"),
             "gradient": self.model.scales_embeddings,
         }
         return capabilities - {name for name, present in missing.items() if not present}

@@ -85,17 +85,15 @@ class RepairingTranslator(BaseTranslator):
         """Translate the lines of a block, and repair their translations; each has its record in `repair`."""
         translations = self.translator.translate_block(lines)
         rows = [row for row, translation in enumerate(translations) if translation.nbest]
-        before = dict(zip(rows, self._judge([translations[row] for row in rows]), strict=True))
+        judged = self.checker.judge(
+            [lines[row].text for row in rows], [translations[row].text for row in rows]
+        )
+        before = dict(zip(rows, judged, strict=True))
         chosen = self._choose(lines, translations, before)
         for row in rows:
             best, after = chosen.get(row, (translations[row], before[row]))
             translations[row] = _with_record(translations[row], best, before[row], after)
         return translations
-
-    def _judge(self, translations: Sequence[Translation]) -> list[CoverageJudgment]:
-        """Return the coverage errors of translations."""
-        sources = [translation.source for translation in translations]
-        return self.checker.judge(sources, [translation.text for translation in translations])
 
     def _choose(
         self, lines: Sequence[Line], translations: Sequence[Translation], before: dict[int, CoverageJudgment]
@@ -118,7 +116,8 @@ class RepairingTranslator(BaseTranslator):
             row: translations[row].log_probability - config.weight * before[row].errors for row in rows
         }
         best: dict[int, tuple[Translation, CoverageJudgment]] = {}
-        judged = self._judge(list(distinct.values()))
+        sources, texts = [lines[row].text for row, _ in distinct], [text for _, text in distinct]
+        judged = self.checker.judge(sources, texts)
         for (row, _), candidate, judgment in zip(distinct, distinct.values(), judged, strict=True):
             objective = candidate.log_probability - config.weight * judgment.errors
             loss = translations[row].log_probability - candidate.log_probability

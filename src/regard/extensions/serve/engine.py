@@ -5,7 +5,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -159,7 +159,9 @@ class ModelServer:
         return isolate_failures(lambda sentences: self._translate(settings, sentences), jobs)
 
     def _make(self, settings: SearchSettings | ScoreSettings) -> BaseTranslator:
-        translator = self.translator.pretokenized() if settings.tokenized else self.translator
+        translator = self.translator
+        if settings.tokenized:
+            translator = replace(translator, text=translator.text.without_conversion())
         if isinstance(settings, ScoreSettings):
             return translator
         beam_size, num_return = self.beam_size(settings), settings.num_return
