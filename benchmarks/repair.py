@@ -8,7 +8,6 @@ TABLE contains the text of the table in `text` (tokenized) and the aligner for D
 trained on the training text of TABLE, and saved in CHECKER unless it exists there. `--split valid` is for
 choices; the test text is for the final figures. BLEU is tokenized and lowercased, as in the table. Intervals
 are those of a paired bootstrap over the sentences: the score after the repair minus the score before it.
-`--mbr 10` compares the beam search of the model with `--mbr coverage` among a beam of 10 instead.
 """
 
 import argparse
@@ -24,7 +23,6 @@ from regard.extensions.check.api import CoverageModel
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines
 from regard.generation.repair import Repair, configure_translator
-from regard.generation.reranking import MBR
 from regard.metrics.base import SentenceCounts, paired_bootstrap
 from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.translation import count_statistics
@@ -74,19 +72,6 @@ def repaired(
     return firsts, [one.text for one in results], summary
 
 
-def selected(
-    translator: BaseTranslator, judge: CoverageModel, beam_size: int, sources: Sequence[str]
-) -> tuple[list[str], list[str], str]:
-    """Return the translations of beam search, and those with the fewest expected errors in a beam."""
-    mbr = MBR(utility="coverage", num_candidates=beam_size)
-    other = translator.with_search({"beam_size": beam_size}, mbr=mbr, checker=judge)
-    firsts, outputs = (
-        [one.text for one in each.translate(enumerate_lines(sources))] for each in (translator, other)
-    )
-    changed = sum(a != b for a, b in zip(firsts, outputs, strict=True))
-    return firsts, outputs, f"mbr coverage in a beam of {beam_size} changed {changed} translations"
-
-
 def main() -> None:
     """Translate with and without repair, and print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -95,7 +80,6 @@ def main() -> None:
     parser.add_argument("--checker", type=Path, required=True, help="Directory of the coverage model.")
     parser.add_argument("--split", choices=("valid", "test"), default="test")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="Settings of the repair.")
-    parser.add_argument("--mbr", type=int, metavar="BEAM", help="Size of the beam of --mbr coverage.")
     parser.add_argument("--resamples", type=int, default=1000)
     args = parser.parse_args()
 
@@ -109,10 +93,7 @@ def main() -> None:
     for directory in args.models:
         translator = regard.load(directory, tokenized=True).backend
         start = time.perf_counter()
-        if args.mbr:
-            firsts, outputs, summary = selected(translator, judge, args.mbr, sources)
-        else:
-            firsts, outputs, summary = repaired(translator, judge, config, sources)
+        firsts, outputs, summary = repaired(translator, judge, config, sources)
         seconds = time.perf_counter() - start
         before, after = (count(aligner, sources, references, lines) for lines in (firsts, outputs))
         for old, new in zip(before, after, strict=True):

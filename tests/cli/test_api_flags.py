@@ -90,7 +90,7 @@ def test_options_that_conflict_have_one_message_and_status_2(arguments, message)
     [
         (["translate", "m", "--precision", "float8"], ["float32", "bfloat16"]),
         (["translate", "m", "--engine", "marian"], ["regard", "ctranslate2"]),
-        (["translate", "m", "--mbr", "ter"], ["bleu", "chrf", "coverage"]),
+        (["translate", "m", "--mbr", "ter"], ["bleu", "chrf"]),
         (["analyze", "attention", "m", "--map", "hat"], ["attention", "leave_one_out"]),
         (["reproduce", "malaviya2018-table1", "--data-dir", "d", "--size", "huge"], ["small", "paper"]),
         (["config", "--format", "yaml"], ["text", "toml"]),

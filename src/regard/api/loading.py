@@ -90,7 +90,7 @@ def _load_neural(
 
 
 def load_checker(directory: Path | str) -> "CoverageJudge":
-    """Load the detector of coverage errors of a directory, for repair and reranking.
+    """Load the detector of coverage errors of a directory, for repair.
 
     Raises:
         UsageError: if no extension provides detectors.

@@ -113,9 +113,7 @@ def translate_files(
             are written as &amp; and &#124;.
         sampling: Sample translations from the model instead of beam search.
         mbr: Minimum Bayes risk decoding: choose from the beam, or from the samples of --sample, by expected
-            utility. Utilities are bleu, chrf, rep (100 minus the repetitions per 100 words) and coverage (100
-            minus the omitted, added and repeated words per 100 words, by --checker). Scores in the output are
-            expected utilities.
+            utility: bleu or chrf. Scores in the output are expected utilities.
         repair: Check the translations with --checker, and translate sentences again whose translation
             probably omits a word. Each change is reported. --tokens-output and --attention-output contain
             the translation and the probabilities before and after.

@@ -23,7 +23,7 @@ from regard.generation.config import (
 )
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line
-from regard.generation.reranking import MBR, CoverageJudge
+from regard.generation.reranking import MBR
 from regard.generation.translation import Translation
 from regard.models.formats import missing_directory_message
 from regard.text.corpus import read_lines
@@ -130,7 +130,6 @@ class BaseTranslator(ABC):
         sampling: Sampling | None = None,
         mbr: MBR | None = None,
         fertilities: Mapping[str, tuple[float, float]] | None = None,
-        checker: CoverageJudge | None = None,
     ) -> "BaseTranslator":
         """Return a copy with other search settings.
 
@@ -140,13 +139,12 @@ class BaseTranslator(ABC):
             sampling: Settings of sampling. Default: translations are searched for, not sampled.
             mbr: Settings of minimum Bayes risk decoding. Default: translations are ranked by search.
             fertilities: Minimum and maximum attention for words.
-            checker: The detector of coverage errors, for the utility `coverage` only.
 
         Raises:
             UsageError: if the translator does not support one of them.
             ConfigError: if the settings are not consistent; names the setting.
         """
-        extensions = {"sampling": sampling, "mbr": mbr, "fertilities": fertilities, "checker": checker}
+        extensions = {"sampling": sampling, "mbr": mbr, "fertilities": fertilities}
         extensions = {name: value for name, value in extensions.items() if value}
         if sampling is not None:
             self.require("sample", "sampling (--sample)")

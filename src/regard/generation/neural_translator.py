@@ -33,7 +33,7 @@ from regard.generation.forced import (
 from regard.generation.hypothesis import Hypothesis, HypothesisScorer
 from regard.generation.lines import Line, any_attention, user_fertilities
 from regard.generation.linking import attention_links, replace_unk_tokens
-from regard.generation.reranking import MBR, CoverageJudge, rank_by_coverage, rank_candidates
+from regard.generation.reranking import MBR, rank_candidates
 from regard.generation.sampling import sample
 from regard.generation.translation import Translation
 from regard.models.base import TranslationModel
@@ -59,7 +59,6 @@ class NeuralTranslator(BaseTranslator):
         fertilities: Minimum and maximum attention for words, for models with fertilities.
         mbr: Settings of minimum Bayes risk decoding, which replaces scores by expected utilities. Default:
             translations are ranked by search.
-        checker: The detector of coverage errors, for the utility `coverage`.
         name: Name of the model in messages.
     """
 
@@ -69,7 +68,6 @@ class NeuralTranslator(BaseTranslator):
     sampling: Sampling | None = None
     fertilities: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     mbr: MBR | None = None
-    checker: CoverageJudge | None = None
     name: str = "the model"
 
     @property
@@ -127,7 +125,7 @@ class NeuralTranslator(BaseTranslator):
         candidates = [
             (*self._detokenize(line, untranslated, hypothesis), hypothesis) for hypothesis in hypotheses
         ]
-        best = self._select(line.text, candidates)
+        best = self._select(candidates)
         ids = [hypothesis.tokens for _, _, hypothesis in best]
         missing = self._required_terms.missing_terms(line.terms, ids)
         # A search for impossible terms may produce a degenerate translation, so it is repeated without them.
@@ -188,17 +186,14 @@ class NeuralTranslator(BaseTranslator):
         return lambda: compute_posteriors(self.model, batch, generate())
 
     def _select(
-        self, source: str, candidates: Sequence[tuple[str, list[str], Hypothesis]]
+        self, candidates: Sequence[tuple[str, list[str], Hypothesis]]
     ) -> Sequence[tuple[str, list[str], Hypothesis]]:
         """Return the translations as ranked by search, or by expected utility."""
         if self.mbr is None:
             return candidates
         texts = [text for text, _, _ in candidates]
-        if self.checker is not None:
-            ranked = rank_by_coverage(source, texts, self.checker)
-        else:
-            logs = [hypothesis.log_probability for _, _, hypothesis in candidates]
-            ranked = rank_candidates(texts, logs, self.mbr, self.sampling is not None)
+        logs = [hypothesis.log_probability for _, _, hypothesis in candidates]
+        ranked = rank_candidates(texts, logs, self.mbr, self.sampling is not None)
         best = [(candidates[place], utility) for place, utility in ranked[: self.search.num_return]]
         return [
             (text, tokens, replace(hypothesis, score=utility)) for (text, tokens, hypothesis), utility in best

@@ -145,8 +145,7 @@ class TranslateOptions(SearchOverrides, total=False):
 
     `sampling` samples translations instead of searching for them. `mbr` chooses among the hypotheses of the
     beam, or the samples, by minimum Bayes risk. `repair` translates sentences again whose translation
-    probably omits a word. `checker` is the detector of coverage errors of `repair`, and of the utility
-    `coverage` of `mbr`.
+    probably omits a word. `checker` is the detector of coverage errors of `repair`.
     """
 
     sampling: Sampling | None
@@ -180,19 +179,16 @@ def configure_translator(
         UsageError: if the translator does not support an option, or the options contradict each other.
         ConfigError: if a search setting is invalid; names it.
     """
-    by_coverage = mbr is not None and mbr.utility == "coverage"
-    if checker is None and (repair is not None or by_coverage):
-        raise UsageError(
-            f"{'mbr coverage (--mbr coverage)' if by_coverage else 'repair (--check)'} needs a checker "
-            "(--checker); `regard check --save-checker DIR` trains one"
-        )
-    if checker is not None and repair is None and not by_coverage:
-        raise UsageError("checker (--checker) needs repair (--check) or mbr coverage (--mbr coverage)")
     if repair is None:
-        return translator.with_search(search, sampling, mbr, fertilities, checker)
+        if checker is not None:
+            raise UsageError("checker (--checker) needs repair (--check)")
+        return translator.with_search(search, sampling, mbr, fertilities)
+    if checker is None:
+        raise UsageError(
+            "repair (--check) needs a checker (--checker); `regard check --save-checker DIR` trains one"
+        )
     if sampling is not None or mbr is not None:
         raise UsageError("repair (--check) needs beam search: leave out --sample and --mbr")
-    assert checker is not None
     searching = translator.with_search(search, fertilities=fertilities)
     count = repair.num_candidates
     size = max(count, searching.search.beam_size)

@@ -8,9 +8,8 @@ where y and y' run over the same candidates, including y' = y, and u is a functi
 `regard.metrics.utility`. Samples have equal weights, and a translation that is sampled twice counts twice.
 The weight of a hypothesis in an n-best list is its share of the list's probability.
 
-The utility `coverage` needs no references: it is that of a detector of coverage errors, which compares each
-candidate with the source. Detectors are built above this package (`regard.extensions.check`), so only their
-interface is here, with the records of repaired translations (`regard.generation.repair`).
+Detectors of coverage errors choose repaired translations (`regard.generation.repair`). They are built above
+this package (`regard.extensions.check`), so only their interface and their records are here.
 """
 
 from collections.abc import Sequence
@@ -23,14 +22,12 @@ from regard.config import configclass, option
 from regard.errors import UsageError
 from regard.generation.config import GenerationConfig
 from regard.metrics.utility import utilities
-from regard.types import Float
 
 __all__ = [
     "MBR",
     "CoverageJudge",
     "CoverageJudgment",
     "LineRepair",
-    "rank_by_coverage",
     "rank_candidates",
 ]
 
@@ -71,7 +68,7 @@ class CoverageJudgment:
 
 @runtime_checkable
 class CoverageJudge(Protocol):
-    """A detector of coverage errors, as the repair of translations and the choice of candidates use it."""
+    """A detector of coverage errors, as the repair of translations uses it."""
 
     def judge(self, sources: Sequence[str], translations: Sequence[str]) -> list[CoverageJudgment]:
         """Return the coverage errors of each translation."""
@@ -103,10 +100,8 @@ class LineRepair:
 class MBR:
     """Settings of minimum Bayes risk decoding."""
 
-    utility: Literal["bleu", "chrf", "coverage"] = option(
-        default="chrf",
-        help="Utility of a candidate given a reference: sentence-level BLEU or chrF. coverage: 100 minus the "
-        "expected number of omitted, added and repeated words per 100 source words, by a coverage model.",
+    utility: Literal["bleu", "chrf"] = option(
+        default="chrf", help="Utility of a candidate given a reference: sentence-level BLEU or chrF."
     )
     num_candidates: int = option(
         default=0,
@@ -140,27 +135,10 @@ def rank_candidates(
     texts: Sequence[str], log_probs: Sequence[float], config: MBR, sampled: bool
 ) -> list[tuple[int, float]]:
     """Return the distinct candidates (index, expected utility), best first. Ties keep the input order."""
-    assert config.utility != "coverage"
     logs = np.zeros(len(texts)) if sampled else np.array(log_probs, dtype=np.float64)
     # Subtract the maximum to avoid underflow.
     shares = np.exp(logs - logs.max())
-    return _ranked(texts, utilities(config.utility, texts) @ (shares / shares.sum()))
-
-
-def rank_by_coverage(source: str, texts: Sequence[str], judge: CoverageJudge) -> list[tuple[int, float]]:
-    """Return the distinct candidates (index, coverage utility), best first. Ties keep the input order."""
-    # Samples contain many duplicates, and each is judged once.
-    distinct = list(dict.fromkeys(texts))
-    judged = judge.judge([source] * len(distinct), distinct)
-    # 100 minus the expected number of coverage errors per 100 source words; 100 is the best value.
-    utility = {
-        text: 100 - 100 * judgment.errors / max(1, len(judgment.source_words))
-        for text, judgment in zip(distinct, judged, strict=True)
-    }
-    return _ranked(texts, np.array([utility[text] for text in texts]))
-
-
-def _ranked(texts: Sequence[str], expected: Float[np.ndarray, "n"]) -> list[tuple[int, float]]:
+    expected = utilities(config.utility, texts) @ (shares / shares.sum())
     order: list[int] = np.argsort(-expected.round(_UTILITY_DECIMALS), kind="stable").tolist()
     # Of candidates with equal text, only the first is returned.
     first = {text: place for place, text in reversed(list(enumerate(texts)))}
