@@ -15,6 +15,7 @@ from torch import nn
 from regard.attention.constrained import MIN_ATTENTION_LEFT
 from regard.data.batch import Batch
 from regard.data.text import TextProcessor
+from regard.errors import RegardError
 from regard.generation.beam import eval_mode
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, LengthLimits
 from regard.generation.lines import any_attention
@@ -39,10 +40,23 @@ _MAX_CHARS_PER_TOKEN = 100
 
 
 def read_blocks(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    """Yield the items in lists of `size`. Items are read only when needed."""
+    """Yield the items in lists of `size`. Items are read only when needed.
+
+    If reading an item raises a `RegardError`, the items before it are yielded first.
+    """
     iterator = iter(items)
-    while block := list(islice(iterator, size)):
+    failure: RegardError | None = None
+    while failure is None:
+        block: list[_T] = []
+        try:
+            block.extend(islice(iterator, size))
+        except RegardError as error:
+            failure = error
+        if not block:
+            break
         yield block
+    if failure is not None:
+        raise failure
 
 
 def length_error(line: str, num_tokens: int | None, max_tokens: int) -> str | None:
