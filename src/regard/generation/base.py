@@ -21,7 +21,6 @@ from regard.generation.config import (
     Sampling,
     search_settings,
 )
-from regard.generation.hypothesis import Hypothesis
 from regard.generation.lines import Line
 from regard.generation.reranking import MBR
 from regard.generation.translation import Translation
@@ -313,15 +312,10 @@ class FileTranslator(BaseTranslator):
         """Return the translations of the lines, which are found by their numbers."""
         translations: list[Translation] = []
         for line in lines:
-            output = self.lines[line.number - 1]
-            tokens = self.text.target.tokenize(output)
-            unscored = Hypothesis(tuple(self.text.target.vocabulary.to_ids(tokens)), 0.0, 0.0, (), ())
-            untranslated = Translation(
-                line.text,
-                self.text,
-                number=line.number,
-                source_tokens=tuple(self.text.source.tokenize(line.text)),
-                alignment_config=self.search.alignment,
+            text = self.lines[line.number - 1]
+            source_tokens, tokens = self.text.source.tokenize(line.text), self.text.target.tokenize(text)
+            translation = Translation(
+                line.text, self.text, text, line.number, tuple(source_tokens), tuple(tokens), 0.0, 0.0
             )
-            translations.append(untranslated.with_hypothesis(output, tokens, unscored))
+            translations.append(dataclasses.replace(translation, alignment_config=self.search.alignment))
         return translations

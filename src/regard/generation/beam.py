@@ -95,54 +95,33 @@ def beam_search(
 
 @dataclass(frozen=True)
 class _Beam:
-    """The unfinished hypotheses of n sentences: `width` rows per sentence, R = n * width rows in all.
+    """The unfinished hypotheses of n sentences: `width` rows per sentence, R = n * width rows in all."""
 
-    Attributes:
-        live: Indices of the unfinished sentences, [n].
-        width: Rows per sentence.
-        tokens: Last token of each row, [R].
-        scores: Cumulative log-probabilities, [n, width], in float64 because they are sums over many steps.
-        memories: Encoded sources of all rows.
-        state: Decoder state of all rows.
-        attended: Attention of each layer, summed over the time steps; None if the scorer needs none.
-        history: Tokens of each row; None if no constraint needs them.
-        progress: Matched terms of each row; None without terms.
-    """
-
-    live: Int[Tensor, "n"]
-    width: int
-    tokens: Int[Tensor, "R"]
+    live: Int[Tensor, "n"]  # indices of the unfinished sentences
+    width: int  # rows per sentence
+    tokens: Int[Tensor, "R"]  # last token of each row
+    # Cumulative log-probabilities, in float64 because they are sums over many steps.
     scores: Float[Tensor, "n width"]
-    memories: Memories
-    state: BatchedState
+    memories: Memories  # encoded sources of all rows
+    state: BatchedState  # decoder state of all rows
+    # Attention of each layer, summed over the time steps; None if the scorer needs none.
     attended: tuple[Tensor, ...] | None = None
-    history: Int[Tensor, "R T"] | None = None
-    progress: TermState | None = None
+    history: Int[Tensor, "R T"] | None = None  # tokens of each row; None if no constraint needs them
+    progress: TermState | None = None  # matched terms of each row; None without terms
 
 
 @dataclass(frozen=True)
 class _Extensions:
-    """The best extensions of the rows of a beam, sorted within each sentence.
+    """The best extensions of the rows of a beam, sorted within each sentence."""
 
-    Attributes:
-        totals: Cumulative log-probabilities, [n, c].
-        order: Indices of the extensions among the candidates of the sentence, [n, c].
-        rows: Row in the batch from which each extension starts, [n, c].
-        ended: Whether the extension ends in the end symbol, [n, c].
-        candidates: Candidate tokens of each row, [R, choices].
-        penalty: Coverage penalty of each row; None for a scorer without one.
-        attended: Attention of each layer, summed over the time steps including this one.
-        progress: Matched terms of all extensions.
-    """
-
-    totals: Float[Tensor, "n c"]
-    order: Int[Tensor, "n c"]
-    rows: Int[Tensor, "n c"]
-    ended: Bool[Tensor, "n c"]
-    candidates: Candidates
-    penalty: Float[Tensor, "R"] | None
-    attended: tuple[Tensor, ...] | None
-    progress: TermState | None
+    totals: Float[Tensor, "n c"]  # cumulative log-probabilities
+    order: Int[Tensor, "n c"]  # indices of the extensions among the candidates of the sentence
+    rows: Int[Tensor, "n c"]  # row in the batch from which each extension starts
+    ended: Bool[Tensor, "n c"]  # whether the extension ends in the end symbol
+    candidates: Candidates  # candidate tokens of each row, [R, choices]
+    penalty: Float[Tensor, "R"] | None  # coverage penalty of each row; None for a scorer without one
+    attended: tuple[Tensor, ...] | None  # attention of each layer, summed including this time step
+    progress: TermState | None  # matched terms of all extensions
 
 
 class _BeamSearch:

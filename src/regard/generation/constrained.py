@@ -39,19 +39,12 @@ _NEG_INF = -float("inf")
 
 @dataclass(frozen=True)
 class WordBoundaries:
-    """Word boundaries between tokens of a vocabulary.
+    """Word boundaries between tokens of a vocabulary."""
 
-    Attributes:
-        joins_next: Tokens that join with the token after them, such as `low@@`.
-        ends_word: Other tokens after which a word may always end, such as a space or a full stop.
-        starts_word: Tokens that begin a word, unless the token before joins with the next one.
-        space: Id of the space token if spaces are tokens, else `PAD`.
-    """
-
-    joins_next: Bool[Tensor, "V"]
-    ends_word: Bool[Tensor, "V"]
-    starts_word: Bool[Tensor, "V"]
-    space: int = PAD
+    joins_next: Bool[Tensor, "V"]  # tokens that join with the token after them, such as `low@@`
+    ends_word: Bool[Tensor, "V"]  # others after which a word may always end, such as a space or a full stop
+    starts_word: Bool[Tensor, "V"]  # tokens that begin a word, unless the token before joins with the next
+    space: int = PAD  # id of the space token if spaces are tokens
 
     @classmethod
     def from_side(cls, side: TextSide) -> "WordBoundaries":
@@ -143,20 +136,15 @@ class TermConstraints:
 
 @dataclass(frozen=True)
 class TermState(BatchedState):
-    """Matching state of hypotheses with respect to their terms.
-
-    Attributes:
-        terms: The terms.
-        completed: Whether each term is contained, independently of the next token.
-        prefix_lengths: Number of leading tokens of each term that the hypothesis ends in. If it is the whole
-            term, the term is contained unless the next token joins the last word.
-        bank: Number of term tokens in the hypothesis: those of the completed terms, plus those of the longest
-            partial match. Only one partial match counts, because the last tokens may begin several terms.
-    """
+    """Matching state of hypotheses with respect to their terms."""
 
     terms: TermConstraints
-    completed: Bool[Tensor, "R K"]
+    completed: Bool[Tensor, "R K"]  # whether each term is contained, independently of the next token
+    # Number of leading tokens of each term that the hypothesis ends in. If it is the whole term, the term is
+    # contained unless the next token joins the last word.
     prefix_lengths: Int[Tensor, "R K"]
+    # Number of term tokens in the hypothesis: those of the completed terms, plus those of the longest partial
+    # match. Only one partial match counts, because the last tokens may begin several terms.
     bank: Int[Tensor, "R"]
 
     def next_tokens(self, last: Int[Tensor, "R"], sentences: Int[Tensor, "R"]) -> Int[Tensor, "R K"]:
@@ -254,11 +242,7 @@ def _transitions(term: Sequence[int], alphabet: Sequence[int], boundaries: WordB
 
 @dataclass(frozen=True)
 class RequiredTerms:
-    """Required terms of a target language.
-
-    Attributes:
-        target: Text processing of the target side.
-    """
+    """Required terms of a target language."""
 
     target: TextSide
 

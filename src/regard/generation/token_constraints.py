@@ -35,18 +35,15 @@ _NUM_SPECIALS = SINK + 1  # number of special tokens: PAD, UNK, BOS, EOS and SIN
 class Candidates:
     """Candidate next tokens of each row.
 
-    Attributes:
-        values: Log-probabilities, minus infinity for excluded tokens.
-        tokens: Token ids: the end symbol in the first column, then the top-scoring others, best first (all
-            tokens in vocabulary order if no count is given), then the tokens that required terms need.
-        log_normalizer: Log of the total probability of all allowed tokens, if search renormalizes by it.
-        free_eos: True for rows that end at the maximum length at no cost.
+    The first column is the end symbol. Then come the top-scoring other tokens, best first (all tokens in
+    vocabulary order if no count is given), and the tokens that required terms need.
     """
 
-    values: Float[Tensor, "R C"]
+    values: Float[Tensor, "R C"]  # log-probabilities, minus infinity for excluded tokens
     tokens: Int[Tensor, "R C"]
+    # Log of the total probability of all allowed tokens, if search renormalizes by it.
     log_normalizer: Float[Tensor, "R"] | None = None
-    free_eos: Bool[Tensor, "R"] | None = None
+    free_eos: Bool[Tensor, "R"] | None = None  # rows that end at the maximum length at no cost
 
     @property
     def score_increments(self) -> Float[Tensor, "R C"]:
