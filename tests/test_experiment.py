@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from regard.config import dump_toml, from_dict
-from regard.data.batch import collate
 from regard.data.dataset import prepare_data
 from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBoundsError, UsageError
 from regard.generation.lines import Line, enumerate_lines
@@ -93,22 +92,18 @@ def test_model_is_loaded_from_its_directory_alone(trained: Path, corpus: Path) -
     assert loaded.config == load_description(trained)
     assert from_dict(RunConfig, _plain(corpus)) == load_config(trained)
     assert not loaded.model.training
-    source, target = loaded.text.source.encode("w1 w2 w3"), loaded.text.target.encode("w3 w2 w1")
-    again = load_model(trained, "cpu")
-    batch = collate([source], [[*target, EOS]], [0])
-    with torch.no_grad():
-        first, second = (one.model(batch).log_likelihood for one in (loaded, again))
-    assert torch.equal(first, second)
+    again = load_model(trained, "cpu").model.state_dict()
+    assert all(torch.equal(tensor, again[name]) for name, tensor in loaded.model.state_dict().items())
 
 
 @pytest.mark.parametrize("name", ["config.toml", "text.json", "source.vocabulary", "model.safetensors"])
 @pytest.mark.parametrize("damage", ["missing", "truncated"])
 def test_missing_or_truncated_model_file_is_named(copied: Path, name: str, damage: str) -> None:
     path = copied / name
-    content = path.read_bytes()
-    path.unlink()
     if damage == "truncated":
-        path.write_bytes(content[: len(content) // 2])
+        os.truncate(path, path.stat().st_size // 2)
+    else:
+        path.unlink()
     with pytest.raises(CheckpointError, match=name):
         load_model(copied, "cpu")
 
@@ -271,10 +266,6 @@ def test_sentence_longer_than_learned_positions_is_rejected_by_line(corpus: Path
     ) as e:
         train(from_dict(RunConfig, plain), tmp_path / "model")
     assert "set data.max_length = 5" in str(e.value)
-    # data.max_length filters the training data only, not the validation data.
-    plain["data"] |= {"max_length": 4, "cache_dir": str(tmp_path / "short")}
-    with pytest.raises(ConfigError, match=r"val.*: line \d+ has \d source tokens, .*or shorten the sentence"):
-        train(from_dict(RunConfig, plain), tmp_path / "model")
 
 
 def test_different_vocabularies_of_equal_size_cannot_share_embeddings(corpus: Path, tmp_path: Path) -> None:
