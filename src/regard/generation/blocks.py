@@ -8,7 +8,6 @@ from itertools import islice
 from threading import Barrier, Lock
 from typing import TypeVar
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -137,10 +136,8 @@ def _check_fertilities(pairs: Sequence[Translation], text: TextProcessor) -> lis
     upper_bounds, _ = text.budget.bounds(
         [text.source.vocabulary.to_ids(pair.text_source_tokens) for pair in readable]
     )
-    upper_of = {pair.number: upper for pair, upper in zip(readable, upper_bounds, strict=True)}
-    checked: list[Translation] = []
-    for pair in pairs:
-        upper = upper_of.get(pair.number, np.full(1, math.inf))
+    refused: dict[int, Translation] = {}
+    for pair, upper in zip(readable, upper_bounds, strict=True):
         total = float(upper.sum())
         # Number of target tokens that the total attention covers, up to the tolerance of the model.
         num_covered = math.floor(min(total, len(pair.tokens)) + (1 - MIN_ATTENTION_LEFT))
@@ -151,9 +148,10 @@ def _check_fertilities(pairs: Sequence[Translation], text: TextProcessor) -> lis
                 f"{pair.tokens[num_covered]!r}; a model trained with data.fertility.sink = true has no such "
                 "limit"
             )
-            pair = replace(pair, text="", source_tokens=(), tokens=(), retokenized=False, error=error)
-        checked.append(pair)
-    return checked
+            refused[pair.number] = replace(
+                pair, text="", source_tokens=(), tokens=(), retokenized=False, error=error
+            )
+    return [refused.get(pair.number, pair) for pair in pairs]
 
 
 def _tokenize_pair(pair: Pair, limits: LengthLimits, most: float, empty: Translation) -> Translation:
