@@ -71,9 +71,9 @@ def compute_posteriors(
     A model whose posterior equals its attention weights returns the hypotheses unchanged.
     """
     results = [list(nbest) for nbest in hypotheses]
-    for place, rows, chosen in (
-        _pairs_by_rank(batch, results) if any_attention(model, "has_posterior") else ()
-    ):
+    if not any_attention(model, "has_posterior"):
+        return results
+    for place, rows, chosen in _pairs_by_rank(batch, results):
         for row, forced in zip(rows, force_decode(model, chosen), strict=True):
             results[row][place] = replace(results[row][place], posteriors=forced.posteriors)
     return results
