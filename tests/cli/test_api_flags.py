@@ -74,7 +74,6 @@ def test_help_has_themes_ranges_and_the_width_of_the_terminal() -> None:
         (["translate", "m", "--sample", "--required-terms", "t"], "--required-terms needs beam search"),
         (["align", "--aligner", "a", "--model", "ibm1"], "--aligner uses a trained aligner"),
         (["fertility", "s"], "give exactly one of the translations"),
-        (["lm"], "give either a training text or --model"),
         (["report", "m"], "give either --test SOURCE REFERENCE or --config-test"),
         (["evaluate", "--gold-links", "g"], "gold_links and predicted_links"),
     ],
