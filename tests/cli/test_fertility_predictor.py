@@ -20,7 +20,7 @@ from regard.errors import DataError, TrainingDivergedError, UsageError
 from regard.extensions.phrasebook.corpus import write_splits
 from regard.models.rnn.tagger import TaggerConfig
 from regard.runs.fertility_predictor import FertilityPredictor
-from regard.training.fertility_predictor import PREDICTOR_TRAINING, TaggedSentences, train_predictor
+from regard.training.fertility import PREDICTOR_TRAINING, TaggedSentences, train_predictor
 from regard.training.optimizer import AdamConfig
 
 
@@ -38,7 +38,7 @@ def _small_predictors():
     """Train predictors of a smaller size than that of Malaviya et al. (2018)."""
     small = partial(TaggerConfig, embedding_size=96, hidden_size=96)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.training.fertility_predictor.TaggerConfig", small)
+        patch.setattr("regard.training.fertility.TaggerConfig", small)
         yield
 
 

@@ -15,7 +15,7 @@ from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.runs.fertility_predictor import FertilityPredictor
 from regard.runs.weights import load_weights, state_file
 from regard.training.config import TrainingConfig
-from regard.training.fertility_predictor import TaggedExamples, TaggedSentences, train_predictor
+from regard.training.fertility import TaggedExamples, TaggedSentences, train_predictor
 from regard.training.losses.objectives import marginal
 from regard.training.metrics_logger import read_metrics
 from regard.training.optimizer import AdamConfig, ConstantConfig

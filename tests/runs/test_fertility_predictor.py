@@ -15,7 +15,7 @@ from regard.runs.fertility_predictor import (
     predictor_checksums,
 )
 from regard.runs.serialization import read_tensors, write_tensors
-from regard.training.fertility_predictor import TaggedSentences, train_predictor
+from regard.training.fertility import TaggedSentences, train_predictor
 
 
 def test_options_that_the_description_does_not_state_have_their_defaults(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def table(data: PreparedData) -> dict[str, float]:
 def test_chosen_aligner_counts_the_links(aligner: str, tmp_path: Path) -> None:
     found = table(with_fertilities(tmp_path, kind="guided", aligner=aligner))
     assert found["a"] == 2 and found["b"] == 1
-    assert len(list((tmp_path / "prepared").glob(f"guided-{aligner}-*.fertilities"))) == 1
+    assert len(list((tmp_path / "prepared").glob(f"{aligner}-*.train.fertilities"))) == 1
 
 
 def test_unknown_aligner_is_refused(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from regard.text.links import parse_links
 from regard.text.words import split_whitespace
 
 if TYPE_CHECKING:
-    from regard.training.fertility_predictor import PredictorScore
+    from regard.training.fertility import PredictorScore
     from regard.training.trainer import TrainingResult
 
 __all__ = ["PredictorTraining", "SourceFertilities", "fertilities", "train_fertility_predictor"]
@@ -239,7 +239,7 @@ def train_fertility_predictor(
         TrainingDivergedError: if the loss is repeatedly not finite.
     """
     from regard.runs.fertility_predictor import FertilityPredictor
-    from regard.training.fertility_predictor import TaggedExamples, TaggedSentences, train_predictor
+    from regard.training.fertility import TaggedExamples, TaggedSentences, train_predictor
 
     if train[1] is None:
         raise UsageError("a predictor is trained on translations or word links (--links): give one of them")

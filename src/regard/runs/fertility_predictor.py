@@ -4,7 +4,7 @@
     DIRECTORY/source.vocabulary        the vocabulary of source words
     DIRECTORY/model.safetensors        the weights of the epoch with the best F1
 
-A model with predicted fertilities has it in the directory `predictor`. `regard.training.fertility_predictor`
+A model with predicted fertilities has it in the directory `predictor`. `regard.training.fertility`
 trains it.
 """
 

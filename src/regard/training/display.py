@@ -8,25 +8,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
-if TYPE_CHECKING:
-    from regard.models.base import TranslationModel
-    from regard.training.config import TrainingConfig
-    from regard.training.evaluate import TrainingExamples
-    from regard.training.progress import TrainingProgress
-    from regard.training.run_context import ProcessGroup, StepStatistics
+from regard.metrics.base import METRICS
+from regard.models.base import TranslationModel
+from regard.training.config import TrainingConfig
+from regard.training.evaluate import TrainingExamples
+from regard.training.progress import TrainingProgress
+from regard.training.run_context import ProcessGroup, StepStatistics
 
 __all__ = ["LogClock", "ProgressDisplay", "banner", "preparation_progress"]
 
@@ -41,32 +43,34 @@ WINDOW = 50
 
 
 class LogClock:
-    """Decides when a line of a log is due: after 5 seconds, and then at intervals of 10 seconds to 5 minutes.
+    """Decides when a line of a log is due: after 5 s, then at intervals of 10 s to 5 minutes."""
 
-    Args:
-        now: Returns the time in seconds.
-    """
-
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         """Start the clock."""
-        self._now, self._start = now, now()
+        self._start = time.monotonic()
         self._next = self._start + FIRST_LINE
 
     def due(self) -> bool:
         """Return whether a line is due; the next one is then due after an interval."""
-        now = self._now()
+        now = time.monotonic()
         if now < self._next:
             return False
         self._next = now + min(MAX_INTERVAL, max(MIN_INTERVAL, (now - self._start) / 10))
         return True
 
 
-def _bars(*columns: Any) -> tuple[Console, Progress | None]:
-    """Return the console of stderr, and progress bars if it is a terminal or a notebook."""
+def _bars(*columns: ProgressColumn) -> Progress:
+    """Return progress bars on stderr, which are disabled if it is neither a terminal nor a notebook."""
     console = Console(stderr=True, highlight=False)
-    if not (console.is_terminal or console.is_jupyter):
-        return console, None
-    return console, Progress(*columns, console=console, transient=True)
+    return Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=not (console.is_terminal or console.is_jupyter),
+        get_time=time.monotonic,
+        # The estimate of the remaining time includes validations, which can be minutes apart.
+        speed_estimate_period=600,
+    )
 
 
 @contextmanager
@@ -76,35 +80,28 @@ def preparation_progress() -> Iterator[Callable[[str, int, int | None], None]]:
     Yields:
         A callback that receives the name of a stage, the number of finished items, and their total or None.
     """
-    console, bars = _bars(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    )
+    bars = _bars(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     stages: dict[str, TaskID] = {}
     clock = LogClock()
 
     def report(stage: str, done: int, total: int | None) -> None:
-        if bars is None:
-            if clock.due():
-                of = "" if total is None else f" of {total:,}"
-                console.print(f"preparing the text: {stage}: {done:,}{of}", markup=False, soft_wrap=True)
-            return
         # The stages are not known in advance, so bars are added when a stage begins.
         if stage not in stages:
             stages[stage] = bars.add_task(stage, total=total)
         bars.update(stages[stage], completed=done, total=total)
+        if bars.disable and clock.due():
+            of = "" if total is None else f" of {total:,}"
+            bars.console.print(f"preparing the text: {stage}: {done:,}{of}", markup=False, soft_wrap=True)
 
-    if bars is None:
-        yield report
-        return
     with bars:
         yield report
 
 
 def banner(
-    model: "TranslationModel",
-    data: tuple["TrainingExamples", "TrainingExamples"],
-    config: "TrainingConfig",
-    processes: "ProcessGroup",
+    model: TranslationModel,
+    data: tuple[TrainingExamples, TrainingExamples],
+    config: TrainingConfig,
+    processes: ProcessGroup,
     num_batches: int,
     output_dir: Path,
 ) -> list[str]:
@@ -118,6 +115,14 @@ def banner(
         num_batches: The number of batches of an epoch.
         output_dir: The model directory.
     """
+    device = str(processes.device)
+    if processes.device.type == "cuda":
+        device = f"{device} ({torch.cuda.get_device_name(processes.device)})"
+    else:
+        threads = torch.get_num_threads()
+        device = f"{device}, {threads} thread{'s' if threads > 1 else ''}"
+    if processes.world_size > 1:
+        device = f"{processes.world_size} processes, the first on {device}"
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     total, trained = sum(size for size, _ in sizes), sum(size for size, grad in sizes if grad)
     fixed = "" if total == trained else f", of which {trained:,} are trained"
@@ -132,7 +137,7 @@ def banner(
     accumulated = f" x {config.gradient_accumulation}" if config.gradient_accumulation > 1 else ""
     steps = math.ceil(num_batches / config.gradient_accumulation)
     rows = {
-        "device": f"{_describe_device(processes)}, {config.precision}",
+        "device": f"{device}, {config.precision}",
         "model": f"{type(model).__name__} with {total:,} parameters{fixed}",
         "data": f"{train:,} training sentences ({tokens:,} target tokens), {valid:,} for validation",
         "epoch": f"{steps:,} steps of at most {config.batch_size:,}{accumulated} {config.batch_unit}",
@@ -140,18 +145,6 @@ def banner(
         "output": str(output_dir),
     }
     return [f"{name:8} {text}" for name, text in rows.items()]
-
-
-def _describe_device(processes: "ProcessGroup") -> str:
-    import torch
-
-    device = processes.device
-    if device.type == "cuda":
-        name = f"{device} ({torch.cuda.get_device_name(device)})"
-    else:
-        threads = torch.get_num_threads()
-        name = f"{device}, {threads} thread{'s' if threads > 1 else ''}"
-    return name if processes.world_size == 1 else f"{processes.world_size} processes, the first on {name}"
 
 
 class ProgressDisplay:
@@ -163,44 +156,40 @@ class ProgressDisplay:
         config: The options of training, for the limits of the run.
     """
 
-    def __init__(self, enabled: bool, visible: bool, config: "TrainingConfig") -> None:
+    def __init__(self, enabled: bool, visible: bool, config: TrainingConfig) -> None:
         """Create the display without showing it."""
         self.enabled, self.visible, self.config = enabled, visible, config
-        self.bar: Progress | None = None
-        self.console: Console | None = None
+        self.bar = _bars(
+            TextColumn("{task.description:12}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        self._task = self.bar.add_task("", total=1.0, note="")
+        self._clock = LogClock()
         self._score = ""
         self._recent: deque[StepStatistics] = deque(maxlen=WINDOW)
 
     def __enter__(self) -> "ProgressDisplay":
         """Show the bar."""
-        self._clock, self._start, self._start_share = LogClock(), time.monotonic(), 0.0
+        self._clock = LogClock()
         if self.enabled and self.visible:
-            self.console, self.bar = _bars(
-                TextColumn("{task.description:12}"),
-                BarColumn(bar_width=20),
-                TextColumn("{task.percentage:>3.0f}%"),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}"),
-            )
-        if self.bar is not None:
-            self._task = self.bar.add_task("", total=1.0, note="")
             self.bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         """Remove the bar."""
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
+        self.bar.stop()
 
     def print(self, line: str) -> None:
         """Write a line, such as one of the banner, above the bar or to the log."""
-        if self.console is None:
-            _log.info("%s", line)
+        if self.visible:
+            self.bar.console.print(line, markup=False, soft_wrap=True)
         else:
-            self.console.print(line, markup=False, soft_wrap=True)
+            _log.info("%s", line)
 
-    def advance(self, step: "StepStatistics", progress: "TrainingProgress", num_batches: int) -> None:
+    def advance(self, step: StepStatistics, progress: TrainingProgress, num_batches: int) -> None:
         """Show a step.
 
         Args:
@@ -208,38 +197,26 @@ class ProgressDisplay:
             progress: The counters of the run, with this step.
             num_batches: The number of batches of the epoch.
         """
-        if not self.enabled:
-            return
-        completed = progress.completed_share(self.config, num_batches)
-        if not self._recent:
-            # The remaining time of a resumed run is estimated from this part of it.
-            self._start, self._start_share = time.monotonic(), completed
         # The loss of a skipped step may be NaN.
-        if step.applied:
-            self._recent.append(step)
-        if not self._recent or (self.bar is None and not self._clock.due()):
+        if not self.enabled or not step.applied:
             return
+        self._recent.append(step)
         tokens = sum(statistics.tokens for statistics in self._recent)
         speed = tokens / max(1e-9, sum(statistics.seconds for statistics in self._recent))
         loss = sum(statistics.loss for statistics in self._recent) / max(1, tokens)
         note = f"loss {loss:.3f}, {speed:,.0f} tokens/s"
         epoch = f"epoch {progress.epoch}" + (f"/{self.config.max_epochs}" if self.config.max_epochs else "")
-        if self.bar is not None:
-            note = f"{note}{self._score}"
-            self.bar.update(self._task, description=epoch, completed=completed, note=note)
+        completed = progress.completed_share(self.config, num_batches)
+        self.bar.update(self._task, description=epoch, completed=completed, note=f"{note}{self._score}")
+        if (self.visible and not self.bar.disable) or not self._clock.due():
             return
-        left = ""
-        if completed > self._start_share:
-            elapsed = time.monotonic() - self._start
-            seconds = elapsed * (1 - completed) / (completed - self._start_share)
-            left = f", {timedelta(seconds=round(seconds))} left"
+        seconds = self.bar.tasks[0].time_remaining
+        left = "" if seconds is None else f", {timedelta(seconds=round(seconds))} left"
         share = progress.batches_in_epoch / max(1, num_batches)
         self.print(f"{epoch} ({share:.0%}), step {progress.step:,}: {note}{left}")
 
     def show_validation(self, entry: dict[str, Any]) -> None:
         """Show a line of the metrics log of kind `validation`."""
-        from regard.metrics.base import METRICS
-
         if not self.enabled:
             return
         self._score = f", validation perplexity {entry['perplexity']:.2f}"
