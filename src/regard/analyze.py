@@ -19,9 +19,8 @@ from regard.alignment import WordAligner
 from regard.analysis.attention import AttentionAnalysis, AttentionOptions, analyze_attention
 from regard.analysis.errors import ErrorAnalysis, analyze_errors
 from regard.analysis.faithfulness import MAP_METHODS, FaithfulnessAnalysis, analyze_faithfulness
-from regard.analysis.inputs import ParallelText, Progress, System, no_progress
+from regard.analysis.inputs import Linker, ParallelText, Progress, System, no_progress
 from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
-from regard.analysis.linking import Linker
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions

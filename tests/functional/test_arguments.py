@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import regard.functional as functional
-import regard.nn as modules
 from problems import BOUNDED, FREE
 from regard.functional import (
     check_bounds,
@@ -43,20 +42,17 @@ for f in (*plain, constrained_softmax, constrained_sparsemax):
     bounds = (1.0,) if f.__name__.startswith("constrained") else ()
     calls["integers", f.__name__] = lambda f=f, b=bounds: f(whole, *b)
     calls["mask", f.__name__] = lambda f=f, b=bounds: f(z, *b, mask=torch.ones(4, dtype=torch.int64))
-    calls["mask of floats", f.__name__] = lambda f=f, b=bounds: f(z, *b, mask=torch.ones(4))
     calls["mask's shape", f.__name__] = lambda f=f, b=bounds: f(z, *b, mask=torch.ones(3, dtype=torch.bool))
     if bounds:
         calls["upper", f.__name__] = lambda f=f: f(z, half)
         calls["lower", f.__name__] = lambda f=f: f(z, 1.0, half / 9)
-        calls["more dimensions", f.__name__] = lambda f=f: f(z[0], torch.ones(2, 4))
         calls["list", f.__name__] = lambda f=f: f(z, [1.0] * 4)
 for f in (constrained_softmax_scan, constrained_sparsemax_scan):
     calls["integers", f.__name__] = lambda f=f: f(whole, torch.ones(4))
     calls["mask", f.__name__] = lambda f=f: f(z, torch.ones(4), mask=torch.ones(4, dtype=torch.int64))
     calls["fertility", f.__name__] = lambda f=f: f(z, half)
     calls["mask's shape", f.__name__] = lambda f=f: f(z, 9.0, mask=torch.ones(3, dtype=torch.bool))
-for f in (sparsemax_loss, entmax15_loss):
-    calls["integers", f.__name__] = lambda f=f: f(whole, torch.tensor([0, 1]))
+calls["integers", "sparsemax_loss"] = lambda: sparsemax_loss(whole, torch.tensor([0, 1]))
 calls["lower", "check_bounds"] = lambda: check_bounds(torch.ones(2, 4), half)
 calls["mask", "check_bounds"] = lambda: check_bounds(torch.ones(2, 4), mask=torch.ones(4, dtype=torch.int64))
 found = []
@@ -73,7 +69,6 @@ print(json.dumps(found))
 MESSAGES = {
     "integers": ("TypeError", "scores have dtype torch.int64, but must be floating-point numbers"),
     "mask": ("TypeError", "mask has dtype torch.int64, but must be boolean"),
-    "mask of floats": ("TypeError", "mask has dtype torch.float32, but must be boolean"),
     "mask's shape": ("ValueError", "mask has shape [3], which does not broadcast to"),
     "upper": (
         "ValueError",
@@ -81,7 +76,6 @@ MESSAGES = {
     ),
     "lower": ("ValueError", "lower has shape [3], which does not broadcast to"),
     "fertility": ("ValueError", "fertility has shape [3], which does not broadcast to"),
-    "more dimensions": ("ValueError", "upper has shape [2, 4], which does not broadcast to the shape of the"),
     "list": ("TypeError", "upper is of type list, but must be a tensor or a number"),
 }
 
@@ -107,14 +101,6 @@ def test_tensor_alpha_out_of_range_raises(alpha: float, shape: tuple[int, ...]) 
         entmax(torch.randn(3, 5), alphas)
     rows = torch.func.vmap(entmax, in_dims=(0, None))(torch.randn(2, 3, 5), alphas)
     assert rows[:, -1].isnan().all()  # vmap cannot raise on values
-
-
-@pytest.mark.parametrize("alpha", [4.0000001, 0.99999999, 1.0])
-def test_message_has_enough_digits_of_an_alpha_next_to_its_limit(alpha) -> None:
-    with pytest.raises(ValueError, match=rf"alpha is {alpha}, but"):
-        entmax(torch.zeros(2), alpha)
-    with pytest.raises(ValueError, match=rf"alpha is {alpha}, but"):
-        modules.Entmax(alpha, learnable=True)
 
 
 def test_scalar_alpha_keeps_double_precision() -> None:

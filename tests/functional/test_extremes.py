@@ -159,17 +159,6 @@ def test_first_position_to_leave_its_bound_is_found_next_to_huge_scores(name, ve
     torch.testing.assert_close(gradient, torch.tensor([0.0, 1.0, 0.0, 7.0]))
 
 
-@bounded
-@versions
-def test_float64_extremes_are_handled(name, version) -> None:
-    greatest = torch.finfo(torch.float64).max
-    scores = torch.tensor([greatest, -greatest, -greatest, 0.0], dtype=torch.float64)
-    upper = torch.tensor([0.25, 1.0, 1.0, 0.25], dtype=torch.float64)
-    with use_backend(version):
-        weights = BOUNDED[name](scores, upper)
-    torch.testing.assert_close(weights, torch.full((4,), 0.25, dtype=torch.float64))
-
-
 @versions
 @pytest.mark.parametrize("scan", [constrained_softmax_scan, constrained_sparsemax_scan])
 @given(data=st.data())

@@ -1,8 +1,5 @@
 """Tests of the fused log-likelihood of a linear output layer against log_softmax."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -80,26 +77,6 @@ def test_autocast_gradients_have_the_dtype_of_the_weights() -> None:
         torch.testing.assert_close(a, b, rtol=0.05, atol=0.05)
 
 
-WITHOUT_GRADIENT = """
-import sys
-import torch
-from regard.functional import linear_log_likelihood, linear_log_softmax
-from regard.layers.recurrent import lstm_cell
-parameters = [torch.randn(s, requires_grad=True) for s in ((7, 4), (11, 4), (11,), (7, 16))]
-with torch.inference_mode():
-    linear_log_likelihood(*parameters[:3], torch.zeros(7, dtype=torch.int64))
-    lstm_cell(parameters[3], parameters[3], (parameters[0], parameters[0]))
-print("numba" in sys.modules)
-"""
-
-
-def test_inference_does_not_import_numba() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_GRADIENT], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"
-
-
 @pytest.mark.parametrize("size", [1, 2600])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_lower_precision_approximates_log_softmax(size, dtype) -> None:
@@ -139,10 +116,3 @@ def test_linear_log_softmax_matches_log_softmax(shape, dtype):
     recorded = linear_log_softmax(hidden.requires_grad_(), weight, bias)
     assert recorded.requires_grad
     torch.testing.assert_close(recorded.detach().double(), expected, rtol=unit, atol=100 * unit)
-
-
-def test_linear_log_softmax_supports_vmap():
-    hidden, weight, bias = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5)
-    with torch.no_grad():
-        found = torch.func.vmap(lambda x: linear_log_softmax(x, weight, bias))(hidden)
-        torch.testing.assert_close(found, linear_log_softmax(hidden, weight, bias))

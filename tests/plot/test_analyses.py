@@ -1,14 +1,26 @@
-"""The figure of scores by length shows each score, its interval and the number of sentences."""
+"""Charts show the given numbers, and a system has the same style in every panel."""
 
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matplotlib.collections import LineCollection
+from matplotlib.patches import StepPatch
 from matplotlib.text import Annotation
 
+from regard.errors import DataError
+from regard.metrics.attention import AttentionStatistics, Histogram
 from regard.metrics.by_length import LengthScores, SystemScore, bucket_by_length
-from regard.plot.analyses import length_chart
+from regard.plot.analyses import (
+    chart,
+    coverage_chart,
+    entropy_chart,
+    length_chart,
+    plot_curve,
+    set_value_axis,
+)
 
 BUCKETS = bucket_by_length([3] * 1200 + [15] * 5 + [70])
 LABELS = [bucket.label for bucket in BUCKETS]
@@ -53,11 +65,6 @@ def test_points_are_the_scores_and_bars_the_intervals_except_for_empty_buckets(t
         assert ends == [(28.5, 32), (23.5, 27), (10.75, 14.25)] * 2
 
 
-def test_description_contains_the_total_scores():
-    chart = length_chart({name: {"bleu": scores("BLEU", *VALUES)} for name in ("soft", "hard")}, LABELS, None)
-    assert chart.description == "soft: BLEU 20.00 overall; hard: BLEU 20.00 overall."
-
-
 def test_systems_of_a_bucket_are_placed_side_by_side():
     (ax,) = panels({name: {"bleu": scores("BLEU", *[20.0] * 7)} for name in ("a", "b", "c")})
     positions = [x for x, _, _ in bars(ax)]
@@ -69,3 +76,80 @@ def test_score_without_interval_has_a_point_but_no_bar():
     one = LengthScores("BLEU", "", (None,) * 6 + (SystemScore(40.0),), SystemScore(40.0))
     (ax,) = panels({"a": {"bleu": one}})
     assert ax.lines[0].get_ydata()[-1] == 40 and bars(ax) == []
+
+
+def statistics(entropies, coverages=(0.5, 1.0)):
+    share = Histogram((0.0, 0.5, 1.0), tuple(int(100 * x) for x in coverages))
+    return AttentionStatistics(9, 90, 0.5, 0.7, 3.0, 0.8, entropies, share)
+
+
+def one_panel(plot):
+    return chart("title", "", ["a"], [plot]).matplotlib.axes[0]
+
+
+def outlines(ax):
+    """Return the outlines of histograms, without the backgrounds."""
+    return [patch for patch in ax.patches if isinstance(patch, StepPatch) and not patch.get_fill()]
+
+
+def test_curve_passes_through_bin_centers_at_height_of_accuracy():
+    bins = Histogram((0.0, 0.5, 1.0, 1.5), (100, 100, 100), (25, 50, 100))
+    (line,) = entropy_chart({"a": statistics(bins)}).matplotlib.axes[0].lines
+    assert line.get_xdata().tolist() == [0.25, 0.75, 1.25]
+    assert line.get_ydata().tolist() == [0.25, 0.5, 1.0]
+
+
+def test_bins_of_few_steps_have_a_share_but_no_accuracy():
+    curve, shares = entropy_chart(
+        {"m": statistics(Histogram((0.0, 0.2, 0.4), (91, 9), (91, 9)))}
+    ).matplotlib.axes
+    values = curve.lines[0].get_ydata()
+    assert values[0] == 1 and math.isnan(values[1])
+    (outline,) = outlines(shares)
+    assert outline.get_data().values.tolist() == pytest.approx([0.91, 0.09])
+
+
+def test_long_curves_have_no_markers():
+    values = np.linspace(0, 1, 31)
+    ax = one_panel(lambda ax: [plot_curve(ax, 0, values[:n], values[:n]) for n in (30, 31)])
+    assert [line.get_marker() in ("", "None") for line in ax.lines] == [False, True]
+
+
+def test_systems_differ_in_more_than_color():
+    ax = one_panel(lambda ax: [plot_curve(ax, i, np.arange(3.0), np.ones(3)) for i in range(10)])
+    styles = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in ax.lines}
+    assert len(styles) == 10 and len({marker for _, marker, _ in styles}) > 3
+
+
+def test_system_has_one_style_in_all_panels_and_one_legend_entry():
+    models = {name: statistics(Histogram((0.0, 0.2), (50,), (25,))) for name in ("_one", "other")}
+    figure = entropy_chart(models).matplotlib
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["_one", "other"]
+    curve, shares = figure.axes
+    found = [[line.get_color() for line in artists] for artists in (legend.get_lines(), curve.lines)]
+    assert found[0] == found[1] and len(set(found[0])) == 2
+    edges = [tuple(outline.get_edgecolor()) for outline in outlines(shares)]
+    assert len(set(edges)) == 2
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(-1e15, 1e15), max_size=30))
+def test_value_axis_contains_all_values_and_zero(values):
+    ax = one_panel(lambda ax: set_value_axis(ax, [np.array([*values, np.nan])]))
+    low, high = ax.get_ylim()
+    rounding = 1e-9 * (high - low)
+    assert low < high and low <= min([0, *values]) + rounding and max([0, *values]) <= high + rounding
+
+
+@settings(max_examples=10)
+@given(st.text(max_size=20))
+def test_chart_with_any_name_can_be_rendered(name):
+    figure = coverage_chart({name: statistics(Histogram((0.0, 0.2), (5,), (5,)))})
+    assert figure.render("svg") and figure.render("pdf")
+
+
+def test_models_with_different_bins_are_rejected():
+    one, other = (statistics(Histogram((0.0, high), (5,), (5,))) for high in (0.2, 0.25))
+    with pytest.raises(DataError, match="bins of different widths"):
+        entropy_chart({"one": one, "other": other})

@@ -12,18 +12,19 @@ from rich.console import Console
 from regard.plot.terminal import terminal_map
 
 
-def printed(picture, width=80, encoding="utf-8", **options):
-    """Return the lines that a console prints."""
+def printed(picture, width=80, encoding="utf-8", legend=False, **options):
+    """Return the lines that a console prints, the last of which is a legend."""
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
     Console(file=file, width=width, **options).print(picture)
     file.flush()
-    return raw.getvalue().decode(encoding).splitlines()
+    lines = raw.getvalue().decode(encoding).splitlines()
+    return lines if legend else lines[:-1]
 
 
 def test_piped_map_has_shaded_characters_and_vertical_labels():
     weights = np.array([[0.9, 0.1, 0.0], [0.0, 0.3, 0.6], [0.02, 0.0, 0.0]])
-    assert printed(terminal_map(weights, ["das", "Haus", "."], ["the", "house", "."])) == [
+    assert printed(terminal_map(weights, ["das", "Haus", "."], ["the", "house", "."]), legend=True) == [
         "        H",
         "      d a",
         "      a u",
@@ -44,7 +45,7 @@ def test_piped_map_has_shaded_characters_and_vertical_labels():
     )
 )
 def test_cells_are_aligned_with_labels_for_any_words(source):
-    lines = printed(terminal_map(np.ones((1, len(source))), source, ["京都"], legend=False))
+    lines = printed(terminal_map(np.ones((1, len(source))), source, ["京都"]))
     assert lines[-1] == "京都 " + "██" * len(source)
     # The last character of each label starts in the column of its cell.
     place, line = 5, lines[-2]
@@ -63,16 +64,14 @@ def test_cells_are_aligned_with_labels_for_any_words(source):
 @pytest.mark.parametrize("width", [20, 33, 80])
 def test_no_line_exceeds_the_width_and_no_cell_is_lost(width):
     words = [f"word{i}" for i in range(45)]
-    lines = printed(
-        terminal_map(np.ones((2, 45)), words, ["a-rather-long-target-word", "b"], legend=False), width
-    )
+    lines = printed(terminal_map(np.ones((2, 45)), words, ["a-rather-long-target-word", "b"]), width)
     assert max(map(cell_len, lines)) <= width
     assert sum(line.count("█") for line in lines) == 2 * 2 * 45
     assert lines[0].startswith("source words 1 to ")
 
 
 def test_background_is_colored_except_at_exact_zeros():
-    picture = terminal_map(np.array([[0.0, 1e-9, 1.0]]), ["a", "b", "c"], ["x"], legend=False)
+    picture = terminal_map(np.array([[0.0, 1e-9, 1.0]]), ["a", "b", "c"], ["x"])
     line = printed(picture, force_terminal=True, color_system="truecolor", legacy_windows=False)[-1]
     assert line.startswith("x   \x1b[48;2;")
     assert line.count("\x1b[48;2;") == 2
@@ -82,23 +81,15 @@ def test_background_is_colored_except_at_exact_zeros():
     "options", [{"color_system": "standard"}, {"color_system": "truecolor", "no_color": True}]
 )
 def test_consoles_with_few_or_no_colors_get_characters(options):
-    picture = terminal_map(np.array([[1.0]]), ["a"], ["x"], legend=False)
+    picture = terminal_map(np.array([[1.0]]), ["a"], ["x"])
     line = printed(picture, force_terminal=True, legacy_windows=False, **options)[-1]
     assert line == "x ██"
 
 
-def test_each_head_has_a_caption():
-    lines = printed(terminal_map(np.ones((2, 1, 1)), ["a"], ["x"], captions=["soft", "sparse"], legend=False))
-    assert lines == ["soft", "  a", "x ██", "", "sparse", "  a", "x ██"]
-
-
 def test_invalid_weights_are_question_marks():
-    assert (
-        printed(terminal_map(np.array([[np.nan, -1.0, 3.0]]), ["a", "b", "c"], ["x"], legend=False))[-1]
-        == "x ????██"
-    )
+    assert printed(terminal_map(np.array([[np.nan, -1.0, 3.0]]), ["a", "b", "c"], ["x"]))[-1] == "x ????██"
 
 
 def test_empty_sentence_gives_a_picture():
-    assert printed(terminal_map(np.zeros((0, 1)), ["a"], [], legend=False)) == [" a"]
-    assert printed(terminal_map(np.zeros((1, 0)), [], ["x"], legend=False)) == ["x "]
+    assert printed(terminal_map(np.zeros((0, 1)), ["a"], [])) == [" a"]
+    assert printed(terminal_map(np.zeros((1, 0)), [], ["x"])) == ["x "]

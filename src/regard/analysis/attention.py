@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.analysis.inputs import ParallelText, Progress, System, no_progress
-from regard.analysis.linking import read_gold
+from regard.analysis.inputs import ParallelText, Progress, System, no_progress, read_gold
 from regard.config.results import Result, json_value, perplexity
 from regard.errors import DataError, UsageError
 from regard.generation.config import AlignmentConfig

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.analysis.inputs import ParallelText, Progress, System, no_progress
-from regard.analysis.linking import Linker
+from regard.analysis.inputs import Linker, ParallelText, Progress, System, no_progress
 from regard.config.results import Result
 from regard.errors import DataError
 from regard.generation.base import BaseTranslator

@@ -1,20 +1,38 @@
-"""The inputs that all analyses share: systems, a text with references, and a display of the progress."""
+"""The inputs of all analyses: systems, a text with references and word links, and a progress display."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
+from regard.alignment import Corpus, WordAligner
+from regard.alignment.corpus import UNKNOWN
+from regard.data.text import TextSide
 from regard.errors import DataError, UsageError
+from regard.generation.linking import tokens_to_words
 from regard.text.corpus import CorpusConfig, read_pairs
+from regard.text.links import GoldLinks, Links, parse_gold_links, read_gold_links
 from regard.text.paths import readable
 
 if TYPE_CHECKING:
     from regard.generation.base import BaseTranslator
 
-__all__ = ["ParallelText", "Progress", "System", "check_names", "no_progress"]
+__all__ = [
+    "Linker",
+    "ParallelText",
+    "Progress",
+    "System",
+    "check_names",
+    "line_words",
+    "no_progress",
+    "read_gold",
+]
 
 _T = TypeVar("_T")
+_MAX_UNKNOWN_SHARE = 0.3  # a note is made if more than this share of the words is unknown to the aligner
+
+WordPairs = Sequence[tuple[Sequence[str], Sequence[str]]]
+"""Pairs of sentences, as lists of words."""
 
 
 @runtime_checkable
@@ -67,14 +85,15 @@ class ParallelText:
 
     def __post_init__(self) -> None:
         """Check the numbers of lines, and that both sides contain text."""
+        reference_name = self.reference_path or "references"
         if len(self.sources) != len(self.references):
             raise DataError(
-                f"{self.source_name} has {len(self.sources)} lines but {self.reference_name} has "
+                f"{self.source_name} has {len(self.sources)} lines but {reference_name} has "
                 f"{len(self.references)}: both must have the same number of lines"
             )
         for lines, name, path in (
             (self.sources, self.source_name, self.source_path),
-            (self.references, self.reference_name, self.reference_path),
+            (self.references, reference_name, self.reference_path),
         ):
             # A text of empty lines is nearly always the wrong file, and would get meaningless scores.
             if not any(line.strip() for line in lines):
@@ -95,11 +114,6 @@ class ParallelText:
     def source_name(self) -> str:
         """Name of the source side, for messages."""
         return self.source_path or "sources"
-
-    @property
-    def reference_name(self) -> str:
-        """Name of the references, for messages."""
-        return self.reference_path or "references"
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -131,3 +145,84 @@ def check_names(names: Sequence[str] | None, defaults: Sequence[str], kind: str 
             "choose them with --names"
         )
     return chosen
+
+
+def line_words(line: str, side: TextSide) -> tuple[str, ...]:
+    """Return the words of a line as its tokenizer splits it, with subword tokens joined."""
+    return tuple(word for word in tokens_to_words(side, side.tokenize(line)) if word)
+
+
+@dataclass(frozen=True)
+class Linker:
+    """A word aligner that optionally ignores case.
+
+    Attributes:
+        aligner: The aligner.
+        lowercase: Whether to ignore case.
+        num_threads: Number of threads. 0 uses all processors.
+        path: Directory of the aligner. None for an aligner from Python.
+    """
+
+    aligner: WordAligner
+    lowercase: bool
+    num_threads: int
+    path: str | None = None
+
+    @classmethod
+    def load(cls, aligner: Path | str | WordAligner, lowercase: bool, num_threads: int | None = None) -> Self:
+        """Load an aligner. Case is also ignored if it was ignored in training.
+
+        Raises:
+            DataError: if the directory does not contain an aligner.
+        """
+        path = None if isinstance(aligner, WordAligner) else str(aligner)
+        loaded = aligner if isinstance(aligner, WordAligner) else WordAligner.load(aligner)
+        # The vocabulary of an aligner without case has no capitals, so capitalized words would be unknown.
+        return cls(loaded, lowercase or loaded.lowercase, num_threads or 0, path)
+
+    def align(self, pairs: WordPairs) -> list[Links]:
+        """Return the links of each pair of sentences."""
+        return list(self.aligner.align(self._corpus(pairs), threads=self.num_threads))
+
+    def unknown_word_notes(self, pairs: WordPairs) -> tuple[str, ...]:
+        """Return a note if many of the words are not in the vocabulary of the aligner."""
+        corpus = self._corpus(pairs)
+        sides = corpus.source.tokens, corpus.target.tokens
+        # An aligner for other tokens would find few links, and nearly every word would count as dropped.
+        unknown_share = sum(int((side == UNKNOWN).sum()) for side in sides) / max(sum(map(len, sides)), 1)
+        if unknown_share <= _MAX_UNKNOWN_SHARE:
+            return ()
+        return (
+            f"{unknown_share:.0%} of the words are not in the vocabulary of the aligner. Train it on "
+            "text that is split into words in the same way as by the tokenizers of the model.",
+        )
+
+    def _corpus(self, pairs: WordPairs) -> Corpus:
+        if self.lowercase:
+            pairs = [([word.lower() for word in s], [word.lower() for word in t]) for s, t in pairs]
+        # Empty sides are allowed, because a translation may have no words.
+        return Corpus.from_tokens(pairs, self.aligner.words, allow_empty=True)
+
+
+def read_gold(given: Path | str | Iterable[GoldLinks | str], text: ParallelText) -> list[GoldLinks]:
+    """Return the gold links of a text, from a `.talp` file or the links of each line.
+
+    Raises:
+        DataError: if the links are malformed, or their number differs from the number of lines.
+    """
+    if isinstance(given, str | Path):
+        gold, name = list(read_gold_links(given)), str(given)
+    else:
+        name = "gold_links"
+        gold = [
+            line_links
+            if isinstance(line_links, GoldLinks)
+            else parse_gold_links(line_links, f"{name}:{number}")
+            for number, line_links in enumerate(given, 1)
+        ]
+    if len(gold) != len(text):
+        raise DataError(
+            f"{name} has {len(gold)} lines but {text.source_name} has {len(text)}: gold links need one line "
+            "per source line"
+        )
+    return gold

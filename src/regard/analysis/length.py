@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.alignment import WordAligner
-from regard.analysis.inputs import ParallelText, Progress, System, no_progress
-from regard.analysis.linking import Linker, line_words
+from regard.analysis.inputs import Linker, ParallelText, Progress, System, line_words, no_progress
 from regard.config.results import Result
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError

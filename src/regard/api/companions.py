@@ -14,7 +14,7 @@ from typing import Any
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.base import DEFAULT_ALIGNER, default_config
-from regard.analysis.linking import line_words
+from regard.analysis.inputs import line_words
 from regard.data.text import TextProcessor
 from regard.data.training_text import MAX_STORED_PAIRS, read_training_pairs
 from regard.errors import RegardError

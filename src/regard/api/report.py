@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.alignment import WordAligner
-from regard.analysis.inputs import ParallelText, Progress, no_progress
-from regard.analysis.linking import Linker, read_gold
+from regard.analysis.inputs import Linker, ParallelText, Progress, no_progress, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
 from regard.api.companions import Companions
@@ -150,7 +149,7 @@ def _collect(
     return Report(
         options.title or f"{names}: {Path(text.source_name).name}",
         text.source_name,
-        text.reference_name,
+        text.reference_path or "references",
         text.pairs,
         results,
         compute_scores(results, text.pairs, options.tokenize, options.lowercase, gold),

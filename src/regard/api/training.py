@@ -168,7 +168,11 @@ def describe_options(
     if what is not None:
         tables = select_tables(tables, str(what))
     if find:
-        tables = [table for table in (table.matching(find) for table in tables) if table.options]
+        for i, table in enumerate(tables):
+            texts = {option: f"{table.path}.{option.name} {option.help}".lower() for option in table.options}
+            options = [option for option, text in texts.items() if find.lower() in text]
+            tables[i] = replace(table, options=options)
+        tables = [table for table in tables if table.options]
         if not tables:
             raise ConfigError(f"no option contains {find!r} in its path or its description")
     return render_toml(tables) if format == "toml" else "".join(f"{x}\n" for x in render_text(tables, width))

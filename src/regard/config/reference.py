@@ -83,11 +83,6 @@ class OptionTable:
         """The path without the mark of lists."""
         return self.path.replace("[]", "")
 
-    def matching(self, text: str) -> "OptionTable":
-        """Return this table with only the options whose path or description contains a text, in any case."""
-        matches = [o for o in self.options if text.lower() in f"{self.path}.{o.name} {o.help}".lower()]
-        return dataclasses.replace(self, options=matches)
-
 
 def reference(cls: type[Any], name: str = "") -> list[OptionTable]:
     """Return the tables of a configuration class; those of one path follow each other.
@@ -137,20 +132,21 @@ def _add_tables(
     hints = typing.get_type_hints(cls, include_extras=True)
     for entry in dataclasses.fields(cls):
         hint, members = hints[entry.name], list(config_classes(hints[entry.name]))
+        description = getattr(entry.default, "description", None) or ""
         if not members and (entry.name != "kind" or table.kind is None):
             limits = _range(getattr(entry.default, "metadata", ()))
-            option = Option(entry.name, _type_name(hint) + limits, _default(entry), _description(entry))
+            option = Option(entry.name, _type_name(hint) + limits, _default(entry), description)
             table.options.append(option)
         is_list = typing.get_origin(hint) in (tuple, list)
         path = (f"{table.path}." if table.path else "") + entry.name + ("[]" if is_list else "")
         for member in members:
             kind = kind_of(member)
-            inner = OptionTable(path, kind, help=_description(entry))
+            inner = OptionTable(path, kind, help=description)
             inner.optional = type(None) in typing.get_args(hint)
             inner.only_for = (label,) if label else ()
             if kind is not None:
                 entries = {entry.name: entry for entry in dataclasses.fields(member)}
-                inner.kind_help = _description(entries["kind"])
+                inner.kind_help = getattr(entries["kind"].default, "description", None) or ""
                 is_default = len(members) == 1 or kind == default_kind(hint)
                 inner.default_for = (label,) if is_default else ()
             _add_tables(member, inner, kind or label, tables)
@@ -184,10 +180,6 @@ def select_tables(tables: Iterable[OptionTable], path: str) -> list[OptionTable]
             f"no option or table {path!r}: the tables are {known}; `regard config --find WORD` searches"
         )
     return selected
-
-
-def _description(entry: Any) -> str:
-    return getattr(entry.default, "description", None) or ""
 
 
 def _default(entry: Any) -> str | None:

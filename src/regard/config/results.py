@@ -19,7 +19,6 @@ from regard.text.files import format_json, write_atomic
 __all__ = [
     "SCHEMA_VERSION",
     "Result",
-    "exact_numbers",
     "html_table",
     "json_value",
     "perplexity",
@@ -130,16 +129,6 @@ def rounded_numbers(values: np.ndarray) -> Any:
         size = np.where(wide == 0, 0.0, np.floor(np.log10(np.abs(wide))))
     scale = 10.0 ** (_DIGITS - 1 - size)
     return (np.round(wide * scale) / scale).tolist()
-
-
-def exact_numbers(weights: np.ndarray) -> Any:
-    """Return nested lists with the shortest decimals that round to the given float32 numbers.
-
-    No nonzero weight becomes 0, so that the support of sparse attention is preserved.
-    """
-    # `tolist` alone would convert to float64, whose decimals have many more digits. The text of a float32 is
-    # the shortest one that distinguishes it from its neighbors.
-    return weights.astype(str).astype(float).tolist()
 
 
 def html_table(rows: Sequence[Mapping[str, Any]]) -> str:

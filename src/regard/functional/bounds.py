@@ -150,14 +150,10 @@ def _first_sum_above_one(
 def center_scores(
     problem: BoundedProblem, total: Callable[[Tensor], Tensor], max_distance: float, *, above: bool
 ) -> tuple[Float[Tensor, "*B 1"], Float[Tensor, "*B S"]]:
-    """Return the score next to the threshold, and the scores relative to it, clipped.
+    """Return the next score above or below the threshold, and the scores relative to it, clipped.
 
-    Args:
-        problem: The problem.
-        total: Function that returns the sum at a threshold [..., 1]; it rises as the threshold falls.
-        max_distance: Distance from the threshold beyond which every position is at a bound. The relative
-            scores are clipped to +-max_distance.
-        above: Whether to return the next score above the threshold instead of the next one below.
+    `total` returns the sum at a threshold [..., 1]; it rises as the threshold falls. Beyond `max_distance`
+    from the threshold, every position is at a bound, so the relative scores are clipped to +-max_distance.
     """
     ordered = problem.scores.sort(-1, descending=True).values
     first = _first_sum_above_one(ordered, total)
@@ -190,15 +186,10 @@ def recenter_saturated(
 def find_threshold(
     problem: BoundedProblem, breakpoints: Float[Tensor, "*B N"], total: Callable[[Tensor], Tensor]
 ) -> Float[Tensor, "*B 1"]:
-    """Find a threshold in the segment on which the sum crosses 1.
+    """Return a threshold strictly within the segment between two breakpoints on which the sum crosses 1.
 
-    Args:
-        problem: The problem.
-        breakpoints: The thresholds at which a position reaches or leaves a bound; may be infinite.
-        total: Function that returns the sum at a threshold [..., 1]; it rises as the threshold falls.
-
-    Returns:
-        A threshold strictly between two breakpoints, or beyond all of them if the bounds are the solution.
+    It is beyond all of them if the bounds are the solution. The breakpoints, at which a position reaches or
+    leaves a bound, may be infinite. `total` is that of `center_scores`.
     """
     ordered = breakpoints.sort(-1, descending=True).values
     high = _first_sum_above_one(ordered, total)

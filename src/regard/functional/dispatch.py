@@ -69,14 +69,9 @@ def check_shape(name: str, operand: Tensor, shape: torch.Size, target_name: str 
 def bound_to_tensor(
     name: str, bound: Tensor | float | int, scores: Tensor, target_name: str = "scores"
 ) -> Tensor:
-    """Convert a bound, a tensor or a number, to a tensor that broadcasts to the scores.
+    """Convert the bound `name`, a tensor or a number, to a tensor that broadcasts to the scores.
 
-    Args:
-        name: Name of the argument, for messages.
-        bound: The argument.
-        scores: The tensor to which the bound must broadcast. A number gets its device and dtype, with float32
-            instead of half precision.
-        target_name: Name of `scores`, for messages.
+    A number gets the device and dtype of the scores, with float32 instead of half precision.
 
     Raises:
         TypeError: The bound is neither a tensor nor a number.
@@ -125,11 +120,7 @@ def poison_rows(
 ) -> Float[Tensor, "*B S"]:
     """Return the weights, 0 where not usable, and NaN with a gradient of NaN where an invalid row is usable.
 
-    Args:
-        weights: The weights.
-        usable: True where a position may be attended.
-        invalid: The rows whose result is NaN.
-        operand: A function of the tensors that get the gradient of NaN, such as their sum.
+    The operand is a function of the tensors that get the gradient of NaN, such as their sum.
     """
     poisoned = usable & invalid
     # Only the selected elements are multiplied, because 0 times NaN would be the gradient of the others.
@@ -159,23 +150,8 @@ def normalize(
 ) -> Tensor:
     """Check the arguments of a transformation and apply its kernel, or its reference if it has none here.
 
-    Args:
-        name: Name of the kernel.
-        reference: Function (scores, upper or None, lower or None, mask or None) -> weights, along the last
-            dimension.
-        scores: The scores.
-        upper: Upper bounds, a tensor or a number; None for a transformation without bounds.
-        lower: Lower bounds, as `upper`.
-        mask: True where a position may be attended.
-        dim: The dimension that sums to 1.
-
-    Returns:
-        The weights, in the shape and dtype of the scores.
-
-    Raises:
-        TypeError: The scores are not floating-point numbers, the mask is not boolean, or a bound is neither a
-            tensor nor a number.
-        ValueError: An argument does not broadcast to the scores.
+    The arguments, result and errors are those of `constrained_sparsemax`. The reference is a function
+    (scores, upper or None, lower or None, mask or None) -> weights, along the last dimension.
     """
     check_scores(scores)
     check_mask(mask, scores.shape)
@@ -216,12 +192,8 @@ def apply_to_largest(
     """Apply a sparse transformation to the k largest scores of each row, and to all scores where necessary.
 
     If the smallest of the k scores gets weight 0, every smaller score does too, and the result is exact.
-    Other rows are computed again with 4 k scores, and so on.
-
-    Args:
-        function: The transformation along the last dimension.
-        scores: The scores, -inf at masked positions.
-        k: The number of scores, at least 1.
+    Other rows are computed again with 4 k scores, and so on. The function is along the last dimension; scores
+    are -inf at masked positions.
     """
     # Compiled code cannot select the rows that are not done.
     if k >= scores.shape[-1] or in_transform():

@@ -17,7 +17,6 @@ from regard.attention.constrained import LOWER_BOUND_TOLERANCE
 from regard.config.results import (
     SCHEMA_VERSION,
     Result,
-    exact_numbers,
     html_table,
     json_value,
     rounded_numbers,
@@ -348,8 +347,12 @@ class Translation(Result):
             "word_attention_map": rounded_numbers(self.word_attention_map.weights) if words else None,
             "received_attention": rounded_numbers(self.received_attention) if words else None,
             "attention_map": rounded_numbers(self.attention_map) if words and attention != "words" else None,
+            # The text of a float32 is the shortest decimal that distinguishes it from its neighbors, so that
+            # no nonzero weight of sparse attention becomes 0.
             **{
-                name: [exact_numbers(layer) for layer in getattr(self, name)] if layers else None
+                name: [layer.astype(str).astype(float).tolist() for layer in getattr(self, name)]
+                if layers
+                else None
                 for name in ("attention", "posterior_attention", "encoder_attention", "decoder_attention")
             },
         }

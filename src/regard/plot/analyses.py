@@ -1,11 +1,13 @@
 """Plot the analyses of systems: errors, attention statistics, faithfulness, scores by source length.
 
 The figures of attention statistics are those of Shankar & Sarawagi (2019), Figures 3 and 4, and the figure of
-scores by length is that of Indurthi et al. (2019), Figure 2.
+scores by length is that of Indurthi et al. (2019), Figure 2. They consist of panels with curves and
+histograms. A system has the same style in all panels (`regard.plot.style.series_style`). Values of NaN are
+gaps.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,34 +18,160 @@ from regard.errors import DataError
 from regard.metrics.attention import AttentionStatistics, Histogram
 from regard.metrics.base import Estimate
 from regard.metrics.by_length import LengthScores
-from regard.plot.charts import (
-    chart,
-    label_axes,
-    plot_curve,
-    plot_groups,
-    plot_histogram,
-    set_numeric_axis,
-    set_value_axis,
-)
 from regard.plot.figure import Figure
-from regard.plot.style import MUTED
+from regard.plot.style import INK, MUTED, Length, add_legend, color_of, new_figure, series_style
 
 if TYPE_CHECKING:
     import matplotlib.axes
+    import matplotlib.figure
 
 __all__ = [
+    "chart",
     "check_chart",
     "coverage_chart",
     "entropy_chart",
     "error_chart",
     "faithfulness_chart",
     "length_chart",
+    "plot_curve",
+    "set_value_axis",
 ]
 
 _MIN_STEPS_PER_BIN = 10  # time steps: the accuracy of a bin with fewer steps is too noisy to plot
 _ENTROPY = "attention entropy (nats)"
 _LOWER_IS_BETTER = ("REP", "DROP")
 _INTERVALS = "error bars: 95 % intervals"
+_PANEL = (4.1, 3.1)  # width and height of a panel in inches
+# Distances within a group of width 1, so that error bars do not overlap.
+_SYSTEM_GAP = 0.14
+_MAX_SYSTEM_SPREAD = 0.5
+_MAX_MARKED_POINTS = 30  # maximum number of points that get a marker; more markers would hide the line
+
+
+def plot_curve(
+    ax: "matplotlib.axes.Axes",
+    number: int,
+    positions: Float[np.ndarray, "N"],
+    values: Float[np.ndarray, "N"],
+    intervals: Float[np.ndarray, "N 2"] | None = None,
+    name: str = "",
+) -> None:
+    """Plot the curve of system `number`, with its intervals as error bars and a gap at each NaN."""
+    style = series_style(number)
+    if len(values) > _MAX_MARKED_POINTS:
+        style["marker"] = ""
+    if intervals is not None:
+        known = ~np.isnan(intervals).any(axis=1)
+        ax.vlines(
+            positions[known], *intervals[known].T, color=style["color"], alpha=0.6, linewidth=0.9, zorder=2
+        )
+    # Markers at the ends of the axes are shown whole.
+    ax.plot(positions, values, label=name, clip_on=False, zorder=2.5, **style)
+
+
+def _plot_histogram(
+    ax: "matplotlib.axes.Axes",
+    number: int,
+    edges: Sequence[Length],
+    shares: Float[np.ndarray, "N"],
+    name: str = "",
+) -> None:
+    """Plot the outline of a system's histogram over a light background; empty bins have no outline.
+
+    There may be more edges than bins.
+    """
+    heights = np.where(shares > 0, shares, np.nan)
+    bin_edges = edges[: len(shares) + 1]
+    ax.stairs(heights, bin_edges, fill=True, color=color_of(number), alpha=0.1, zorder=1.5)
+    style = series_style(number)
+    outline = {key: style[key] for key in ("color", "linestyle")}
+    ax.stairs(heights, bin_edges, linewidth=1.5, label=name, clip_on=False, zorder=2, **outline)
+
+
+def _plot_groups(
+    ax: "matplotlib.axes.Axes",
+    systems: Mapping[str, tuple[Float[np.ndarray, "N"], Float[np.ndarray, "N 2"]]],
+    labels: Sequence[str],
+) -> None:
+    """Plot a point with an interval for each system in each group, the systems of a group side by side.
+
+    `systems` has the values and intervals of each group, by system name; NaN for none.
+    """
+    middles = np.arange(len(labels), dtype=np.float64)
+    gap = min(_SYSTEM_GAP, _MAX_SYSTEM_SPREAD / max(len(systems) - 1, 1))
+    for i, (name, (values, intervals)) in enumerate(systems.items()):
+        plot_curve(ax, i, middles + (i - (len(systems) - 1) / 2) * gap, values, intervals, name)
+    ax.set_xlim(-0.5, len(labels) - 0.5)
+    ax.set_xticks(middles, labels, color=INK)
+    set_value_axis(ax, [part.ravel() for pair in systems.values() for part in pair])
+
+
+def _label_axes(
+    ax: "matplotlib.axes.Axes", title: str, x_label: str, note: str = "", pad: Length = 4
+) -> None:
+    """Set the title, the label of the horizontal axis (`pad` points below its numbers) and a note."""
+    ax.set_title(title)
+    label = ax.set_xlabel(x_label, labelpad=pad)
+    if note:
+        ax.annotate(
+            note,
+            (0.5, 0),
+            xycoords=label,
+            xytext=(0, -3),
+            textcoords="offset points",
+            ha="center",
+            va="top",
+            fontsize=8,
+            color=MUTED,
+        )
+
+
+def _set_numeric_axis(ax: "matplotlib.axes.Axes", low: Length, high: Length) -> None:
+    """Let the horizontal axis extend from one number to another, with a comma between thousands."""
+    from matplotlib.ticker import FuncFormatter
+
+    ax.set_xlim(low, high)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}" if abs(x) >= 1000 else f"{x:g}"))
+
+
+def set_value_axis(ax: "matplotlib.axes.Axes", values: Sequence[np.ndarray], percent: bool = False) -> None:
+    """Let the vertical axis extend from 0 to a round number above all values, shown in percent for shares."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    finite = np.concatenate([np.zeros(1), *(each[~np.isnan(each)] for each in values)])
+    locator = MaxNLocator(7, steps=[1, 2, 5, 10])
+    # An axis of zero height would be an error.
+    ticks = locator.tick_values(finite.min(), finite.max() or 1.0)
+    ax.yaxis.set_major_locator(locator)
+    ax.set_ylim(ticks[0], ticks[-1])
+    if percent:
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 6):g} %"))
+
+
+def chart(
+    title: str,
+    description: str,
+    names: Sequence[str],
+    panels: Sequence[Callable[["matplotlib.axes.Axes"], None]],
+) -> Figure:
+    """Return a figure of panels side by side below a common legend of the systems.
+
+    Args:
+        title: Accessible title.
+        description: Accessible description, with the important numbers.
+        names: Names of the systems. Empty for a figure without a legend.
+        panels: Function that plots each panel.
+    """
+
+    def plot() -> "matplotlib.figure.Figure":
+        figure = new_figure(_PANEL[0] * len(panels), _PANEL[1])
+        for ax, plot_panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            plot_panel(ax)
+        if names:
+            add_legend(figure, names)
+        return figure
+
+    return Figure(title, description, plot, panels=panels)
 
 
 # Errors
@@ -55,10 +183,10 @@ def error_chart(counts: Float[np.ndarray, "N"]) -> Figure:
     def plot(ax: "matplotlib.axes.Axes") -> None:
         edges = tuple(range(math.floor(counts.max(initial=0)) + 2))
         shares = np.histogram(counts, edges)[0] / max(len(counts), 1)
-        plot_histogram(ax, 0, edges, shares)
-        set_numeric_axis(ax, edges[0], edges[-1])
+        _plot_histogram(ax, 0, edges, shares)
+        _set_numeric_axis(ax, edges[0], edges[-1])
         set_value_axis(ax, [shares], percent=True)
-        label_axes(ax, "Share of sentences", "dropped words, and contribution to REP")
+        _label_axes(ax, "Share of sentences", "dropped words, and contribution to REP")
 
     summary = f"{int((counts > 0).sum())} of {len(counts)} sentences have errors."
     return chart("Errors per sentence", summary, [], [plot])
@@ -74,10 +202,10 @@ def check_chart(probabilities: Mapping[str, Float[np.ndarray, "N"]]) -> Figure:
         ]
         for number, (name, curve) in enumerate(zip(probabilities, curves, strict=True)):
             plot_curve(ax, number, thresholds, curve, name=name)
-        set_numeric_axis(ax, 0, 1)
+        _set_numeric_axis(ax, 0, 1)
         # All sentences have a probability of at least 0, so the interesting part starts after it.
         set_value_axis(ax, [curve[1:] for curve in curves])
-        label_axes(ax, "Sentences with an error", "threshold of the probability")
+        _label_axes(ax, "Sentences with an error", "threshold of the probability")
 
     parts = (f"{int((values >= 0.5).sum())} {name}" for name, values in probabilities.items())
     summary = f"Sentences with a probability of at least 0.5: {', '.join(parts)}."
@@ -105,14 +233,14 @@ def entropy_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
             few = np.array(bins.counts) < _MIN_STEPS_PER_BIN
             values[few], intervals[few] = np.nan, np.nan
             plot_curve(ax, i, (bin_edges[:-1] + bin_edges[1:]) / 2, values, intervals, name)
-        set_numeric_axis(ax, edges[0], edges[-1])
+        _set_numeric_axis(ax, edges[0], edges[-1])
         set_value_axis(ax, [np.ones(1)], percent=True)
         note = f"only bins with at least {_MIN_STEPS_PER_BIN} time steps; {_INTERVALS}"
-        label_axes(ax, "Accuracy of the next token", _ENTROPY, note)
+        _label_axes(ax, "Accuracy of the next token", _ENTROPY, note)
 
     def plot_shares(ax: "matplotlib.axes.Axes") -> None:
         _plot_shares(ax, {name: statistics.entropies for name, statistics in models.items()})
-        label_axes(ax, "Share of time steps", _ENTROPY)
+        _label_axes(ax, "Share of time steps", _ENTROPY)
 
     summary = "; ".join(
         f"{name}: mean entropy {statistics.entropy:.3f} nats, accuracy {statistics.accuracy:.1%}"
@@ -132,7 +260,7 @@ def coverage_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
 
     def plot(ax: "matplotlib.axes.Axes") -> None:
         _plot_shares(ax, {name: statistics.coverages for name, statistics in models.items()})
-        label_axes(ax, "Share of sentences", "coverage of the source sentence")
+        _label_axes(ax, "Share of sentences", "coverage of the source sentence")
 
     summary = "; ".join(
         f"{name}: {statistics.coverage:.1%} on average" for name, statistics in models.items()
@@ -143,8 +271,8 @@ def coverage_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
 def _plot_shares(ax: "matplotlib.axes.Axes", models: Mapping[str, Histogram]) -> None:
     edges = _common_edges(models.values())
     for i, (name, bins) in enumerate(models.items()):
-        plot_histogram(ax, i, edges, bins.shares, name)
-    set_numeric_axis(ax, edges[0], edges[-1])
+        _plot_histogram(ax, i, edges, bins.shares, name)
+    _set_numeric_axis(ax, edges[0], edges[-1])
     set_value_axis(ax, [bins.shares for bins in models.values()], percent=True)
 
 
@@ -191,7 +319,7 @@ def _plot_length(
 ) -> None:
     """Plot one metric by source length, with a point and an interval per bucket."""
     missing = (np.nan, np.nan)
-    plot_groups(
+    _plot_groups(
         ax,
         {
             name: (
@@ -212,7 +340,7 @@ def _plot_length(
         ax.annotate("sentences", (0, 0), (-5, -18), xycoords="axes fraction", ha="right", **style)
     metric = next(iter(systems.values())).name
     title = f"{metric} (lower is better)" if metric in _LOWER_IS_BETTER else metric
-    label_axes(ax, title, "source length (words)", _INTERVALS, pad=4 if counts is None else 16)
+    _label_axes(ax, title, "source length (words)", _INTERVALS, pad=4 if counts is None else 16)
 
 
 # Faithfulness
@@ -233,8 +361,8 @@ def faithfulness_chart(models: Mapping[str, Mapping[str, Estimate]]) -> Figure:
             )
             for name, falls in models.items()
         }
-        plot_groups(ax, systems, [rule.replace("_", "\n") for rule in rules])
-        label_axes(ax, "Fall of the probability (percentage points)", "removed token", _INTERVALS)
+        _plot_groups(ax, systems, [rule.replace("_", "\n") for rule in rules])
+        _label_axes(ax, "Fall of the probability (percentage points)", "removed token", _INTERVALS)
 
     summary = "; ".join(
         f"{name}, {rule}: {fall.value:.2f}" for name, falls in models.items() for rule, fall in falls.items()

@@ -25,7 +25,6 @@ _COLORMAP = Colormap(((52, 24, 94), (58, 82, 139), (32, 145, 140), (94, 201, 97)
 # A weight gets the first shade whose limit is larger than the weight.
 _LIMITS = (0.05, 0.25, 0.5, 0.75)
 _SHADES = "·░▒▓█"
-_ASCII_SHADES = ".:+x#"
 _COLUMN = 2  # terminal cells per column, because a cell is about twice as high as wide
 _LABEL_ROWS = 12
 _LABEL_CELLS = 20
@@ -37,102 +36,71 @@ class TerminalMap:
 
     Attributes:
         grid: The weights and their labels.
-        width: Maximum width in terminal cells. Default: the width of the console.
-        legend: Whether the last line is a legend of the shades.
     """
 
     grid: LabeledMaps
-    width: int | None = None
-    legend: bool = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Render the map, in color if the console supports it."""
-        width = min(self.width or options.max_width, options.max_width)
+        """Render the map and a legend of the shades, in color if the console supports it."""
         # A console with 16 colors gets characters: 16 colors are too few for shades.
         color = console.color_system in ("256", "truecolor") and not console.no_color
-        painter = _Painter(use_color=color, ascii=options.ascii_only)
-        yield from _draw(self.grid, width, painter)
-        if self.legend:
-            yield painter.legend()
+        yield from _draw(self.grid, options.max_width, color)
+        line = Text("blank 0   ")
+        if color:
+            shades = (_cell((i + 0.5) / 8, color) for i in range(8))
+            yield line.append_text(Text.assemble(*shades, " 1"))
+            return
+        for low, high in zip((0.01, *_LIMITS), (*_LIMITS, 1), strict=True):
+            line.append_text(Text.assemble(_cell(low, color), f" <{high}  " if high < 1 else " more"))
+        yield line
 
 
 def terminal_map(
-    weights: Float[np.ndarray, "T S"] | Float[np.ndarray, "H T S"],
-    source: Sequence[str],
-    target: Sequence[str],
-    width: int | None = None,
-    captions: Sequence[str] | None = None,
-    legend: bool = True,
+    weights: Float[np.ndarray, "T S"], source: Sequence[str], target: Sequence[str]
 ) -> TerminalMap:
-    """Return an attention map for a terminal.
+    """Return an attention map for a terminal, an object for `rich.console.Console.print`.
 
     Args:
-        weights: One map, or one map per head.
+        weights: The map.
         source: Source words, one per column.
         target: Target words, one per row.
-        width: Maximum width in terminal cells. Default: the width of the console.
-        captions: One caption per head. Default: several heads are numbered from 0.
-        legend: Whether the last line is a legend of the shades.
-
-    Returns:
-        An object for `rich.console.Console.print`.
 
     Raises:
-        DataError: if the shapes of weights, words and captions do not match.
+        DataError: if the shapes of weights and words do not match.
     """
-    return TerminalMap(label_maps(weights, source, target, captions), width, legend)
+    return TerminalMap(label_maps(weights, source, target))
 
 
-@dataclass(frozen=True)
-class _Painter:
-    """Renders cells with the capabilities of a console."""
-
-    use_color: bool
-    ascii: bool
-
-    def cell(self, weight: float) -> Text:
-        if weight == 0:
-            return Text(" " * _COLUMN)
-        if not (np.isfinite(weight) and weight > 0):
-            return Text("?" * _COLUMN, Style(bold=True))
-        if self.use_color:
-            return Text(" " * _COLUMN, Style(bgcolor=_COLORMAP.color(weight)))
-        shades = _ASCII_SHADES if self.ascii else _SHADES
-        return Text(shades[bisect.bisect_right(_LIMITS, weight)] * _COLUMN)
-
-    def legend(self) -> Text:
-        line = Text("blank 0   ")
-        if self.use_color:
-            return line.append_text(Text.assemble(*(self.cell((i + 0.5) / 8) for i in range(8)), " 1"))
-        for low, high in zip((0.01, *_LIMITS), (*_LIMITS, 1), strict=True):
-            line.append_text(Text.assemble(self.cell(low), f" <{high}  " if high < 1 else " more"))
-        return line
+def _cell(weight: float, use_color: bool) -> Text:
+    """Return a cell with a background color, or as characters."""
+    if weight == 0:
+        return Text(" " * _COLUMN)
+    if not (np.isfinite(weight) and weight > 0):
+        return Text("?" * _COLUMN, Style(bold=True))
+    if use_color:
+        return Text(" " * _COLUMN, Style(bgcolor=_COLORMAP.color(weight)))
+    return Text(_SHADES[bisect.bisect_right(_LIMITS, weight)] * _COLUMN)
 
 
-def _draw(grid: LabeledMaps, width: int, painter: _Painter) -> Iterator[Text]:
+def _draw(grid: LabeledMaps, width: int, use_color: bool) -> Iterator[Text]:
     room = max(min(_LABEL_CELLS, width // 3), 1)
     names = [clip_label(label, room) for label in grid.target]
     margin = max((cell_len(name) for name in names), default=0) + 1
     fitting = max((width - margin) // _COLUMN, 1)
-    for head, caption in enumerate(grid.captions):
-        if head:
+    for start in range(0, max(len(grid.source), 1), fitting):
+        stop = min(start + fitting, len(grid.source))
+        if start:
             yield Text()
-        if caption:
-            yield Text(caption, Style(italic=True), no_wrap=True)
-        for start in range(0, max(len(grid.source), 1), fitting):
-            stop = min(start + fitting, len(grid.source))
-            if start:
-                yield Text()
-            if stop - start < len(grid.source):
-                # Counted from 1, for readers of the text.
-                yield Text(f"source words {start + 1} to {stop} of {len(grid.source)}", Style(dim=True))
-            yield from _header(grid.source[start:stop], margin)
-            for t, name in enumerate(names):
-                line = Text(" " * (margin - 1 - cell_len(name)) + name + " ", no_wrap=True, overflow="crop")
-                # Omit blank cells at the end, which would be trailing spaces in a file.
-                for weight in np.trim_zeros(grid.weights[head, t, start:stop], "b"):
-                    line.append_text(painter.cell(float(weight)))
-                yield line
+        if stop - start < len(grid.source):
+            # Counted from 1, for readers of the text.
+            yield Text(f"source words {start + 1} to {stop} of {len(grid.source)}", Style(dim=True))
+        yield from _header(grid.source[start:stop], margin)
+        for t, name in enumerate(names):
+            line = Text(" " * (margin - 1 - cell_len(name)) + name + " ", no_wrap=True, overflow="crop")
+            # Omit blank cells at the end, which would be trailing spaces in a file.
+            for weight in np.trim_zeros(grid.weights[0, t, start:stop], "b"):
+                line.append_text(_cell(float(weight), use_color))
+            yield line
 
 
 def _header(labels: Sequence[str], margin: int) -> Iterator[Text]:

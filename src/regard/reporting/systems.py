@@ -11,8 +11,7 @@ from pathlib import Path
 
 from regard.analysis.attention import perplexity_of
 from regard.analysis.errors import SentenceErrors, sentence_from_result
-from regard.analysis.inputs import Progress, System, no_progress
-from regard.analysis.linking import line_words
+from regard.analysis.inputs import Progress, System, line_words, no_progress
 from regard.generation.base import BaseTranslator
 from regard.generation.forced import sentence_attention
 from regard.generation.lines import enumerate_lines
