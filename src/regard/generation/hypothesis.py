@@ -47,6 +47,8 @@ class Hypothesis:
         posteriors: Posterior attention in the same form, after each token is known. Empty if it equals
             `attention`. With hard attention, it holds the probability of each selection. Search itself leaves
             it empty; `NeuralTranslator` fills it in.
+        truncated: Of a sampled hypothesis: whether the end symbol was forced, because the maximum length was
+            reached or no attention was left.
     """
 
     tokens: tuple[int, ...]
@@ -55,6 +57,7 @@ class Hypothesis:
     token_log_probs: tuple[float, ...]
     attention: tuple[Float[np.ndarray, "T _ S"], ...]
     posteriors: tuple[Float[np.ndarray, "T _ S"], ...] = ()
+    truncated: bool = False
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,8 @@ class _Sampler:
         steps = self.rules.max_length + 1
         noise = _uniform_noise(sampling.seed, batch.rows.tolist(), self.samples, steps)
         self.noise = noise.to(batch.source.tokens.device)
-        # Step, row and log-probability of the end symbol.
-        self.ends = np.zeros((3, len(batch) * self.samples))
+        # Step, row, log-probability of the end symbol, and whether it was forced.
+        self.ends = np.zeros((4, len(batch) * self.samples))
 
     def run(self) -> list[Hypothesis]:
         """Return the sampled paths."""
@@ -117,7 +117,9 @@ class _Sampler:
                 history = torch.cat([history[rows], tokens.unsqueeze(1)], dim=1)
         steps, places = self.ends[:2].astype(np.int64)
         lengths = np.repeat(source.lengths.cpu().numpy(), self.samples)
-        return self.trace.backtrace(steps, places, self.ends[2], lengths)
+        paths = self.trace.backtrace(steps, places, self.ends[2], lengths)
+        forced = self.ends[3].astype(bool).tolist()
+        return [replace(path, truncated=is_forced) for path, is_forced in zip(paths, forced, strict=True)]
 
     def _sample_tokens(
         self,
@@ -158,6 +160,7 @@ class _Sampler:
             self.ends[0, ended] = step
             self.ends[1, ended] = at.cpu()
             self.ends[2, ended] = logs[at].cpu()
+            self.ends[3, ended] = torch.isneginf(values[at, 1:]).all(dim=1).cpu()
         return tokens, logs, done | ending
 
 
