@@ -96,7 +96,7 @@ STATED = [
     ("src/regard/functional/latent.py", "Postr_t(i) = Prior_t(i)", "Eq. 13"),
     ("docs/tour.md", "Postr_t(a) = Prior_t(a)", "Eq. 13"),
     ("src/regard/attention/hard.py", "Z^ likewise", "Eq. 5"),
-    ("src/regard/alignment/fertility.py", "al., 2018, ", "Section 4"),
+    ("src/regard/alignment/word_aligner.py", "al., 2018, ", "Section 4"),
     ("src/regard/generation/hypothesis.py", "The floor eps", "Malaviya et al. (2018), footnote 5"),
 ]
 

@@ -113,7 +113,7 @@ def test_gibbs_sampler_matches_enumerated_link_posteriors(with_jumps):
             for j, place in enumerate(path):
                 if place >= 0:
                     expected[layout.cells[row] + j * len(rows[row][0]) + place] += weight
-    sampled = np.mean([sampler.marginals(0, 2) for _ in range(40_000)], axis=0)
+    sampled = np.mean([sampler.marginals((0, 2)) for _ in range(40_000)], axis=0)
     np.testing.assert_allclose(sampled, expected / total, atol=0.01)
 
 

@@ -10,7 +10,7 @@ from regard.alignment.base import split_evenly
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import TranslationTable, iterate_blocks
 from regard.alignment.em_kernels import MIN_PROBABILITY, digamma
-from regard.alignment.fertility import count_fertilities, max_fertilities
+from regard.alignment.word_aligner import count_fertilities, max_fertilities
 
 
 def rows(table):

@@ -9,8 +9,7 @@ from aligner_text import by_sentence, random_pairs, table_probability
 from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import TranslationTable
-from regard.alignment.hmm import HMMAligner, HMMConfig
-from regard.alignment.hmm_kernels import MAX_HMM_JUMP, NUM_JUMPS
+from regard.alignment.hmm import MAX_HMM_JUMP, NUM_JUMPS, HMMAligner, HMMConfig
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.base import ALIGNERS, MAX_LENGTH, default_config
-from regard.alignment.fertility import align_fertilities
+from regard.alignment.word_aligner import align_fertilities
 from regard.cli.main import app
 
 PAIRS = [(["a", "b"], ["x", "y"]), (["b", "a"], ["y", "x"]), (["a"], ["x"]), (["b"], ["y"])] * 5

@@ -18,22 +18,6 @@ from regard.config.cpu_threads import num_available_cpus
 from regard.config.registry import PartConfig, Registry, subclass_of
 from regard.config.results import perplexity
 
-__all__ = [
-    "ALIGNERS",
-    "DEFAULT_ALIGNER",
-    "MAX_LENGTH",
-    "NUM_RANGES",
-    "AlignerConfig",
-    "DirectionAligner",
-    "IterationStats",
-    "TrainingSetup",
-    "default_config",
-    "register_aligner",
-    "run_parallel",
-    "split_evenly",
-    "train_direction",
-]
-
 _T = TypeVar("_T")
 
 NUM_RANGES = 32
@@ -72,10 +56,6 @@ class IterationStats:
         """Return the perplexity, if it is known, and the other statistics."""
         known = {"perplexity": self.perplexity} if np.isfinite(self.log_likelihood) else {}
         return known | {name: float(value) for name, value in self.metrics.items()}
-
-    def record(self) -> dict[str, Any]:
-        """Return the stage, the number of the pass, and `values`."""
-        return {"stage": self.stage, "pass": self.iteration, **self.values()}
 
 
 @dataclass(frozen=True)

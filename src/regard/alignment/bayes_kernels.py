@@ -18,19 +18,6 @@ import numpy as np
 from regard.alignment.em_kernels import longest_lengths
 from regard.kernels.compilation import GAMMA, njit, splitmix64
 
-__all__ = [
-    "MAX_JUMP",
-    "NUM_FERTILITIES",
-    "SamplerState",
-    "best_links_of_marginals",
-    "gibbs_pass",
-    "link_weights",
-    "next_linked",
-    "recount_links",
-    "sample_position",
-    "uniform",
-]
-
 NUM_FERTILITIES = 8
 """Fertilities are 0 to 6; the last column is for all larger ones, which are practically excluded."""
 MAX_JUMP = 100

@@ -22,17 +22,6 @@ from regard.alignment.em_kernels import occurrences
 from regard.config import configclass, option
 from regard.kernels.compilation import njit
 
-__all__ = [
-    "FERTILITY_ALPHA",
-    "JUMP_ALPHA",
-    "BayesConfig",
-    "Sampler",
-    "add_fertility_prior",
-    "build_layout",
-    "fertility_ratio_table",
-    "normalize_counts",
-]
-
 JUMP_ALPHA = 0.5
 """Concentration of the Dirichlet prior on jumps."""
 FERTILITY_ALPHA = 1.0
@@ -154,11 +143,11 @@ class Sampler:
         chain.jump_counts[:] = 0
         chain.fertility_counts[:] = 0
 
-    def marginals(self, first: int, last: int) -> np.ndarray:
-        """Return the summed link distributions of sentences `first` to `last` over the final passes."""
+    def marginals(self, span: tuple[int, int]) -> np.ndarray:
+        """Return the summed link distributions of a range of sentences over the final passes."""
         cells = self._layout.cells
-        marginals = np.zeros(int(cells[last] - cells[first]), dtype=np.float32)
-        self._sweep(first, last, self._config.num_samples, marginals)
+        marginals = np.zeros(int(cells[span[1]] - cells[span[0]]), dtype=np.float32)
+        self._sweep(*span, self._config.num_samples, marginals)
         return marginals
 
     def _sweep(self, first: int, last: int, passes: int, marginals: np.ndarray) -> int:

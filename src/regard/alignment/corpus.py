@@ -20,8 +20,6 @@ from regard.errors import DataError
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.words import split_whitespace
 
-__all__ = ["UNKNOWN", "Corpus", "Text", "TextLayout", "WordList"]
-
 _log = logging.getLogger(__name__)
 
 UNKNOWN = -1

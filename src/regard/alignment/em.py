@@ -33,16 +33,6 @@ from regard.config.cpu_threads import num_available_cpus
 from regard.errors import DataError
 from regard.text.array_files import check_arrays, check_offsets
 
-__all__ = [
-    "MAX_STORED_PROBABILITY",
-    "Block",
-    "EMAligner",
-    "EMTrainer",
-    "TranslationTable",
-    "alpha_option",
-    "iterate_blocks",
-]
-
 MAX_STORED_PROBABILITY = 1.001
 """Maximum value in a file, with tolerance for rounding."""
 MAX_BLOCK_CELLS = 1 << 24
@@ -193,6 +183,11 @@ class Block:
         layout = layout._replace(slots=slots)
         return cls(corpus, layout, order, widths, firsts, sentence_ranges, word_ranges)
 
+    def buffers(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return empty arrays for the posteriors of the cells and of the null word."""
+        cells, words = len(self.layout.slots), int(self.layout.offsets[-1])
+        return np.empty(cells, np.float32), np.empty(words, np.float32)
+
     def run(self, kernel: Callable[..., np.ndarray], threads: int, *arguments: object) -> np.ndarray:
         """Run a compiled loop over the pairs, and add up the results of its parts."""
         calls = [(*span, self.layout, *arguments) for span in self.sentence_ranges]
@@ -235,9 +230,15 @@ def iterate_blocks(corpus: Corpus, table: TranslationTable, threads: int) -> Ite
 
 
 class EMAligner(DirectionAligner):
-    """An aligner whose link probabilities are computed by an expectation step over blocks."""
+    """An aligner whose link probabilities are computed by an expectation step over blocks.
+
+    Attributes:
+        table: The translation table.
+        tension: The tension of a diagonal prior, for reports; 0 if there is none.
+    """
 
     table: TranslationTable
+    tension: float = 0.0
 
     @abstractmethod
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
@@ -253,13 +254,9 @@ class EMAligner(DirectionAligner):
             The log-likelihood in nats, the number of null words, and other sums of the model.
         """
 
-    def metrics(self) -> dict[str, float]:
-        """Return the learned parameters that reports of a pass show."""
-        return {}
-
     def best(self, block: Block, links: np.ndarray, threads: int) -> None:
         """Write the source position of each target token, -1 for none, to `links`, int32 [target tokens]."""
-        posteriors, null = _posterior_buffers(block)
+        posteriors, null = block.buffers()
         self.expect(block, posteriors, null, threads)
         block.run(pick_links, threads, posteriors, null, links)
 
@@ -276,7 +273,7 @@ class EMAligner(DirectionAligner):
         """Compute the probability of every link; see `DirectionAligner.posteriors`."""
         threads = threads or num_available_cpus()
         for block in iterate_blocks(corpus, self.table, threads):
-            posteriors, null = _posterior_buffers(block)
+            posteriors, null = block.buffers()
             self.expect(block, posteriors, null, threads)
             for row, (first, last) in enumerate(pairwise(block.layout.cells.tolist())):
                 shape = int(block.layout.source_lengths[row]), int(block.layout.target_lengths[row])
@@ -284,53 +281,39 @@ class EMAligner(DirectionAligner):
                 yield posteriors[first:last].reshape(shape).T
 
 
-class EMTrainer:
-    """Runs the passes of a model over a text: expected counts, then an update of the table."""
+def train_passes(
+    corpus: Corpus, model: EMAligner, setting: TrainingSetup, stage: str, expect: Expectation | None = None
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Run and report the passes over a text: expected counts, then an update of the table of the model.
 
-    def __init__(self, corpus: Corpus, model: EMAligner, setting: TrainingSetup) -> None:
-        """Prepare the pairs. The table of the model is updated in place."""
-        self._model, self._setting = model, setting
-        self._arguments = corpus, model.table, setting.num_threads
-        kept = corpus.num_cells.sum() <= MAX_KEPT_CELLS
-        self._blocks = list(iterate_blocks(*self._arguments)) if kept else None
-        self._counts = np.zeros(len(model.table.columns))
-        self._words = corpus.num_target_tokens
+    The caller updates the other parameters of the model after each pass.
 
-    def passes(
-        self, stage: str, iterations: int, alpha: float, expect: Expectation | None = None
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """Run the passes of a stage and report them; the caller updates the model after each one.
+    Args:
+        corpus: The pairs.
+        model: The model. Its configuration has the number of passes and the Dirichlet prior of the table.
+        setting: Threads and reports.
+        stage: Name of the stage, for reports.
+        expect: The expectation step. Default: that of the model.
 
-        Args:
-            stage: Name of the stage, for reports.
-            iterations: Number of passes.
-            alpha: The Dirichlet prior of the table's update.
-            expect: The expectation step. Default: that of the model.
-
-        Yields:
-            The number of the pass, from 1, and the results of `expect`, summed over the blocks.
-        """
-        for number in range(1, iterations + 1):
-            sums = self._step(expect or self._model.expect, alpha)
-            metrics = {"null": sums[1] / max(1, self._words), **self._model.metrics()}
-            stats = IterationStats(stage, number, iterations, float(sums[0]), self._words, metrics)
-            self._setting.report(stats)
-            yield number, sums
-
-    def _step(self, expect: Expectation, alpha: float) -> np.ndarray:
-        table, threads = self._model.table, self._setting.num_threads
+    Yields:
+        The number of the pass, from 1, and the results of `expect`, summed over the blocks.
+    """
+    table, threads, words = model.table, setting.num_threads, corpus.num_target_tokens
+    kept = corpus.num_cells.sum() <= MAX_KEPT_CELLS
+    stored = list(iterate_blocks(corpus, table, threads)) if kept else None
+    counts = np.zeros(len(table.columns))
+    for number in range(1, model.config.iterations + 1):
         sums = np.zeros(0)
-        for block in self._blocks or iterate_blocks(*self._arguments):
-            posteriors, null = _posterior_buffers(block)
-            part = expect(block, posteriors, null, threads)
+        for block in stored or iterate_blocks(corpus, table, threads):
+            posteriors, null = block.buffers()
+            part = (expect or model.expect)(block, posteriors, null, threads)
             sums = part if not len(sums) else sums + part
             # Posteriors exist for one block at a time; only the counts are kept.
-            block.accumulate(posteriors, null, table, self._counts, threads)
-        table.update(self._counts, alpha, threads)
-        return sums
-
-
-def _posterior_buffers(block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """Return empty arrays for the posteriors of the cells and of the null word of a block."""
-    layout = block.layout
-    return np.empty(len(layout.slots), np.float32), np.empty(int(layout.offsets[-1]), np.float32)
+            block.accumulate(posteriors, null, table, counts, threads)
+        table.update(counts, model.config.alpha, threads)
+        metrics = {"null": sums[1] / max(1, words)}
+        if model.tension:
+            metrics["tension"] = model.tension
+        iterations = model.config.iterations
+        setting.report(IterationStats(stage, number, iterations, float(sums[0]), words, metrics))
+        yield number, sums

@@ -18,26 +18,6 @@ import numpy as np
 
 from regard.kernels.compilation import njit
 
-__all__ = [
-    "MIN_PROBABILITY",
-    "Occurrences",
-    "accumulate",
-    "accumulate_null",
-    "cooccurring_words",
-    "digamma",
-    "expect_links",
-    "expected_distance",
-    "find_slots",
-    "log_normalizer_gradient",
-    "longest_lengths",
-    "normalize_rows",
-    "normalizer",
-    "occurrences",
-    "pick_links",
-    "sort_cells",
-    "translation_probability",
-]
-
 MIN_PROBABILITY = 1e-9
 """Minimum probability of a translation."""
 

@@ -14,19 +14,10 @@ import numpy as np
 
 from regard.alignment.base import TrainingSetup, register_aligner
 from regard.alignment.corpus import Corpus
-from regard.alignment.em import Block, EMAligner, EMTrainer, TranslationTable, alpha_option
+from regard.alignment.em import Block, EMAligner, TranslationTable, alpha_option, train_passes
 from regard.alignment.em_kernels import expect_links, expected_distance
 from regard.config import configclass, option
-from regard.text.array_files import check_array, check_range
-
-__all__ = [
-    "MAX_TENSION",
-    "IBM1Config",
-    "IBM2Config",
-    "IBMAligner",
-    "fit_tension",
-    "length_counts",
-]
+from regard.text.array_files import check_arrays
 
 UNIFORM = -1.0
 """A value of `IBMAligner.null` that gives the null word the same probability as each source word."""
@@ -110,9 +101,11 @@ class IBMAligner(EMAligner):
             table: The initial table, updated in place. Default: a uniform table of co-occurring words.
         """
         model = cls(TranslationTable.of(corpus) if table is None else table, config)
-        sizes = length_counts(corpus.source.lengths, corpus.target.lengths)
-        passes = EMTrainer(corpus, model, setup).passes(config.kind, config.iterations, config.alpha)
-        for number, sums in passes:
+        # The distinct pairs of lengths, m and n, in one integer, so that `unique` sorts scalars.
+        lengths = corpus.source.lengths.astype(np.int64) << 32 | corpus.target.lengths
+        pairs, counts = np.unique(lengths, return_counts=True)
+        sizes = pairs >> 32, pairs & 0xFFFFFFFF, counts
+        for number, sums in train_passes(corpus, model, setup, config.kind):
             # In the first pass translations are uniform, so its links contain no information on the diagonal.
             if isinstance(config, IBM2Config) and config.fit_tension and number > 1:
                 model.tension = fit_tension(model.tension, float(sums[2]), float(sums[1]), sizes)
@@ -122,10 +115,6 @@ class IBMAligner(EMAligner):
         """Run the expectation step; return log-likelihood, null words, and minus the diagonal distance."""
         parameters = self.table.values, self.table.nulls, self.null, self.tension
         return block.run(expect_links, threads, *parameters, posteriors, null)
-
-    def metrics(self) -> dict[str, float]:
-        """Return the tension of Model 2."""
-        return {"tension": self.tension} if self.tension else {}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the learned arrays; see `DirectionAligner.arrays`."""
@@ -137,19 +126,8 @@ class IBMAligner(EMAligner):
     ) -> Self:
         """Restore an aligner; see `DirectionAligner.load`."""
         tension = arrays["tension"]
-        check_array("tension", tension, "float64", 1)
-        check_range("tension", tension, 0, MAX_TENSION)
+        check_arrays({"tension": tension}, {"tension": ("float64", 0, MAX_TENSION, 1)})
         return cls(TranslationTable.load(arrays, sizes), config, float(tension[0]))
-
-
-def length_counts(
-    source_lengths: np.ndarray, target_lengths: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct pairs of sentence lengths, m and n, and the number of sentence pairs with each."""
-    # Both lengths in one integer, so that `unique` sorts scalars.
-    both = source_lengths.astype(np.int64) << 32 | target_lengths
-    sizes, counts = np.unique(both, return_counts=True)
-    return sizes >> 32, sizes & 0xFFFFFFFF, counts
 
 
 def fit_tension(
@@ -163,7 +141,7 @@ def fit_tension(
         tension: The current tension.
         feature: Minus the distance of the links from the diagonal, weighted by their posteriors and summed.
         null: The sum of the posteriors of the null word; these words have no distance.
-        sizes: The result of `length_counts` for the whole text.
+        sizes: The distinct pairs of sentence lengths, m and n, and the number of sentence pairs with each.
     """
     # A text of empty pairs has no words.
     words = max(1.0, float((sizes[1] * sizes[2]).sum()))

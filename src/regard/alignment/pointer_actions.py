@@ -22,8 +22,6 @@ from regard.text.files import write_atomic
 from regard.text.tokenizers.words import STEP
 from regard.text.words import normalize_whitespace, split_whitespace
 
-__all__ = ["align_actions", "monotone_alignment", "write_action_tables", "write_actions"]
-
 MIN_LINK_PROBABILITY = 0.05
 """Links with a lower probability are ignored."""
 

@@ -18,8 +18,6 @@ from regard.alignment.corpus import Corpus
 from regard.kernels.compilation import njit
 from regard.text.links import Links
 
-__all__ = ["METHODS", "LinkTable", "Method", "symmetrize"]
-
 Method = Literal[
     "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and", "forward", "backward"
 ]

@@ -1,11 +1,16 @@
-"""A word aligner of both directions, with its vocabularies: training, saving, loading and alignment.
+"""A word aligner of both directions with its vocabularies, and the fertilities of aligned text.
 
 The directory of an aligner contains `aligner.json` (settings and checksums), the words of each side, one per
 line in the order of their numbers, and one file of arrays per direction. No file is unpickled.
+
+Fertilities are the numbers of target words that source words are linked to. They are counted from the forward
+direction, which links each target word to at most one source word.
+GUIDED fertility (Malaviya et al., 2018, Section 4) is the maximum over the occurrences of a word in the
+training text, and at least 1.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,10 +22,12 @@ from safetensors.numpy import save_file
 
 from regard.alignment.base import (
     ALIGNERS,
+    DEFAULT_ALIGNER,
     AlignerConfig,
     DirectionAligner,
     IterationStats,
     TrainingSetup,
+    default_config,
     train_direction,
 )
 from regard.alignment.corpus import UNKNOWN, Corpus, WordList
@@ -37,8 +44,6 @@ from regard.text.reading import (
     read_expected_json,
     verify_checksums,
 )
-
-__all__ = ["DIRECTIONS", "WordAligner", "train_both"]
 
 DIRECTIONS = ("forward", "backward")
 ALIGNER_FILE = "aligner.json"
@@ -218,8 +223,15 @@ class WordAligner:
         needed = [f"{side}.words" for side in ("source", "target")]
         needed += [f"{name}.safetensors" for name, part in parts.items() if part is not None]
         verify_checksums(directory, description.sha256, needed, ALIGNER_FILE)
-        source, target = (_read_words(directory / f"{name}.words") for name in ("source", "target"))
-        sizes = len(source), len(target)
+        sides = []
+        for name in ("source", "target"):
+            try:
+                text = read_bytes(directory / f"{name}.words").decode()
+            except UnicodeDecodeError as error:
+                raise DataError(f"{directory / name}.words: not UTF-8 at byte {error.start + 1}") from None
+            sides.append(WordList(tuple(text.split("\n")) if text else ()))
+        source, target = sides
+        sizes = len(source.words), len(target.words)
         forward = _load(directory, "forward", description.forward, sizes)
         # The backward direction exchanges source and target.
         backward = _load(directory, "backward", description.backward, (sizes[1], sizes[0]))
@@ -235,14 +247,6 @@ class _AlignerDescription:
     forward: AlignerConfig | None = option(default=None, help="The aligner of target words.")
     backward: AlignerConfig | None = option(default=None, help="The aligner of source words.")
     sha256: Checksums = option(help="Checksums of the other files in the directory.")
-
-
-def _read_words(path: Path) -> WordList:
-    try:
-        text = read_bytes(path).decode()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start + 1}") from None
-    return WordList(tuple(text.split("\n")) if text else ())
 
 
 def _load(
@@ -289,3 +293,63 @@ def train_both(
             aligners[name] = train_direction(text, config, replace(setup, report=callback))
     words = (corpus.source.words, corpus.target.words)
     return WordAligner(words, aligners["forward"], aligners["backward"], lowercase)
+
+
+def count_fertilities(corpus: Corpus, links: np.ndarray) -> np.ndarray:
+    """Return the number of target words that each source word is linked to.
+
+    Args:
+        corpus: The pairs.
+        links: int [target tokens]: the position of each target word's source word in its sentence, -1 for
+            none.
+
+    Returns:
+        int64 [source tokens], in the order of `corpus.source.offsets`.
+    """
+    # The offset of each target token's source sentence.
+    begin = np.repeat(corpus.source.offsets[:-1], corpus.target.lengths)
+    linked = links >= 0
+    # Unlinked words have no source position, so that they are removed first.
+    return np.bincount((begin + links)[linked], minlength=int(corpus.source.offsets[-1]))
+
+
+def max_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
+    """Return the largest fertility of each word of the source vocabulary, at least 1.
+
+    Args:
+        corpus: The pairs.
+        fertilities: int [source tokens], the result of `count_fertilities`.
+
+    Returns:
+        float32 [words].
+    """
+    maxima = np.ones(len(corpus.source.words.words), dtype=np.int64)
+    tokens = corpus.source.sentence_tokens
+    known = tokens >= 0
+    # `maximum.at` handles repeated indices, unlike indexing.
+    np.maximum.at(maxima, tokens[known], fertilities[known])
+    return maxima.astype(np.float32)
+
+
+def align_fertilities(
+    corpora: Sequence[Corpus], setting: TrainingSetup, config: AlignerConfig | None = None
+) -> list[np.ndarray]:
+    """Return the number of target words of each source word, for several texts.
+
+    Args:
+        corpora: The texts. An aligner is trained on the first one, and all use its numbers for words.
+        setting: Threads, seed and processes.
+        config: The aligner. Default: None, the default aligner.
+
+    Returns:
+        The result of `count_fertilities` for each text, 0 in pairs that are too long; see `max_length`.
+    """
+    chosen = default_config(DEFAULT_ALIGNER) if config is None else config
+    aligner = train_direction(corpora[0], chosen, setting)
+    counts = []
+    for corpus in corpora:
+        short = corpus.without_long_pairs(aligner.max_length)
+        aligned = np.repeat(short.source.lengths == corpus.source.lengths, corpus.source.lengths)
+        counts.append(np.zeros(len(aligned), dtype=np.int64))
+        counts[-1][aligned] = count_fertilities(short, aligner.align(short, setting.num_threads))
+    return counts

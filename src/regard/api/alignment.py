@@ -202,7 +202,8 @@ class Aligner:
         passes: list[dict[str, Any]] = []
 
         def report(direction: str, iteration: IterationStats) -> None:
-            passes.append({"direction": direction, **iteration.record()})
+            part = {"direction": direction, "stage": iteration.stage, "pass": iteration.iteration}
+            passes.append(part | iteration.values())
             on_pass(direction, iteration)
 
         model = train_both(corpus, config, setup, lowercase, directions, report)

@@ -16,7 +16,7 @@ import numpy as np
 
 from regard.alignment import Corpus, TrainingSetup
 from regard.alignment.base import DEFAULT_ALIGNER
-from regard.alignment.fertility import align_fertilities
+from regard.alignment.word_aligner import align_fertilities
 from regard.api.alignment import aligner_config, fold_words
 from regard.api.arguments import TextSource, check_num_lines, read_parallel, read_texts, source_name
 from regard.api.links import LinkSource, check_rows, read_links

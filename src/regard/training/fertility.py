@@ -278,7 +278,7 @@ def add_fertilities(prepared: PreparedData, config: FertilityConfig | None, fing
         return prepared.with_budget(Budget.constant(config, len(prepared.text.source.vocabulary)))
     name = f"{config.aligner}-{fingerprint[:16]}"
     if isinstance(config, GuidedFertilityConfig):
-        from regard.alignment.fertility import max_fertilities
+        from regard.alignment.word_aligner import max_fertilities
 
         (counts,) = _count_links(prepared, config.aligner, name, ["train"])
         return prepared.with_budget(Budget(config, max_fertilities(prepared.alignment_corpus(), counts)))
@@ -303,7 +303,7 @@ def _count_links(prepared: PreparedData, aligner: str, name: str, splits: Sequen
     if not all(path.exists() for path in paths):
         from regard.alignment import TrainingSetup
         from regard.alignment.base import default_config
-        from regard.alignment.fertility import align_fertilities
+        from regard.alignment.word_aligner import align_fertilities
 
         _log.info("aligning %s to count fertilities", prepared.directory)
         corpora = [prepared.alignment_corpus(split) for split in splits]

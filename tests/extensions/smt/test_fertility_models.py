@@ -10,7 +10,7 @@ from alignment.aligner_text import by_sentence, random_pairs, table_probability
 from regard.alignment.base import IterationStats, TrainingSetup
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import TranslationTable, iterate_blocks
-from regard.alignment.hmm_kernels import NUM_JUMPS
+from regard.alignment.hmm import NUM_JUMPS
 from regard.errors import DataError
 from regard.extensions.smt.fertility_kernels import (
     MAX_DISTORTION,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.alignment.em_kernels import longest_lengths
-from regard.alignment.hmm_kernels import emissions
+from regard.alignment.hmm import emissions
 from regard.kernels.compilation import njit
 
 __all__ = [

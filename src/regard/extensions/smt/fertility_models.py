@@ -35,12 +35,12 @@ from regard.alignment.em import (
     MAX_STORED_PROBABILITY,
     Block,
     EMAligner,
-    EMTrainer,
     TranslationTable,
     alpha_option,
+    train_passes,
 )
-from regard.alignment.fertility import count_fertilities
-from regard.alignment.hmm import HMMAligner, HMMConfig, check_jumps
+from regard.alignment.hmm import JUMPS_FORM, HMMAligner, HMMConfig
+from regard.alignment.word_aligner import count_fertilities
 from regard.config import configclass, option
 from regard.extensions.smt.fertility_kernels import (
     MAX_DISTORTION,
@@ -50,7 +50,7 @@ from regard.extensions.smt.fertility_kernels import (
     count_distortions,
     expect_neighborhood,
 )
-from regard.text.array_files import MAX_COUNT, check_array, check_range
+from regard.text.array_files import MAX_COUNT, ArrayForm, check_arrays
 
 __all__ = ["IBM3Aligner", "IBM3Config", "IBM4Aligner", "IBM4Config"]
 
@@ -181,8 +181,7 @@ class FertilityAligner(EMAligner):
             np.add.at(totals, block.corpus.source.sentence_tokens, counted)
             return sums
 
-        passes = EMTrainer(corpus, model, setup).passes(config.kind, config.iterations, config.alpha, expect)
-        for _, sums in passes:
+        for _, sums in train_passes(corpus, model, setup, config.kind, expect):
             model.fertilities = smoothed_fertilities(totals, FERTILITY_ALPHA)
             model.distortions = cls._split(sums[2:])
             totals[:] = 0
@@ -221,12 +220,13 @@ class FertilityAligner(EMAligner):
     def load(cls, arrays: dict[str, np.ndarray], config: Any, sizes: tuple[int, int]) -> Self:
         """Restore an aligner; see `DirectionAligner.load`."""
         table = TranslationTable.load(arrays, sizes)
-        check_jumps(arrays["jumps"])
-        check_array("fertilities", arrays["fertilities"], "float32", sizes[0] + 1, MAX_FERTILITY + 1)
-        check_range("fertilities", arrays["fertilities"], 0, MAX_STORED_PROBABILITY)
+        forms: dict[str, ArrayForm] = {
+            "jumps": JUMPS_FORM,
+            "fertilities": ("float32", 0, MAX_STORED_PROBABILITY, sizes[0] + 1, MAX_FERTILITY + 1),
+        }
         for name, size in cls.distortion_sizes.items():
-            check_array(name, arrays[name], "float64", size)
-            check_range(name, arrays[name], 0, MAX_COUNT)
+            forms[name] = ("float64", 0, MAX_COUNT, size)
+        check_arrays({name: arrays[name] for name in forms}, forms)
         distortions = {name: arrays[name] for name in cls.distortion_sizes}
         return cls(table, arrays["jumps"], arrays["fertilities"], distortions, config)
 
