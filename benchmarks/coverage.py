@@ -1,4 +1,4 @@
-"""Speed of the detectors of coverage errors that need no translator, on a real text.
+"""Speed of the detectors of coverage errors on a real text.
 
     python benchmarks/coverage.py SOURCE TRANSLATION --model DIR [--runs 5] [--profile]
 
@@ -17,12 +17,11 @@ import time
 from pathlib import Path
 
 from regard.config.cpu_threads import num_available_cpus
-from regard.extensions.check.base import DetectionInput, build_detector
+from regard.extensions.check.base import build_detector, split_pairs
 from regard.extensions.check.model_files import load_coverage_model
-from regard.extensions.check.text import split_pairs
 from regard.text.corpus import read_lines
 
-DETECTORS = ("alignment", "length", "repetition", "combined")
+DETECTORS = ("length", "repetition", "combined")
 
 
 def main() -> None:
@@ -37,8 +36,8 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     arguments = parser.parse_args()
     lines = list(read_lines(arguments.source)), list(read_lines(arguments.translation))
-    inputs = DetectionInput(load_coverage_model(arguments.model))
-    detectors = {name: build_detector(name, inputs) for name in DETECTORS}
+    model = load_coverage_model(arguments.model)
+    detectors = {name: build_detector(name, model) for name in DETECTORS}
     size = len(lines[0])
     words = sum(len(pair.source) for pair in split_pairs(*lines)) / size
     print(f"{size} sentences of {words:.1f} words, {num_available_cpus()} processors, {platform.processor()}")
@@ -55,7 +54,6 @@ def main() -> None:
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in (*DETECTORS, "together")}
     for _ in range(arguments.runs + 1):
         start = time.perf_counter(), time.process_time()
-        # Detectors of one text with the same inputs share its links.
         pairs = split_pairs(*lines)
         for name, detector in detectors.items():
             began = time.perf_counter(), time.process_time()

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from regard.alignment.bayes_sampler import BayesConfig
+from regard.extensions.check.base import WordPair
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import save_coverage_model
-from regard.extensions.check.text import WordPair
 from regard.extensions.phrasebook.corpus import generate
 from shared_files import shared_directory
 

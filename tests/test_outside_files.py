@@ -113,7 +113,6 @@ def commands(model: Path, work: Path, new: Path) -> list[Command]:
         ("analyze", "attention", model, *test),
         ("average", new / "averaged", model),
         ("average", new / "epochs", model, "--last-epochs", 1),
-        ("check", *texts, "--detector", "contrastive", "--translator", model),
     ]
     return [
         ("translate", model, "--input", texts[0]),

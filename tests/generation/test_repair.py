@@ -11,9 +11,9 @@ from cli.test_translate import LINES, run, save_model, translate
 from quick_coverage import train_quickly
 from regard.errors import ConfigError, DataError, UsageError
 from regard.extensions.check.api import CoverageModel
+from regard.extensions.check.base import WordPair
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import save_coverage_model
-from regard.extensions.check.text import WordPair
 from regard.generation.base import BaseTranslator, FileTranslator
 from regard.generation.lines import Line
 from regard.generation.repair import Repair, configure_translator

@@ -181,18 +181,14 @@ def report_check(
     detector: str = "combined",
     checker: Path | str | None = None,
     training: tuple[Path | str, Path | str] | None = None,
-    translator: Path | str | None = None,
-    reverse_translator: Path | str | None = None,
 ) -> SystemsCheck:
     """Return the check of translations for `ReportOptions.check`.
 
     Args:
-        detector: Detector: combined (calibrated probabilities of all errors), alignment, length, repetition,
-            contrastive, or one of a plugin.
+        detector: Detector: combined (calibrated probabilities of all errors), length, repetition, or one of a
+            plugin.
         checker: Directory of a model of good translations (`regard check --save-checker`).
         training: Source text and good translations, on which a model is trained instead.
-        translator: Model directory of a translator from the source to the target language, for contrastive.
-        reverse_translator: Model directory of a translator from the target to the source language.
 
     Raises:
         UsageError: if arguments contradict each other, or no extension provides detectors.
@@ -200,7 +196,7 @@ def report_check(
     if training is not None and checker is not None:
         raise UsageError("give either checker (--checker) or training (--train), not both")
     check = require_hook("report_check", "check")
-    return check(detector, checker, training, translator, reverse_translator)
+    return check(detector, checker, training)
 
 
 def _default_check() -> SystemsCheck | None:

@@ -249,11 +249,6 @@ class BaseTranslator(ABC):
         """
         raise self.unsupported("scoring of given translations")
 
-    def log_probabilities(self, pairs: Iterable[tuple[str, str]]) -> Iterator[float]:
-        """Compute the log-probabilities of translations, in nats; NaN for one that cannot be scored."""
-        for translation in self.score(pairs):
-            yield translation.log_probability
-
     def with_self_attention(self, translation: Translation) -> Translation:
         """Return a translation and its alternatives with self-attention (capability `self_attention`)."""
         raise self.unsupported("self-attention")

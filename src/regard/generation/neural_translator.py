@@ -44,7 +44,6 @@ __all__ = [
 ]
 
 _log = logging.getLogger(__name__)
-_MAX_SCORED_ROWS = 100_000  # the largest batch that the search settings allow
 
 
 @dataclass(frozen=True)
@@ -252,30 +251,6 @@ class NeuralTranslator(BaseTranslator):
                 if translation.error:
                     _log.warning("line %d is skipped: %s", translation.number, translation.error)
                 yield translation
-
-    def log_probabilities(self, pairs: Iterable[tuple[str, str]]) -> Iterator[float]:
-        """Compute the log-probabilities of given translations; see `BaseTranslator.log_probabilities`.
-
-        Without attention, models need less memory, so the number of rows per batch is the number of
-        hypotheses of a search.
-        """
-        rows_per_batch = min(self.search.batch_size * self.search.beam_size, _MAX_SCORED_ROWS)
-        search = replace(self.search, batch_size=rows_per_batch)
-        device = next(self.model.parameters()).device
-
-        def total(batch: Batch) -> list[float]:
-            with eval_mode(self.model):
-                outcome = self.model(batch.to(device), output_attentions="nothing")
-                return outcome.log_likelihood.double().sum(dim=1).cpu().tolist()
-
-        for block in pair_blocks(self.text, pairs, search, self.model):
-            log_probs = [math.nan] * len(block)
-            batches = list(pair_batches(self.text, block, search))
-            scored = map_batches(self.model, [batch for _, batch in batches], total)
-            for (rows, _), values in zip(batches, scored, strict=True):
-                for row, value in zip(rows, values, strict=True):
-                    log_probs[row] = value
-            yield from log_probs
 
     def with_self_attention(self, translation: Translation) -> Translation:
         """Return a translation with its self-attention, by forced decoding; see `BaseTranslator`."""

@@ -10,10 +10,9 @@ import pytest
 import regard
 from quick_coverage import phrasebook_model, train_quickly
 from regard.errors import DataError, PluginError, UsageError
-from regard.extensions.check.base import Detector, PairScores, SentenceError
+from regard.extensions.check.base import Detector, PairScores, SentenceError, WordPair
 from regard.extensions.check.corruptions import CORRUPTIONS
 from regard.extensions.check.model import CoverageModelConfig
-from regard.extensions.check.text import WordPair
 from regard.extensions.phrasebook.corpus import generate
 from regard.text.words import split_line
 
@@ -37,7 +36,7 @@ def damaged(model) -> regard.CorruptedText:
 @pytest.mark.parametrize(
     ("detector", "error", "least"),
     [("combined", "omission", 0.9), ("combined", "addition", 0.9), ("combined", "repetition", 0.95),
-     ("combined", "unrelated", 0.9), ("alignment", "omission", 0.75), ("alignment", "addition", 0.75),
+     ("combined", "unrelated", 0.9),
      ("length", "omission", 0.6), ("repetition", "repetition", 0.9)],
 )  # fmt: skip
 def test_detectors_find_synthetic_errors(model, damaged, detector, error, least) -> None:
@@ -52,9 +51,8 @@ def test_detectors_find_synthetic_errors(model, damaged, detector, error, least)
             assert len(words) in (0, len(spans)) and np.all((words >= 0) & (words <= 1))
 
 
-@pytest.mark.parametrize("detector", ["combined", "alignment"])
-def test_most_good_sentences_have_no_probable_error(model, detector) -> None:
-    found = regard.check(*phrases(200, 5), detector, checker=model, num_threads=1)
+def test_most_good_sentences_have_no_probable_error(model) -> None:
+    found = regard.check(*phrases(200, 5), checker=model, num_threads=1)
     errors: tuple[SentenceError, ...] = ("omission", "addition")
     assert all(found.count(error) < 20 for error in errors)
 
@@ -68,7 +66,7 @@ def test_spans_show_words_in_the_raw_text(model) -> None:
 
 
 def test_empty_translation_omits_everything(model) -> None:
-    for detector in ("combined", "alignment", "length"):
+    for detector in ("combined", "length"):
         found = regard.check(["Ein Hund"], [""], detector, checker=model, num_threads=1)
         assert found.sentences[0].probabilities["omission"] == 1.0
         assert found.sentences[0].omitted.tolist() == [1.0, 1.0]
@@ -115,13 +113,10 @@ def test_detectors_without_a_model_work_without_training_text() -> None:
 
 
 def test_missing_input_is_named() -> None:
-    for detector in ("combined", "alignment"):
-        with pytest.raises(UsageError, match="--train SOURCE TARGET or --checker DIR"):
-            regard.check(["a"], ["b"], detector)
+    with pytest.raises(UsageError, match="--train SOURCE TARGET or --checker DIR"):
+        regard.check(["a"], ["b"])
     with pytest.raises(UsageError, match="detector 'magic': expected one of"):
         regard.check(["a"], ["b"], "magic", training=(["a"], ["b"]))
-    with pytest.raises(UsageError, match="'contrastive' needs a translator"):
-        regard.check(["a"], ["b"], "contrastive")
 
 
 def test_wrong_texts_are_refused(tmp_path, model) -> None:
@@ -138,7 +133,7 @@ def test_wrong_texts_are_refused(tmp_path, model) -> None:
         regard.check(["a"], ["a"], checker=tmp_path)
 
 
-@pytest.mark.parametrize("detector", ["combined", "alignment", "length", "repetition"])
+@pytest.mark.parametrize("detector", ["combined", "repetition"])
 def test_long_pairs_are_not_checked_and_have_a_note(model, damaged, detector) -> None:
     sources, translations = damaged.sources[:30], damaged.translations[:30]
     expected = regard.check(sources, translations, detector, checker=model, num_threads=1)
@@ -188,8 +183,6 @@ def test_result_is_a_table_and_json(model, damaged) -> None:
 
 class OddDetector(Detector):
     """Finds additions in translations with an odd number of words."""
-
-    name = "odd"
 
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
         """Return 1 for an odd number of words."""

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from regard.alignment import TrainingSetup
+from regard.extensions.check.base import WordPair
 from regard.extensions.check.error_tagger import ErrorTagger
 from regard.extensions.check.link_model import LinkModel
 from regard.extensions.check.tagger_training import build_network, fit_tagger
-from regard.extensions.check.text import WordPair
 
 
 def runs(seed: int, size: int = 1_500) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:

@@ -105,12 +105,6 @@ def run_json(*arguments: object, out: Path) -> str:
     return out.read_text()
 
 
-def test_check_uses_a_decoder_only_model(gpt2: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
-    options = ("--translator", gpt2, "--detector", "contrastive")
-    checked = run_json("check", *texts, *options, out=tmp_path / "check.json")
-    assert len(json.loads(checked)["sentences"]) == len(PAIRS)
-
-
 def test_server_returns_attention_to_the_source(gpt2: Path) -> None:
     pytest.importorskip("fastapi", reason="needs fastapi: pip install 'regard[serve]'")
     from extensions.serve.served import ask

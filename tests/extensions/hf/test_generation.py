@@ -18,9 +18,6 @@ import transformers
 from test_seq2seq import batch, library, loaded
 from tiny import ModelDir
 
-from regard.extensions.check.base import ContrastiveConfig
-from regard.extensions.check.contrastive import score_spans
-from regard.extensions.check.text import split_pairs
 from regard.generation.beam import beam_search
 from regard.generation.config import search_settings
 from regard.generation.hypothesis import Hypothesis
@@ -250,23 +247,3 @@ def test_mbart_translation_starts_with_the_language_token_as_in_training(
     # ... and a user-specified language over both.
     suppressed = load_model(tmp_path, "cpu", overrides=["data.target_tokenizer.language=de_DE"])
     assert suppressed.model.start == (tokenizer.convert_tokens_to_ids("de_DE"),)
-
-
-@pytest.mark.parametrize("name", ["marian", "t5"])
-def test_contrastive_gains_equal_differences_of_losses(name: str, model_dir: ModelDir) -> None:
-    one = loaded(model_dir(name))
-    translator = NeuralTranslator(one.model, one.text, one.config.generation)
-    pairs = split_pairs(LINES[:3], ["a small dog .", "the cat", "the man reads a book"])
-    model, tokenizer = library(model_dir(name))
-
-    def log_probability(source: str, target: str) -> float:
-        labels = tokenizer(text_target=target, return_tensors="pt")["input_ids"]
-        loss = model(**tokenizer(source, return_tensors="pt"), labels=labels).loss
-        return -loss.item() * labels.shape[1]
-
-    for found in score_spans(translator, pairs, ContrastiveConfig(word_penalty=0.0)):
-        whole = log_probability(found.text.line, found.condition)
-        assert len(found.gains) >= 2
-        for span, gain in found.gains.items():
-            shorter = log_probability(found.text.without(*span), found.condition)
-            assert gain == pytest.approx(shorter - whole, abs=1e-3)

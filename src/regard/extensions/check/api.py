@@ -7,31 +7,21 @@ check.worst(3)  # the sentences with the highest probabilities
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Self
 
 from regard.api.arguments import TextSource, read_parallel
-from regard.api.loading import load_translator
 from regard.errors import UsageError
-from regard.extensions.check.base import DETECTORS, ERRORS, DetectionInput, build_detector
+from regard.extensions.check.base import DETECTORS, ERRORS, WordPair, build_detector, split_pairs
 from regard.extensions.check.model import CoverageModelConfig, ErrorModel
 from regard.extensions.check.model_files import check_model_dir, load_coverage_model, save_coverage_model
 from regard.extensions.check.notes import apply_note, find_note
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
-from regard.extensions.check.text import WordPair, split_pairs
 from regard.generation.reranking import CoverageJudgment
 
-if TYPE_CHECKING:
-    # `regard.api.translator` imports this module.
-    from regard.api.translator import Translator
-    from regard.generation.base import BaseTranslator
-
 __all__ = ["CoverageModel", "check"]
-
-TranslatorSource: TypeAlias = "BaseTranslator | Translator | Path | str"
-"""A translator, a model, or a model directory."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +102,6 @@ def check(
     checker: CoverageModel | Path | str | None = None,
     training: tuple[TextSource, TextSource] | None = None,
     save_checker: Path | str | None = None,
-    translator: "TranslatorSource | None" = None,
-    reverse_translator: "TranslatorSource | None" = None,
     num_threads: int = 0,
     on_message: Callable[[str], None] = lambda message: None,
 ) -> CoverageCheck:
@@ -123,14 +111,11 @@ def check(
         sources: Source text, plain or compressed.
         translations: Translations, one line per source line. A pair with a side of more than 1,000 words is
             not checked, and has a note.
-        detector: Detector: combined (calibrated probabilities of all errors), alignment, length, repetition,
-            contrastive, or one of a plugin. length and repetition need no model.
+        detector: Detector: combined (calibrated probabilities of all errors), length, repetition, or one of a
+            plugin. length and repetition need no model.
         checker: Directory of a model of good translations (`regard check --save-checker`), or the model.
         training: Source text and good translations on which a model is trained, best several thousand lines.
         save_checker: Directory in which to save the trained model.
-        translator: Model directory of a translator from the source to the target language, with which
-            contrastive finds omissions.
-        reverse_translator: Model directory of a translator in the other direction, to find additions.
         num_threads: Number of CPU threads. Default: all available processors.
         on_message: Function that is called with the progress of training.
 
@@ -138,24 +123,24 @@ def check(
         DataError: if a file cannot be read, or the numbers of lines differ.
         UsageError: if there is no such detector, or an input that it needs is missing; names the remedy.
     """
-    _check_training(checker, training, save_checker)
+    if checker is not None and training is not None:
+        raise UsageError("give either checker (--checker) or training (--train), not both")
+    if save_checker is not None:
+        if training is None:
+            raise UsageError("save_checker (--save-checker) needs training (--train)")
+        check_model_dir(Path(save_checker))
     lines = read_parallel(sources, translations, ("sources", "translations"))
     pairs = split_pairs(*lines)
-    inputs = DetectionInput(
-        num_threads=num_threads,
-        translator=_load_translator(translator),
-        reverse_translator=_load_translator(reverse_translator),
-    )
-    # A wrong name and a missing input are reported before a model is trained or loaded.
+    # A wrong name and a missing model are reported before a model is trained or loaded.
     if DETECTORS.get(detector) is None or (training is None and checker is None):
-        build_detector(detector, inputs)
+        build_detector(detector)
     if isinstance(checker, Path | str):
         checker = CoverageModel.load(checker, num_threads)
     elif training is not None:
         checker = _train(training, save_checker, num_threads, on_message)
     trained = None if checker is None else checker.model
     usable = [WordPair((), ()) if pair.is_too_long else pair for pair in pairs]
-    scores = build_detector(detector, replace(inputs, model=trained)).detect(usable)
+    scores = build_detector(detector, trained, num_threads).detect(usable)
     sentences = []
     for line, (pair, source, translation, pair_scores) in enumerate(
         zip(pairs, *lines, scores, strict=True), 1
@@ -164,16 +149,6 @@ def check(
         pair_scores = apply_note(note, pair, pair_scores)
         sentences.append(CheckedSentence.of(line, (source, translation), pair_scores, note))
     return CoverageCheck(detector, tuple(sentences))
-
-
-def _check_training(checker: Any, training: Any, save_checker: Path | str | None) -> None:
-    """Raise UsageError if arguments of `check` contradict each other, DataError if no model can be saved."""
-    if checker is not None and training is not None:
-        raise UsageError("give either checker (--checker) or training (--train), not both")
-    if save_checker is not None:
-        if training is None:
-            raise UsageError("save_checker (--save-checker) needs training (--train)")
-        check_model_dir(Path(save_checker))
 
 
 def _train(
@@ -191,12 +166,3 @@ def _train(
     saved = "" if directory is None else f" and saved in {directory}"
     on_message(f"trained in {time.monotonic() - start:.0f} s{saved}")
     return model
-
-
-def _load_translator(given: "TranslatorSource | None") -> "BaseTranslator | None":
-    """Return the translator of a model, of its directory, or itself."""
-    if isinstance(given, Path | str):
-        return load_translator([Path(given)])
-    # A `regard.Translator` has a translator of lines.
-    translator: Any = getattr(given, "backend", given)
-    return translator

@@ -1,38 +1,43 @@
-"""The contract of detectors of coverage errors, and their registry.
+"""Sentence pairs as words, and the contract of detectors of coverage errors with their registry.
 
 A detector gives a score to each source word (omitted), to each target word (added, repeated) and to the
-sentence. A plugin registers another one with
-`register_detector`.
+sentence. A plugin registers another one with `register_detector`.
 """
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
 
+from regard.alignment.base import MAX_LENGTH
 from regard.config.registry import NamedRegistry, subclass_of
 from regard.errors import UsageError
-from regard.extensions.check.text import WordPair, blocks
+from regard.text.words import fold_word, split_line
 
 if TYPE_CHECKING:
-    from regard.extensions.check.link_model import Evidence
-    from regard.generation.base import BaseTranslator
+    from regard.extensions.check.model import ErrorModel
 
 __all__ = [
     "DETECTORS",
     "ERRORS",
-    "ContrastiveConfig",
     "CoverageError",
-    "DetectionInput",
     "Detector",
     "PairScores",
     "SentenceError",
+    "WordPair",
+    "blocks",
     "build_detector",
     "register_detector",
+    "split_pairs",
+    "training_pairs",
 ]
+
+_log = logging.getLogger(__name__)
 
 CoverageError = Literal["omission", "addition", "repetition"]
 ERRORS: tuple[CoverageError, ...] = get_args(CoverageError)
@@ -40,6 +45,59 @@ ERRORS: tuple[CoverageError, ...] = get_args(CoverageError)
 
 SentenceError = Literal["omission", "addition", "repetition", "unrelated"]
 """The kinds of errors of a sentence: also a translation that is unrelated to the source."""
+
+_BLOCK_CELLS = 400_000  # pairs of a source and a target word
+
+
+@dataclass(frozen=True)
+class WordPair:
+    """A sentence and its translation.
+
+    Attributes:
+        source: Words and punctuation marks of the sentence.
+        target: Words and punctuation marks of its translation. It may be empty.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+
+    @cached_property
+    def folded(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The words of both sides without differences of case and encoding, which alignment ignores."""
+        return tuple(map(fold_word, self.source)), tuple(map(fold_word, self.target))
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether a side has more words than an aligner aligns: evidence needs memory for each cell."""
+        return max(len(self.source), len(self.target)) > MAX_LENGTH
+
+
+def split_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[WordPair]:
+    """Return the words of each pair of lines."""
+    return [WordPair(split_line(s), split_line(t)) for s, t in zip(sources, targets, strict=True)]
+
+
+def training_pairs(pairs: Sequence[WordPair]) -> list[WordPair]:
+    """Return the pairs with words on both sides, without those that are too long, which a warning counts."""
+    if num_long := sum(pair.is_too_long for pair in pairs):
+        _log.warning(
+            "%d of %d training pairs have a side of more than %d words; they are ignored. Split them into "
+            "sentences.",
+            *(num_long, len(pairs), MAX_LENGTH),
+        )
+    return [pair for pair in pairs if pair.source and pair.target and not pair.is_too_long]
+
+
+def blocks(pairs: Sequence[WordPair]) -> Iterator[Sequence[WordPair]]:
+    """Yield neighboring pairs in blocks with features of about 200 MB. A short text is one block."""
+    start, cells = 0, 0
+    for place, pair in enumerate(pairs):
+        cells += len(pair.source) * len(pair.target)
+        if cells > _BLOCK_CELLS and place > start:
+            yield pairs[start:place]
+            start, cells = place, len(pair.source) * len(pair.target)
+    if start < len(pairs):
+        yield pairs[start:]
 
 
 @dataclass(frozen=True)
@@ -56,114 +114,52 @@ class PairScores:
     words: Mapping[CoverageError, Float[np.ndarray, "..."]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ContrastiveConfig:
-    """Settings of contrastive conditioning.
-
-    Attributes:
-        max_span: Maximum number of words in a span that is left out. The text between two punctuation marks
-            may be longer.
-        candidates: Number of spans that are left out, per word of the sentence: those with the highest scores
-            of the detector `combined` if there is a model of good translations. Otherwise, the words are left
-            out in pairs first, and these are the single words and the spans of three or more words with the
-            highest gains.
-        word_penalty: Nats by which the gain of a span of one word is lowered, because lines are often more
-            probable without a word that is not omitted.
-    """
-
-    max_span: int = 5
-    candidates: float = 0.5
-    word_penalty: float = 1.5
-
-
-@dataclass(frozen=True)
-class DetectionInput:
-    """The inputs of detectors; each names those that it needs.
-
-    Attributes:
-        model: The `regard.extensions.check.model.ErrorModel`, with its word aligner. None without one.
-        num_threads: Number of threads of the aligner; 0 uses all processors.
-        translator: A translator from the source to the target language, which scores translations.
-        reverse_translator: A translator from the target to the source language.
-        contrastive: Settings of contrastive conditioning.
-    """
-
-    model: Any = None
-    num_threads: int = 0
-    translator: "BaseTranslator | None" = None
-    reverse_translator: "BaseTranslator | None" = None
-    contrastive: ContrastiveConfig = field(default_factory=ContrastiveConfig)
-
-    def evidence(self, pairs: Sequence[WordPair]) -> "Iterator[Evidence]":
-        """Yield the evidence of the model about a text, in blocks of sentences that bound the memory."""
-        assert self.model is not None
-        return (self.model.collect(block, self.num_threads) for block in blocks(pairs))
-
-    @property
-    def translators(self) -> "Mapping[CoverageError, BaseTranslator]":
-        """The translators that are present, by the kind of error that they find."""
-        both: "dict[CoverageError, BaseTranslator | None]" = {
-            "omission": self.translator,
-            "addition": self.reverse_translator,
-        }
-        return {error: translator for error, translator in both.items() if translator is not None}
-
-
 class Detector(ABC):
     """Base class of detectors.
 
     Attributes:
-        name: Name in tables and options.
-        needs: The inputs that the detector needs, by the names of `DetectionInput`.
-        needs_one_of: Inputs of which the detector needs at least one. It finds more errors with all of them.
+        needs_model: Whether the detector needs a model of good translations.
+        model: The model. None without one.
+        num_threads: Number of threads; 0 uses all processors.
     """
 
-    name: ClassVar[str]
-    needs: ClassVar[tuple[str, ...]] = ()
-    needs_one_of: ClassVar[tuple[str, ...]] = ()
+    needs_model: ClassVar[bool] = False
 
-    def __init__(self, inputs: DetectionInput) -> None:
-        """Keep the inputs.
-
-        Raises:
-            UsageError: if an input is missing; names what to give.
-        """
-        missing = [_REMEDIES[need] for need in self.needs if getattr(inputs, need) is None]
-        if all(getattr(inputs, need) is None for need in self.needs_one_of):
-            missing += [" or ".join(_REMEDIES[need] for need in self.needs_one_of)] * bool(self.needs_one_of)
-        if missing:
-            raise UsageError(f"the detector {self.name!r} needs {'; and '.join(missing)}")
-        self.inputs = inputs
+    def __init__(self, model: "ErrorModel | None" = None, num_threads: int = 0) -> None:
+        """Keep the model and the number of threads."""
+        self.model, self.num_threads = model, num_threads
 
     @abstractmethod
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
         """Return the scores of each pair."""
 
 
-_REMEDIES: Mapping[str, str] = {
-    "model": "parallel text of good translations, or a model trained on such text: training=(sources, "
-    "translations) or checker=DIR in Python, --train SOURCE TARGET or --checker DIR on the command "
-    "line. The detectors 'length' and 'repetition' need none",
-    "translator": "a translator from the source to the target language (translator=), to find omissions",
-    "reverse_translator": "a translator from the target to the source language (reverse_translator=), to "
-    "find additions",
-}
-
 DETECTORS: NamedRegistry[type[Detector]] = NamedRegistry(
     "detector",
-    packages=[f"regard.extensions.check.{name}" for name in ("detectors", "model", "contrastive")],
+    packages=[f"regard.extensions.check.{name}" for name in ("detectors", "model")],
     contract=subclass_of(Detector),
 )
 register_detector = DETECTORS.register
 
 
-def build_detector(name: str, inputs: DetectionInput) -> Detector:
+def build_detector(name: str, model: "ErrorModel | None" = None, num_threads: int = 0) -> Detector:
     """Build a detector by its name.
 
+    Args:
+        name: The name.
+        model: The model of good translations.
+        num_threads: Number of threads; 0 uses all processors.
+
     Raises:
-        UsageError: if there is no such detector, or an input that it needs is missing.
+        UsageError: if there is no such detector, or it needs a model.
     """
     detector = DETECTORS.get(name)
     if detector is None:
         raise UsageError(f"detector {name!r}: expected one of {', '.join(DETECTORS.names())}")
-    return detector(inputs)
+    if detector.needs_model and model is None:
+        raise UsageError(
+            f"the detector {name!r} needs parallel text of good translations, or a model trained on such "
+            "text: training=(sources, translations) or checker=DIR in Python, --train SOURCE TARGET or "
+            "--checker DIR on the command line. The detectors 'length' and 'repetition' need none"
+        )
+    return detector(model, num_threads)

@@ -97,7 +97,7 @@ class CheckOutput:
     "regard.extensions.check.api:check",
     ["sources", "translations"],
     panels={
-        "Detector": "detector checker training save_checker translator reverse_translator num_threads",
+        "Detector": "detector checker training save_checker num_threads",
         "Output": "num_sentences error threshold sentence_scores json report",
         "Labels": "labels num_bootstrap_samples seed",
     },

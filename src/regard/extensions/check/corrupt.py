@@ -17,7 +17,7 @@ from regard.api.arguments import TextSource, as_list, read_parallel
 from regard.config import from_dict
 from regard.config.results import Result
 from regard.extensions.check.api import CoverageModel
-from regard.extensions.check.base import CoverageError, SentenceError
+from regard.extensions.check.base import CoverageError, SentenceError, WordPair, split_pairs
 from regard.extensions.check.corruptions import (
     CORRUPTIONS,
     CorruptedPair,
@@ -27,7 +27,6 @@ from regard.extensions.check.corruptions import (
 )
 from regard.extensions.check.labels import LineLabels, format_labels
 from regard.extensions.check.posteriors import TextPosteriors
-from regard.extensions.check.text import WordPair, split_pairs
 from regard.text.files import write_atomic
 from regard.text.links import Links
 from regard.text.words import split_line, word_spans

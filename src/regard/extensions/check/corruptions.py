@@ -12,8 +12,7 @@ import numpy as np
 
 from regard.config import configclass, option
 from regard.errors import DataError
-from regard.extensions.check.base import CoverageError
-from regard.extensions.check.text import WordPair
+from regard.extensions.check.base import CoverageError, WordPair
 from regard.text.links import Links
 from regard.text.words import fold_word, is_reduplication, is_word
 

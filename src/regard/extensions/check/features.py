@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 from jaxtyping import Float, Int
 
+from regard.extensions.check.base import WordPair
 from regard.extensions.check.evidence import STATISTICS, SideEvidence, WordNorms
 from regard.extensions.check.posteriors import TextPosteriors
-from regard.extensions.check.text import WordPair
 from regard.text.words import is_reduplication, is_word, normalize_word, word_share
 
 __all__ = [

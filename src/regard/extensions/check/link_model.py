@@ -8,9 +8,9 @@ from typing import Self
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.base import default_config
+from regard.extensions.check.base import WordPair
 from regard.extensions.check.evidence import SideEvidence, WordNorms
 from regard.extensions.check.posteriors import LinkCounts, TextPosteriors
-from regard.extensions.check.text import WordPair
 from regard.text.words import graphemes, is_alphabetic
 
 __all__ = ["Evidence", "LinkModel"]

@@ -24,7 +24,10 @@ from regard.extensions.check.base import (
     Detector,
     PairScores,
     SentenceError,
+    WordPair,
+    blocks,
     register_detector,
+    training_pairs,
 )
 from regard.extensions.check.corruptions import (
     CORRUPTIONS,
@@ -47,7 +50,6 @@ from regard.extensions.check.features import (
 from regard.extensions.check.link_model import Evidence, LinkModel
 from regard.extensions.check.logistic import LogisticRegression
 from regard.extensions.check.tagger_training import fit_tagger
-from regard.extensions.check.text import WordPair, training_pairs
 from regard.text.links import Links
 
 __all__ = ["TAGGED", "CombinedDetector", "CoverageModelConfig", "ErrorModel"]
@@ -383,12 +385,12 @@ def _num_word_pairs(num_pairs: int) -> int:
 class CombinedDetector(Detector):
     """Calibrated probabilities of all errors, from alignment, length and repetition together."""
 
-    name = "combined"
-    needs = ("model",)
+    needs_model = True
 
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
         """Return the probabilities of each pair."""
-        model = self.inputs.model
+        model, threads = self.model, self.num_threads
         assert model is not None
-        threads = self.inputs.num_threads
-        return [row for evidence in self.inputs.evidence(pairs) for row in model.scores(evidence, threads)]
+        # In blocks of sentences, which bound the memory.
+        evidence = (model.collect(block, threads) for block in blocks(pairs))
+        return [scores for block in evidence for scores in model.scores(block, threads)]

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from regard.alignment import WordAligner
 from regard.config import configclass, option
 from regard.errors import DataError
-from regard.extensions.check.base import ERRORS, CoverageError
+from regard.extensions.check.base import ERRORS, CoverageError, WordPair
 from regard.extensions.check.error_tagger import ErrorTagger
 from regard.extensions.check.evidence import STATISTICS, WordNorms
 from regard.extensions.check.features import MIN_DEVIATION, NUM_WORD_FEATURES, LengthModel
@@ -24,7 +24,6 @@ from regard.extensions.check.link_model import LinkModel
 from regard.extensions.check.logistic import LogisticRegression
 from regard.extensions.check.model import TAGGED, CoverageModelConfig, ErrorModel
 from regard.extensions.check.posteriors import LinkCounts
-from regard.extensions.check.text import WordPair
 from regard.text.array_files import MAX_COUNT, ArrayForm, check_arrays, check_range, load_arrays
 from regard.text.files import atomic_directory, check_replaceable, format_json
 from regard.text.paths import check_link

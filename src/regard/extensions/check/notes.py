@@ -13,8 +13,7 @@ import numpy as np
 
 from regard.alignment.base import MAX_LENGTH
 from regard.alignment.corpus import UNKNOWN, WordList
-from regard.extensions.check.base import CoverageError, PairScores, SentenceError
-from regard.extensions.check.text import WordPair
+from regard.extensions.check.base import CoverageError, PairScores, SentenceError, WordPair
 from regard.text.words import is_alphabetic, normalize_word
 
 if TYPE_CHECKING:

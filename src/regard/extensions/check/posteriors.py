@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from regard.alignment import Corpus, WordAligner
 from regard.alignment.corpus import UNKNOWN
-from regard.extensions.check.text import WordPair
+from regard.extensions.check.base import WordPair
 from regard.text.links import Links
 
 __all__ = ["LINK_THRESHOLD", "LinkCounts", "TextPosteriors"]
@@ -82,7 +82,7 @@ class TextPosteriors:
         """Return the table in the other direction."""
         order = self.swap_order
         return TextPosteriors(
-            [pair.swapped() for pair in self.pairs],
+            [WordPair(pair.target, pair.source) for pair in self.pairs],
             (self.offsets[1], self.offsets[0]),
             (self.numbers[1], self.numbers[0]),
             (self.words[1][order], self.words[0][order]),

@@ -1,16 +1,14 @@
 """The check of translations as a part of a report, and as a page of its own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from regard.analysis.errors import SentenceErrors
 from regard.api.arguments import TextSource
 from regard.api.companions import Companions
-from regard.api.loading import load_translator
 from regard.errors import DataError
 from regard.extensions.check.api import CoverageModel, check
 from regard.extensions.check.base import DETECTORS
@@ -32,9 +30,6 @@ class ReportCheck:
         detector: Name of the detector.
         checker: A coverage model, or its directory. None for a detector that needs none.
         training: Good translations on which a coverage model is trained, if `checker` is None.
-        translator: A model from the source to the target language, or its directory, for the detector
-            `contrastive`.
-        reverse_translator: The same from the target to the source language.
         threshold: Probability from which words are marked at first; the reader of the page can change it.
         optional: Whether a report without a coverage model has no check, instead of an error.
     """
@@ -42,8 +37,6 @@ class ReportCheck:
     detector: str = "combined"
     checker: CoverageModel | Path | str | None = None
     training: tuple[TextSource, TextSource] | None = None
-    translator: Any = None
-    reverse_translator: Any = None
     threshold: float = 0.5
     optional: bool = False
 
@@ -70,10 +63,6 @@ class ReportCheck:
             DataError: if a model or a text cannot be read.
             UsageError: if there is no such detector, or an input that it needs is missing.
         """
-        translators: dict[str, Any] = {
-            name: load_translator([Path(model)]) if isinstance(model, Path | str) else model
-            for name, model in self.translators.items()
-        }
         checker = self.checker
         if self.uses_companions and companions is not None:
             checker = train_checker(companions)
@@ -81,27 +70,26 @@ class ReportCheck:
             return None
         # A wrong detector and missing inputs are reported before a model is trained.
         if self.training is None or DETECTORS.get(self.detector) is None:
-            check([], [], self.detector, checker=checker, **translators)
+            check([], [], self.detector, checker=checker)
         if isinstance(checker, Path | str):
             checker = CoverageModel.load(checker, num_threads)
         elif checker is None and self.training is not None:
             checker = CoverageModel.train(*self.training, num_threads=num_threads)
-        inputs = {"checker": checker, "num_threads": num_threads, **translators}
-        return partial(self._find_errors, inputs)
-
-    @property
-    def translators(self) -> dict[str, Any]:
-        """The arguments of `regard.check` for the translators."""
-        return {"translator": self.translator, "reverse_translator": self.reverse_translator}
+        return partial(self._find_errors, checker, num_threads)
 
     def _find_errors(
-        self, inputs: Mapping[str, Any], systems: Sequence[SystemResults], sources: Sequence[str]
+        self,
+        checker: CoverageModel | None,
+        num_threads: int,
+        systems: Sequence[SystemResults],
+        sources: Sequence[str],
     ) -> PageCheck:
-        """Return the errors in the translations of all systems, with the inputs of `regard.check`."""
+        """Return the errors in the translations of all systems."""
         sentences = []
         for system in systems:
             outputs = [result.text for result in system.sentences]
-            records = check(sources, outputs, self.detector, **inputs).to_dict()["sentences"]
+            checked = check(sources, outputs, self.detector, checker=checker, num_threads=num_threads)
+            records = checked.to_dict()["sentences"]
             # A line that the model could not translate is an error of another kind.
             sentences.append(
                 [

@@ -9,9 +9,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.errors import UsageError
 from regard.extensions.check.api import CoverageModel, check
-from regard.extensions.check.base import DETECTORS, DetectionInput, build_detector
+from regard.extensions.check.base import DETECTORS, build_detector
 from regard.extensions.check.notes import NOTES
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
 from regard.extensions.serve.config import ServeConfig
@@ -113,9 +112,9 @@ class CheckServer:
     ) -> None:
         """Check that the detectors can be built."""
         self.model, self.threshold = model, threshold
-        inputs = DetectionInput(model=None if model is None else model.model, num_threads=1)
-        build_detector(detector, inputs)
-        others = [name for name in DETECTORS.names() if name != detector and _is_usable(name, inputs)]
+        build_detector(detector, None if model is None else model.model)
+        kinds = ((name, DETECTORS.get(name)) for name in DETECTORS.names() if name != detector)
+        others = (name for name, kind in kinds if kind and (model is not None or not kind.needs_model))
         self.detectors = (detector, *others)
 
     @classmethod
@@ -176,12 +175,3 @@ class CheckServer:
             numbered = tuple(replace(sentence, line=number) for number, sentence in enumerate(sentences, 1))
             content = CoverageCheck(detector, numbered).to_dict()
             return JSONResponse(content, headers={"Cache-Control": "no-store"})
-
-
-def _is_usable(name: str, inputs: DetectionInput) -> bool:
-    """Return whether the inputs suffice for a detector."""
-    try:
-        build_detector(name, inputs)
-    except UsageError:
-        return False
-    return True

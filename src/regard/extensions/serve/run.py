@@ -40,9 +40,8 @@ def serve_models(
         models: Model directories. The web page can compare two models.
         config: The settings of the server.
         checker: Directory of a model of good translations (`regard check --save-checker`).
-        detector: Detector: combined (calibrated probabilities of all errors), alignment, length, repetition,
-            contrastive, or one of a plugin. length and repetition need no model. Default: combined, with
-            --checker.
+        detector: Detector: combined (calibrated probabilities of all errors), length, repetition, or one of a
+            plugin. length and repetition need no model. Default: combined, with --checker.
         precision: Number format of matrix multiplications; bfloat16 is faster on recent GPUs.
         device: Device: auto (a GPU if available), cpu, cuda or cuda:N.
         on_ready: Function that is called with the names of the models and the URL of the server.
