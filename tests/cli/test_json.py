@@ -53,7 +53,7 @@ def directory(tmp_path_factory):
         "in.txt": TEXT,
         "ref.txt": [line.upper() for line in TEXT],
         "links": ["0-0"] * 4,
-        "labels": ["line\tomission", "1\t1", "2\t0"],
+        "labels": ['{"line": 1, "omission": true}', '{"line": 2, "omission": false}'],
         "long.de": [f"wort {i}" for i in range(80)],
         "long.en": [f"word {i}" for i in range(80)],
     }

@@ -126,9 +126,6 @@ def _write_small_files(directory: Path) -> None:
     sources, targets = ((directory / f"valid.{end}").read_text(encoding="utf-8") for end in ("de", "en"))
     pairs = zip(sources.splitlines(), targets.splitlines(), strict=True)
     (directory / "valid.tsv").write_text("".join(f"{one}\t{other}\n" for one, other in pairs))
-    header = "line\tomission\taddition\trepetition\n"
-    labels = "".join(f"{line}\t{line % 2}\t{(line + 1) % 2}\t{line % 2}\n" for line in range(1, lines + 1))
-    (directory / "labels.tsv").write_text(header + labels)
     shutil.copy(directory / "test.talp", directory / "out.links")
     labeled = [{"line": line, "omission": bool(line % 2)} for line in range(1, lines + 1)]
     (directory / "labels.jsonl").write_text("".join(json.dumps(one) + "\n" for one in labeled))

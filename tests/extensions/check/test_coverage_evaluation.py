@@ -7,8 +7,15 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError, UsageError
 from regard.extensions.check.base import PairScores
-from regard.extensions.check.evaluation import CoverageEvaluation, sentence_scores, word_scores
-from regard.extensions.check.labels import LineLabels, format_labels, labeled_words, read_labels
+from regard.extensions.check.evaluation import (
+    CoverageEvaluation,
+    LineLabels,
+    format_labels,
+    labeled_words,
+    read_labels,
+    sentence_scores,
+    word_scores,
+)
 from regard.extensions.check.result import CheckedSentence, CoverageCheck, marked_spans
 
 TEXTS = [("Ein Hund", "A dog dog"), ("Zwei", "Two"), ("Drei Katzen", "Three"), ("Vier", "Four birds")]
@@ -88,14 +95,6 @@ def test_labels_survive_their_file(tmp_path) -> None:
     assert read_labels(tmp_path / "labels") == labels
 
 
-def test_table_of_labels_leaves_empty_cells_unknown(tmp_path) -> None:
-    (tmp_path / "labels").write_text("line\tomission\trepetition\n2\t1\t0\n4\t\t1\n")
-    assert read_labels(tmp_path / "labels") == [
-        LineLabels(2, {"omission": True, "repetition": False}),
-        LineLabels(4, {"repetition": True}),
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -104,16 +103,12 @@ def test_table_of_labels_leaves_empty_cells_unknown(tmp_path) -> None:
         ('{"line": 0}\n', "labels:1: not the labels of a line: .*line"),
         ('{"line": 1, "omision": true}\n', "labels:1: not the labels of a line: .*omision"),
         ('{"line": 1}\n{"line": 1, "added": [[1]]}\n', "labels:2: not the labels of a line: .*added"),
-        ("line\tomision\n1\t1\n", "labels:1: expected JSON lines, or a tab-separated header"),
-        ("line\tomission\n1\t2\n", "labels:2: expected 2 columns: a line number, and labels 0 or 1"),
-        ("line\tomission\n1\n", "labels:2: expected 2 columns"),
-        ("line\tomission\nx\t1\n", "labels:2: expected 2 columns"),
-        ("line\tomission\n9\t1\n", "labels: line 9 is labeled, but the text has 2 lines"),
-        ("line\tomission\n1\t1\n1\t1\n", "labels: line 1 is labeled twice"),
+        ('{"line": 9}\n', "labels: line 9 is labeled, but the text has 2 lines"),
+        ('{"line": 1}\n{"line": 1}\n', "labels: line 1 is labeled twice"),
         ('{"line": 2, "omitted": [[0, 5]]}\n',
          r"labels: line 2: the span \[0, 5\] of 'omitted' is not within the 4 characters of the source"),
         ('{"line": 1, "added": [[3, 3]]}\n', r"the span \[3, 3\] of 'added' is not within the 9 characters"),
-        ("line\trepetition\n1\t1\n", "no label is of an error that the detector 'own' finds: omission"),
+        ('{"line": 1, "repetition": true}\n', "no label is of an error that the detector 'own' finds"),
     ],
 )  # fmt: skip
 def test_wrong_labels_are_refused_with_their_line(tmp_path, text, message) -> None:

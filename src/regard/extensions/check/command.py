@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -48,7 +48,7 @@ def corrupt_command(
     Example: regard corrupt test.de test.en -o corrupted.en --labels-output labels.jsonl
     """
     from regard.extensions.check.corruptions import CORRUPTIONS
-    from regard.extensions.check.labels import format_labels
+    from regard.extensions.check.evaluation import format_labels
 
     with ExitStack() as files:
         text = files.enter_context(open_output(output))
@@ -76,8 +76,8 @@ class CheckOutput:
         sentence_scores: Output file for the scores of each sentence, tab-separated.
         json: Also write the results to this JSON file.
         report: Output file for an HTML page with all sentences, sorted by the probability of an error.
-        labels: File with labels, which are compared with the probabilities: JSON lines of `regard corrupt`,
-            or a tab-separated file with the columns line, omission, addition, repetition, unrelated (0 or 1).
+        labels: File with labels, which are compared with the probabilities: JSON lines as of `regard corrupt
+            --labels-output`.
         num_bootstrap_samples: Number of bootstrap samples of the comparison with labels.
         seed: Random seed of the bootstrap.
     """
@@ -220,7 +220,11 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
     if not text.strip():
         return Text("(empty)", style="dim")
     # Spans of two errors may overlap: of nested ones, the outer is shown; others are cut at a word.
-    spans = [span for span in spans if not any(_contains(other, span) for other in spans)]
+    spans = [
+        span
+        for span in spans
+        if not any(other[0] <= span[0] and span[1] <= other[1] and other[:2] != span[:2] for other in spans)
+    ]
     parts, end = [], len(text)
     for first, last, error, certain in spans:
         last = first + len(text[first : min(last, end)].rstrip())
@@ -233,8 +237,3 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
         end = first
     parts.append(Text(text[:end]))
     return Text("").join(reversed(parts))
-
-
-def _contains(outer: tuple[Any, ...], inner: tuple[Any, ...]) -> bool:
-    """Return whether a span (first, last, ...) contains another, smaller one."""
-    return outer[0] <= inner[0] and inner[1] <= outer[1] and outer[:2] != inner[:2]

@@ -1,8 +1,7 @@
 """Synthetic coverage errors in a text, with exact labels: `regard.corrupt`.
 
 made = regard.corrupt("test.de", "test.en", kinds=["deletion"], rate=0.5)
-made.save_text("corrupted.en", "labels.jsonl")
-regard.check("test.de", "corrupted.en", checker="checker").evaluate("labels.jsonl")
+regard.check("test.de", made.translations, checker="checker").evaluate(made.labels)
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,9 +24,8 @@ from regard.extensions.check.corruptions import (
     CorruptionConfig,
     corrupt_pairs,
 )
-from regard.extensions.check.labels import LineLabels, format_labels
+from regard.extensions.check.evaluation import LineLabels
 from regard.extensions.check.posteriors import TextPosteriors
-from regard.text.files import write_atomic
 from regard.text.links import Links
 from regard.text.words import split_line, word_spans
 
@@ -59,16 +57,6 @@ class CorruptedText(Result):
     def __len__(self) -> int:
         """Return the number of sentences."""
         return len(self.translations)
-
-    def save_text(self, translations: Path | str, labels: Path | str | None = None) -> None:
-        """Write the translations, one per line, and the labels as JSON lines.
-
-        Raises:
-            DataError: if a file cannot be written.
-        """
-        write_atomic(Path(translations), "".join(f"{line}\n" for line in self.translations).encode())
-        if labels is not None:
-            write_atomic(Path(labels), format_labels(self.labels).encode())
 
     def to_data(self) -> dict[str, Any]:
         """Return the texts, kinds and labels of each sentence."""

@@ -1,27 +1,182 @@
-"""Comparison of the scores of a detector with labels, of sentences and of words.
+"""Labels of coverage errors and their files, and comparison of the scores of a detector with them.
+
+A file of labels has JSON lines: one object per labeled sentence, in which every key but `line` is optional.
+The spans are the first character of the affected text and the one after its last, counted from 0:
+
+    {"line": 3, "omission": true, "omitted": [[4, 11]], "addition": false, "added": []}
+
+An error without a label in a line is unknown there, and the line does not count for it.
 
 A detector ranks sentences, and a reader examines the first ones. Hence the measures of sentences are the
 area under the ROC curve (AUROC), average precision, and precision and recall of the first 1, 5 and 10 %
 (the budget). Words count as found from a threshold on.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
+from pydantic import BaseModel, ConfigDict, Field
 
 from regard.config.results import Result, json_value
-from regard.extensions.check.base import SentenceError
+from regard.errors import DataError
+from regard.extensions.check.base import CoverageError, SentenceError
 from regard.metrics.base import Estimate, bootstrap
+from regard.text.corpus import read_lines
+from regard.text.reading import InvalidJsonError, parse_json
 
-__all__ = ["BUDGETS", "CoverageEvaluation", "CoverageScore", "sentence_scores", "word_scores"]
+__all__ = [
+    "WORD_KEYS",
+    "CoverageEvaluation",
+    "CoverageScore",
+    "LineLabels",
+    "check_labels",
+    "format_labels",
+    "labeled_words",
+    "read_labels",
+    "sentence_scores",
+    "word_scores",
+]
 
-BUDGETS = (0.01, 0.05, 0.1)
+Span = tuple[int, int]
+
+WORD_KEYS: Mapping[CoverageError, str] = {
+    "omission": "omitted",
+    "addition": "added",
+    "repetition": "repeated",
+}
+"""The key of the affected words of each error. Omitted words are in the source, the others in the
+translation."""
+_SENTENCE_ERRORS: tuple[SentenceError, ...] = get_args(SentenceError)
+
+_BUDGETS = (0.01, 0.05, 0.1)
 """The shares of the sentences that a reader examines."""
 
 _CHUNK = 1 << 21  # numbers in one block of resampled counts
+
+
+@dataclass(frozen=True)
+class LineLabels:
+    """The labels of one sentence.
+
+    Attributes:
+        line: Number of the line, from 1.
+        errors: For each labeled error, whether the sentence has it.
+        spans: For each error with labeled words, the affected text: spans of characters in the source for
+            omissions, in the translation for additions and repetitions.
+    """
+
+    line: int
+    errors: Mapping[SentenceError, bool] = field(default_factory=dict)
+    spans: Mapping[CoverageError, tuple[Span, ...]] = field(default_factory=dict)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the labels as JSON values, as in a file."""
+        spans = {
+            WORD_KEYS[error]: [list(span) for span in error_spans]
+            for error, error_spans in self.spans.items()
+        }
+        return {"line": self.line, **self.errors, **spans}
+
+
+_Span = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]
+
+
+class _Line(BaseModel):
+    """One line of a file of labels."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    line: Annotated[int, Field(ge=1)]
+    omission: bool | None = None
+    addition: bool | None = None
+    repetition: bool | None = None
+    unrelated: bool | None = None
+    omitted: list[_Span] | None = None
+    added: list[_Span] | None = None
+    repeated: list[_Span] | None = None
+
+    def labels(self) -> LineLabels:
+        """Return the labels that are given."""
+        errors: dict[SentenceError, bool | None] = {error: getattr(self, error) for error in _SENTENCE_ERRORS}
+        spans: dict[CoverageError, Any] = {error: getattr(self, key) for error, key in WORD_KEYS.items()}
+        return LineLabels(
+            self.line,
+            {error: value for error, value in errors.items() if value is not None},
+            {
+                error: tuple((first, last) for first, last in error_spans)
+                for error, error_spans in spans.items()
+                if error_spans is not None
+            },
+        )
+
+
+def format_labels(labels: Iterable[LineLabels]) -> str:
+    """Return the labels as JSON lines."""
+    return "".join(json.dumps(label.to_data()) + "\n" for label in labels)
+
+
+def read_labels(path: Path | str) -> list[LineLabels]:
+    """Read a file of labels: JSON lines.
+
+    Raises:
+        DataError: if the file cannot be read or a line has another form; names the line.
+    """
+    labels = []
+    for number, line in enumerate(read_lines(Path(path)), 1):
+        if not line.strip():
+            continue
+        try:
+            labels.append(parse_json(line, _Line).labels())
+        except InvalidJsonError as error:
+            raise DataError(f"{path}:{number}: not the labels of a line: {error}") from None
+    if not labels:
+        raise DataError(f"{path}: the file contains no labels")
+    return labels
+
+
+def check_labels(labels: Sequence[LineLabels], lengths: Sequence[tuple[int, int]], name: str) -> None:
+    """Check that labels are those of a text.
+
+    Args:
+        labels: The labels.
+        lengths: Numbers of characters of each source sentence and of its translation.
+        name: Name of the labels in messages.
+
+    Raises:
+        DataError: if a line or span is out of range, or a line is labeled twice; names the line.
+    """
+    seen: set[int] = set()
+    for label in labels:
+        if not 1 <= label.line <= len(lengths):
+            raise DataError(f"{name}: line {label.line} is labeled, but the text has {len(lengths)} lines")
+        if label.line in seen:
+            raise DataError(f"{name}: line {label.line} is labeled twice")
+        seen.add(label.line)
+        for error, spans in label.spans.items():
+            side = "source" if error == "omission" else "translation"
+            length = lengths[label.line - 1][side == "translation"]
+            for first, last in spans:
+                if not 0 <= first < last <= length:
+                    raise DataError(
+                        f"{name}: line {label.line}: the span [{first}, {last}] of {WORD_KEYS[error]!r} is "
+                        f"not within the {length} characters of the {side}"
+                    )
+
+
+def labeled_words(words: Sequence[Span], spans: Iterable[Span]) -> np.ndarray:
+    """Return for each word, given by its span, whether labeled spans of characters overlap with it."""
+    labeled = np.zeros(len(words), dtype=bool)
+    if not len(words):
+        return labeled
+    starts, ends = np.array(words, dtype=np.int64).T
+    for first, last in spans:
+        labeled |= (starts < last) & (ends > first)
+    return labeled
 
 
 @dataclass(frozen=True)
@@ -116,8 +271,7 @@ def sentence_scores(
         resamples: Number of bootstrap samples.
         seed: Random seed of the bootstrap.
     """
-    ranking = _Ranking.of(labels, scores)
-    (values,) = ranking.measure(np.ones((1, len(labels))))
+    (values,) = _measures(labels, scores, np.ones((1, len(labels))))
     generator = np.random.default_rng(seed)
     rows, size = [], max(1, _CHUNK // max(len(labels), 1))
     for start in range(0, resamples, size):
@@ -125,66 +279,47 @@ def sentence_scores(
             np.bincount(generator.integers(len(labels), size=len(labels)), minlength=len(labels))
             for _ in range(min(size, resamples - start))
         ]
-        rows.append(ranking.measure(np.array(sampled, dtype=np.float64)))
-    return dict(zip(_NAMES, map(_estimate, values, np.concatenate(rows).T), strict=True))
+        rows.append(_measures(labels, scores, np.array(sampled, dtype=np.float64)))
+    estimates = {}
+    for name, value, samples in zip(_NAMES, values, np.concatenate(rows).T, strict=True):
+        # A resample without errors has no value, as a text without errors.
+        samples = samples[np.isfinite(samples)]
+        low, high = np.quantile(samples, (0.025, 0.975)) if len(samples) else (np.nan, np.nan)
+        estimates[name] = Estimate(float(value), float(low), float(high))
+    return estimates
 
 
 _NAMES = (
     "auroc",
     "average_precision",
-    *(f"{name}_at_{100 * budget:g}" for budget in BUDGETS for name in ("precision", "recall")),
+    *(f"{name}_at_{100 * budget:g}" for budget in _BUDGETS for name in ("precision", "recall")),
 )
 
 
-def _estimate(value: float, samples: Float[np.ndarray, "r"]) -> Estimate:
-    # A resample without errors has no value, as a text without errors.
-    samples = samples[np.isfinite(samples)]
-    low, high = np.quantile(samples, (0.025, 0.975)) if len(samples) else (np.nan, np.nan)
-    return Estimate(float(value), float(low), float(high))
-
-
-@dataclass(frozen=True)
-class _Ranking:
-    """Labeled sentences in descending order of their scores.
-
-    Attributes:
-        order: Numbers of the sentences.
-        labels: Their labels, in this order.
-        ends: The last place of each group of equal scores.
-    """
-
-    order: Int[np.ndarray, "N"]
-    labels: Bool[np.ndarray, "N"]
-    ends: Int[np.ndarray, "G"]
-
-    @classmethod
-    def of(cls, labels: np.ndarray, scores: np.ndarray) -> "_Ranking":
-        """Sort the sentences."""
-        order = np.argsort(-scores, kind="stable")
-        ends = np.flatnonzero(np.diff(scores[order], append=np.nan) != 0)
-        return cls(order, labels[order], ends)
-
-    def measure(self, counts: Float[np.ndarray, "r N"]) -> Float[np.ndarray, "r 8"]:
-        """Return all measures of samples, given how often each sentence occurs in them."""
-        counts = counts[:, self.order]
-        everything = np.cumsum(counts, axis=1)[:, self.ends]
-        true_positives = np.cumsum(counts * self.labels, axis=1)[:, self.ends]
-        total, positive = everything[:, -1:], true_positives[:, -1:]
-        group, hits = np.diff(everything, axis=1, prepend=0), np.diff(true_positives, axis=1, prepend=0)
-        below = total - positive - (everything - true_positives)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # A pair of equal scores counts half, as in the Mann-Whitney statistic.
-            ordered = (hits * (below + (group - hits) / 2)).sum(axis=1)
-            columns = [ordered / (positive * (total - positive))[:, 0]]
-            precision = np.where(everything > 0, true_positives / everything, 0.0)
-            columns.append((hits / positive * precision).sum(axis=1))
-            for budget in BUDGETS:
-                size = np.ceil(budget * total[0, 0])
-                # The part of each group that the budget covers.
-                covered = np.clip(size - (everything - group), 0, group)
-                inside = np.where(group > 0, hits * covered / group, 0.0).sum(axis=1)
-                columns += [inside / size, inside / positive[:, 0]]
-        return np.stack(columns, axis=1)
+def _measures(labels: np.ndarray, scores: np.ndarray, counts: Float[np.ndarray, "r N"]) -> np.ndarray:
+    """Return all measures of samples, [r, 8], given how often each sentence occurs in them."""
+    order = np.argsort(-scores, kind="stable")
+    # The last place of each group of equal scores.
+    ends = np.flatnonzero(np.diff(scores[order], append=np.nan) != 0)
+    counts = counts[:, order]
+    everything = np.cumsum(counts, axis=1)[:, ends]
+    true_positives = np.cumsum(counts * labels[order], axis=1)[:, ends]
+    total, positive = everything[:, -1:], true_positives[:, -1:]
+    group, hits = np.diff(everything, axis=1, prepend=0), np.diff(true_positives, axis=1, prepend=0)
+    below = total - positive - (everything - true_positives)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # A pair of equal scores counts half, as in the Mann-Whitney statistic.
+        ordered = (hits * (below + (group - hits) / 2)).sum(axis=1)
+        columns = [ordered / (positive * (total - positive))[:, 0]]
+        precision = np.where(everything > 0, true_positives / everything, 0.0)
+        columns.append((hits / positive * precision).sum(axis=1))
+        for budget in _BUDGETS:
+            size = np.ceil(budget * total[0, 0])
+            # The part of each group that the budget covers.
+            covered = np.clip(size - (everything - group), 0, group)
+            inside = np.where(group > 0, hits * covered / group, 0.0).sum(axis=1)
+            columns += [inside / size, inside / positive[:, 0]]
+    return np.stack(columns, axis=1)
 
 
 def word_scores(

@@ -12,12 +12,16 @@ from regard.config.results import Result
 from regard.errors import DataError, UsageError
 from regard.extensions.check.base import CoverageError, PairScores, SentenceError
 from regard.extensions.check.evaluation import (
+    WORD_KEYS,
     CoverageEvaluation,
     CoverageScore,
+    LineLabels,
+    check_labels,
+    labeled_words,
+    read_labels,
     sentence_scores,
     word_scores,
 )
-from regard.extensions.check.labels import WORD_KEYS, LineLabels, check_labels, labeled_words, read_labels
 from regard.extensions.check.notes import NOTES, Note
 from regard.plot.analyses import check_chart
 from regard.plot.figure import Figure
@@ -82,11 +86,6 @@ class CheckedSentence:
     def worst(self) -> float:
         """The largest probability of an error."""
         return max(self.probabilities.values(), default=0.0)
-
-    @property
-    def expected_errors(self) -> float:
-        """The expected number of wrong words."""
-        return float(sum(getattr(self, name).sum() for name in WORD_KEYS.values()))
 
     def words(self, error: CoverageError) -> Float[np.ndarray, "_"]:
         """Return the probability of an error for each word of its side, empty if there are none."""
@@ -176,8 +175,9 @@ class CoverageCheck(Result):
 
         def key(one: CheckedSentence) -> tuple[float, float]:
             value = one.worst if error is None else one.probabilities[error]
+            expected_errors = float(sum(one.words(kind).sum() for kind in WORD_KEYS))
             # The page rounds in the same way, so that its order is the same.
-            return -np.floor(100 * round(value, 4) + 0.5), -one.expected_errors
+            return -np.floor(100 * round(value, 4) + 0.5), -expected_errors
 
         return sorted(self.sentences, key=key)[:count]
 
@@ -226,7 +226,7 @@ class CoverageCheck(Result):
         """Compare the probabilities with labels, with 95 % bootstrap intervals.
 
         Args:
-            labels: A file of labels (see `regard.extensions.check.labels`), or the labels.
+            labels: A file of labels (see `regard.extensions.check.evaluation`), or the labels.
             threshold: Probability from which a word counts as found.
             num_bootstrap_samples: Number of bootstrap samples.
             seed: Random seed of the bootstrap.
