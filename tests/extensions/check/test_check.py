@@ -12,7 +12,6 @@ from quick_coverage import phrasebook_model, train_quickly
 from regard.errors import DataError, PluginError, UsageError
 from regard.extensions.check.base import Detector, PairScores, SentenceError, WordPair
 from regard.extensions.check.corruptions import CORRUPTIONS
-from regard.extensions.check.model import CoverageModelConfig
 from regard.extensions.phrasebook.corpus import generate
 from regard.text.words import split_line
 
@@ -156,18 +155,13 @@ def test_long_pairs_are_not_checked_and_have_a_note(model, damaged, detector) ->
     assert found.notes[0].startswith("lines 2, 32, 33: a side has more than 1,000 words")
 
 
-def test_another_aligner_finds_omissions_and_ignores_long_training_pairs(
-    damaged, caplog, monkeypatch
-) -> None:
+def test_long_training_pairs_are_ignored(caplog, monkeypatch) -> None:
     train_quickly(monkeypatch, 300)
-    sources, translations = ([*side, "ein Hund " * 600, "ein Hund " * 600] for side in phrases(800, 1))
-    config = CoverageModelConfig(aligner="ibm1", num_splits=1)
+    sources, translations = ([*side, "ein Hund " * 600, "ein Hund " * 600] for side in phrases(200, 1))
     with caplog.at_level("WARNING"):
-        trained = regard.CoverageModel.train(sources, translations, config, num_threads=1)
-    assert caplog.records[0].getMessage().startswith("2 of 802 training pairs have a side of more than 1000")
+        trained = regard.CoverageModel.train(sources, translations, num_threads=1)
+    assert caplog.records[0].getMessage().startswith("2 of 202 training pairs have a side of more than 1000")
     assert regard.check(sources[-1:], translations[-1:], checker=trained).sentences[0].note == "too_long"
-    found = regard.check(damaged.sources, damaged.translations, checker=trained, num_threads=1)
-    assert found.evaluate(damaged.labels, num_bootstrap_samples=10).estimate("omission", "auroc").value > 0.9
 
 
 def test_result_is_a_table_and_json(model, damaged) -> None:
@@ -231,13 +225,6 @@ def test_corrupted_text_depends_on_the_seed_only(model) -> None:
     assert regard.corrupt(*texts, checker=model).to_dict() == regard.corrupt(*texts, checker=model).to_dict()
     other = regard.corrupt(*texts, checker=model, seed=2)
     assert other.translations != regard.corrupt(*texts, checker=model).translations
-
-
-def test_corrupted_text_and_labels_are_written(damaged, tmp_path) -> None:
-    damaged.save_text(tmp_path / "text", tmp_path / "labels")
-    assert (tmp_path / "text").read_text().split("\n")[:-1] == list(damaged.translations)
-    found = regard.check(damaged.sources, tmp_path / "text", "repetition")
-    assert found.evaluate(tmp_path / "labels").estimate("repetition", "auroc").value > 0.9
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Self
 from regard.api.arguments import TextSource, read_parallel
 from regard.errors import UsageError
 from regard.extensions.check.base import DETECTORS, ERRORS, WordPair, build_detector, split_pairs
-from regard.extensions.check.model import CoverageModelConfig, ErrorModel
+from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import check_model_dir, load_coverage_model, save_coverage_model
 from regard.extensions.check.notes import apply_note, find_note
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
@@ -37,19 +37,12 @@ class CoverageModel:
     num_threads: int = 0
 
     @classmethod
-    def train(
-        cls,
-        sources: TextSource,
-        translations: TextSource,
-        config: CoverageModelConfig | None = None,
-        num_threads: int = 0,
-    ) -> Self:
+    def train(cls, sources: TextSource, translations: TextSource, num_threads: int = 0) -> Self:
         """Train a model on good translations, plain or tokenized text.
 
         Args:
             sources: The source lines, or a file.
             translations: Their translations.
-            config: The settings of the training.
             num_threads: Number of threads. 0 uses all processors.
 
         Raises:
@@ -60,7 +53,7 @@ class CoverageModel:
         import_module("torch")
         names = "training sources", "training translations"
         pairs = split_pairs(*read_parallel(sources, translations, names))
-        return cls(ErrorModel.train(pairs, config, num_threads), num_threads)
+        return cls(ErrorModel.train(pairs, num_threads), num_threads)
 
     @classmethod
     def load(cls, directory: Path | str, num_threads: int = 0) -> Self:
@@ -82,7 +75,7 @@ class CoverageModel:
     def judge(self, sources: Sequence[str], translations: Sequence[str]) -> list[CoverageJudgment]:
         """Return the coverage errors of each translation."""
         pairs = split_pairs(sources, translations)
-        scores = self.model.scores(self.model.collect(pairs, self.num_threads), self.num_threads)
+        scores = self.model.scores(pairs, self.num_threads)
         return [
             CoverageJudgment(
                 pair.source,

@@ -51,6 +51,7 @@ class CorruptionConfig:
         help="Kinds of errors, chosen with equal probability: deletion (the counterpart of a span of the "
         "source), truncation (the end of the translation), insertion (a span of another translation), "
         "repetition, unrelated (the translation of another sentence).",
+        min_length=1,
     )
     rate: float = option(
         default=0.5,
@@ -65,15 +66,6 @@ class CorruptionConfig:
         ge=0,
         le=4_294_967_295,
     )
-
-    def __post_init__(self) -> None:
-        """Check that there is a kind.
-
-        Raises:
-            ValueError: if there is none.
-        """
-        if not self.kinds:
-            raise ValueError("kinds is empty: expected at least one kind of error")
 
 
 @dataclass(frozen=True)
@@ -142,19 +134,15 @@ def _corrupt(
         return _truncate(pair, links, generator)
     if kind == "repetition":
         return _repeat(pair, max_span, generator)
-    other = pairs[_other(len(pairs), number, generator)].target
+    # An offset from 1 to count - 1 never leads back to the pair itself, unless there is no other.
+    offset = 1 + int(generator.integers(max(len(pairs) - 1, 1)))
+    other = pairs[(number + offset) % len(pairs)].target
     if kind == "insertion":
         return _insert(pair, other, max_span, generator)
     if not other or other == pair.target:
         return None
     everything = frozenset(range(len(pair.source)))
     return CorruptedPair(WordPair(pair.source, other), "unrelated", everything, frozenset(range(len(other))))
-
-
-def _other(count: int, number: int, generator: np.random.Generator) -> int:
-    """Return the number of another pair."""
-    # An offset from 1 to count - 1 never leads back to the pair itself, unless there is no other.
-    return (number + 1 + int(generator.integers(max(count - 1, 1)))) % count
 
 
 def _delete(

@@ -8,18 +8,23 @@ probability 1 - sum_t p(j -> t). An aligner links a word whose translation is mi
 the strength of links in the training text is a statistic as well.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
+from regard.alignment.base import DEFAULT_ALIGNER, default_config
 from regard.alignment.corpus import UNKNOWN
+from regard.extensions.check.base import WordPair
 from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors
-from regard.text.words import is_word
+from regard.text.words import graphemes, is_alphabetic, is_word
 
-__all__ = ["NUM_CLASSES", "STATISTICS", "SideEvidence", "WordNorms"]
+__all__ = ["STATISTICS", "Evidence", "LinkModel", "SideEvidence", "WordNorms"]
 
 STATISTICS = (
     "unlinked",
@@ -44,9 +49,10 @@ the largest p(t | s), p(s | t) and Dice coefficient of the word with any word of
 stands, and `linked_...` of those with the linked words. `shared` is the part of the linked words that other
 words are linked to.
 """
-NUM_CLASSES = 14
+_NUM_CLASSES = 14
 """Classes of words by the logarithm of their frequency. The first one is that of unknown words."""
 
+_SAMPLE = 20_000  # pairs of the training text from which norms and link counts are estimated
 _SMOOTHING = 8.0  # occurrences that the class of a word counts for
 _CLASS_SMOOTHING = 10.0
 _MIN_PROBABILITY = 1e-4
@@ -86,18 +92,15 @@ class SideEvidence:
     def collect(
         cls,
         table: TextPosteriors,
-        counts: LinkCounts,
-        swapped: bool = False,
-        linked: np.ndarray | None = None,
+        occurrences: tuple[np.ndarray, np.ndarray],
+        linked: Float[np.ndarray, "K"],
     ) -> Self:
         """Collect the evidence about the source side of a table.
 
         Args:
             table: The link probabilities, swapped to collect the evidence about the translations.
-            counts: Link counts of the training text.
-            swapped: Whether the table is swapped.
-            linked: [K], the link counts of the cells. They are found by default, but are the same in both
-                directions.
+            occurrences: Number of occurrences in the training text of the words of both sides.
+            linked: Link counts of the cells.
         """
         numbers, offsets = table.numbers[0], table.offsets[0]
         words = [word for pair in table.pairs for word in pair.source]
@@ -106,17 +109,13 @@ class SideEvidence:
             for pair, first, last in zip(table.pairs, offsets[:-1], offsets[1:], strict=True)
             for value in _copied(*pair.folded, numbers[first:last].tolist())
         ]
-        occurrences = counts.occurrences[1 if swapped else 0]
-        if linked is None:
-            source, other = (side[index] for side, index in zip(table.numbers, table.words, strict=True))
-            linked = counts.of(other, source) if swapped else counts.of(source, other)
-        statistics = _statistics(table, linked, counts.occurrences[::-1] if swapped else counts.occurrences)
+        statistics = _statistics(table, linked, occurrences)
         statistics[:, 0] *= 1 - np.array(copied)
         return cls(
             offsets,
             numbers,
             statistics,
-            np.log1p(_lookup(occurrences, numbers)),
+            np.log1p(_lookup(occurrences[0], numbers)),
             (numbers != UNKNOWN).astype(np.float64),
             np.array([is_word(word) for word in words], dtype=np.float64),
             np.array(copied, dtype=np.float64),
@@ -151,34 +150,28 @@ def _statistics(
     # All cells of a source word are neighbors, so a reduction over ranges suffices.
     starts = np.flatnonzero(np.diff(index, prepend=-1))
 
-    def total(values: np.ndarray, reduction: np.ufunc = np.add) -> np.ndarray:
-        totals = np.zeros(size)
+    def reduce(values: np.ndarray, reduction: np.ufunc) -> np.ndarray:
+        reduced = np.zeros(size)
         if len(starts):
-            totals[index[starts]] = reduction.reduceat(values, starts)
-        return totals
-
-    def largest(values: np.ndarray) -> np.ndarray:
-        return total(values, np.maximum)
-
-    def log(values: np.ndarray, floor: float = _MIN_PROBABILITY) -> np.ndarray:
-        return np.log(values + floor)
+            reduced[index[starts]] = reduction.reduceat(values, starts)
+        return reduced
 
     no_other = _no_link(table.forward, index, size)
-    no_own = np.maximum(1 - total(table.backward), 0.0)
+    no_own = np.maximum(1 - reduce(table.backward, np.add), 0.0)
     return np.stack(
         [
             np.sqrt(no_other * no_own),
             no_other,
             no_own,
-            1 - largest(table.mutual),
-            1 - largest(table.mutual * linked / (linked + 0.5)),
-            log(largest(translation)),
-            log(largest(reverse)),
-            log(largest(dice)),
-            log(largest(table.mutual * np.sqrt(dice)), 1e-3),
-            log(total(table.backward * translation)),
-            log(total(table.backward * reverse)),
-            total(table.backward * (claimed[other_index] - table.backward)),
+            1 - reduce(table.mutual, np.maximum),
+            1 - reduce(table.mutual * linked / (linked + 0.5), np.maximum),
+            np.log(reduce(translation, np.maximum) + _MIN_PROBABILITY),
+            np.log(reduce(reverse, np.maximum) + _MIN_PROBABILITY),
+            np.log(reduce(dice, np.maximum) + _MIN_PROBABILITY),
+            np.log(reduce(table.mutual * np.sqrt(dice), np.maximum) + 1e-3),
+            np.log(reduce(table.backward * translation, np.add) + _MIN_PROBABILITY),
+            np.log(reduce(table.backward * reverse, np.add) + _MIN_PROBABILITY),
+            reduce(table.backward * (claimed[other_index] - table.backward), np.add),
         ],
         axis=1,
     )
@@ -237,9 +230,9 @@ class WordNorms:
         numbers = np.concatenate([side.numbers for side in evidence])
         values = np.concatenate([side.statistics for side in evidence])
         overall = values.mean(axis=0), values.var(axis=0)
-        classes = np.where(numbers == UNKNOWN, 0, _lookup(_classes(occurrences), numbers).astype(np.int64))
-        means, variances = _moments(classes, values, NUM_CLASSES, overall, _CLASS_SMOOTHING)
-        prior = _classes(occurrences)
+        prior = np.minimum(1 + np.log2(np.maximum(occurrences, 1)), _NUM_CLASSES - 1).astype(np.int64)
+        classes = np.where(numbers == UNKNOWN, 0, _lookup(prior, numbers).astype(np.int64))
+        means, variances = _moments(classes, values, _NUM_CLASSES, overall, _CLASS_SMOOTHING)
         known = numbers != UNKNOWN
         of_words = _moments(
             numbers[known], values[known], len(occurrences), (means[prior], variances[prior]), _SMOOTHING
@@ -254,14 +247,6 @@ class WordNorms:
         missing = (numbers == UNKNOWN)[:, None]
         mean = np.where(missing, self.unknown[0], self.means[numbers])
         return mean, np.where(missing, self.unknown[1], self.deviations[numbers])
-
-    def arrays(self) -> Mapping[str, np.ndarray]:
-        """Return the arrays to save."""
-        return {"means": self.means, "deviations": self.deviations, "unknown": self.unknown}
-
-
-def _classes(occurrences: np.ndarray) -> np.ndarray:
-    return np.minimum(1 + np.log2(np.maximum(occurrences, 1)), NUM_CLASSES - 1).astype(np.int64)
 
 
 def _moments(
@@ -303,3 +288,99 @@ def _similarity(word: str, others: Iterable[str]) -> float:
         )
         best = max(best, shared / max(len(word), len(other)))
     return best
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The evidence of an aligner about a text.
+
+    Attributes:
+        table: The words and their link probabilities.
+        source: Evidence about the source words.
+        target: Evidence about the target words.
+    """
+
+    table: TextPosteriors
+    source: SideEvidence
+    target: SideEvidence
+
+
+@dataclass(frozen=True)
+class LinkModel:
+    """A word aligner with the statistics of its links in good translations.
+
+    Attributes:
+        aligner: The word aligner, of words or stems without case.
+        counts: How often words are linked in the training text.
+        norms: The statistics of the words of the source and of the target side.
+        stem_length: Number of characters of each word that are compared; None compares whole words. Stems
+            occur more often than words, so that less text suffices for their links.
+    """
+
+    aligner: WordAligner
+    counts: LinkCounts
+    norms: tuple[WordNorms, WordNorms]
+    stem_length: int | None = None
+
+    @classmethod
+    def train(
+        cls,
+        training: Sequence[WordPair],
+        held_out: Sequence[WordPair],
+        setup: TrainingSetup,
+        stem_length: int | None = None,
+    ) -> Self:
+        """Train an aligner and estimate the statistics of its links.
+
+        Args:
+            training: Good translations.
+            held_out: Good translations that the aligner does not see. It links the rare words of its training
+                text too confidently, so the norms are estimated from both.
+            setup: Random seed and number of threads of its training.
+            stem_length: Number of characters of each word that are compared; None compares whole words.
+        """
+        training, held_out = (_stemmed(pairs, stem_length) for pairs in (training, held_out))
+        corpus = Corpus.from_tokens(pair.folded for pair in training)
+        aligner = train_both(corpus, default_config(DEFAULT_ALIGNER), setup, lowercase=True)
+        # The norms of frequent words converge with a part of the text, which saves most of the time.
+        sample = TextPosteriors.of(aligner, training[:: max(1, len(training) // _SAMPLE)], setup.num_threads)
+        counts = LinkCounts.estimate(sample, (len(aligner.words[0]), len(aligner.words[1])))
+        tables = sample, TextPosteriors.of(aligner, held_out, setup.num_threads)
+        evidence = [_collect(table, counts, setup.num_threads) for table in tables]
+        source = WordNorms.estimate([each.source for each in evidence], counts.occurrences[0])
+        target = WordNorms.estimate([each.target for each in evidence], counts.occurrences[1])
+        return cls(aligner, counts, (source, target), stem_length)
+
+    def posteriors(self, pairs: Sequence[WordPair], num_threads: int = 0) -> TextPosteriors:
+        """Return the link probabilities of a text."""
+        return TextPosteriors.of(self.aligner, _stemmed(pairs, self.stem_length), num_threads)
+
+    def collect(self, pairs: Sequence[WordPair], num_threads: int = 0) -> Evidence:
+        """Return the evidence about a text."""
+        return _collect(self.posteriors(pairs, num_threads), self.counts, num_threads)
+
+
+def _collect(table: TextPosteriors, counts: LinkCounts, num_threads: int) -> Evidence:
+    """Return the evidence about both sides of a table."""
+    source, target = (numbers[index] for numbers, index in zip(table.numbers, table.words, strict=True))
+    linked = counts.of(source, target)
+    # `SideEvidence.collect` reads the source side, so the table is swapped for the other side.
+    calls = (
+        (table, counts.occurrences, linked),
+        (table.swapped(), counts.occurrences[::-1], linked[table.swap_order]),
+    )
+    with ThreadPoolExecutor(1 if num_threads == 1 else 2) as pool:
+        return Evidence(table, *pool.map(lambda call: SideEvidence.collect(*call), calls))
+
+
+def _stemmed(pairs: Sequence[WordPair], length: int | None) -> Sequence[WordPair]:
+    """Return the pairs with the stems of their words."""
+    if length is None:
+        return pairs
+
+    @lru_cache(maxsize=100_000)
+    def stem(word: str) -> str:
+        # The digits of a number carry its meaning up to the last one.
+        return "".join(graphemes(word)[:length]) if is_alphabetic(word) else word
+
+    return [WordPair(*(tuple(map(stem, side)) for side in pair.folded)) for pair in pairs]

@@ -16,6 +16,7 @@ from regard.text.words import is_reduplication, is_word, normalize_word, word_sh
 __all__ = [
     "MIN_DEVIATION",
     "NUM_REPETITION_FEATURES",
+    "NUM_SENTENCE_FEATURES",
     "NUM_WORD_FEATURES",
     "LengthModel",
     "longest_repetitions",
@@ -30,10 +31,13 @@ MIN_DEVIATION = 0.05
 """Minimum standard deviation of the logarithm of the length."""
 _MAX_NGRAM = 4
 NUM_REPETITION_FEATURES = 10
+"""Number of features of a word for repetitions, and of a sentence."""
+NUM_SENTENCE_FEATURES = 17
 _CONTEXT = (-3, -2, -1, 1, 2, 3)
 _NEIGHBOR_STATISTICS = ("mutual", "mutual_known", "translation", "linked_dice")
 _MAX_SCORE = 6.0
 _MAX_GAP = 5.0
+_LARGEST = 3  # values of a sentence that are averaged
 NUM_WORD_FEATURES = 3 * len(STATISTICS) + (2 + len(_CONTEXT) + 1) * len(_NEIGHBOR_STATISTICS) + 4 + 6 + 7 + 5
 
 
@@ -102,8 +106,10 @@ def word_features(
     context = np.concatenate([scores[:, around], evidence.column("mutual")[:, None]], axis=1)
     tables += [_shifted(context, evidence.offsets, step) for step in _CONTEXT]
     tables.append(_order_features(evidence))
-    sums = _per_sentence(scores[:, around], offsets) / lengths[:, None]
-    tables.append(sums[sentence])
+    total = np.cumsum(scores[:, around], axis=0)
+    total = np.concatenate([np.zeros((1, len(around))), total])
+    means = (total[offsets[1:]] - total[offsets[:-1]]) / lengths[:, None]
+    tables.append(means[sentence])
     relative = place / lengths[sentence]
     ends = (place == 0).astype(np.float64), (place == lengths[sentence] - 1).astype(np.float64)
     tables.append(np.stack([length_excess[sentence], np.log(lengths)[sentence], relative, *ends], axis=1))
@@ -164,12 +170,6 @@ def _shifted(
     return np.where((inside & (sentence[index] == sentence))[:, None], values[index], 0.0)
 
 
-def _per_sentence(values: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "P+1"]) -> np.ndarray:
-    """Return the sums over each sentence, [P, F]."""
-    total = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
-    return total[offsets[1:]] - total[offsets[:-1]]
-
-
 def sentence_features(
     evidence: SideEvidence,
     words: Float[np.ndarray, "N"],
@@ -184,7 +184,7 @@ def sentence_features(
     """
     offsets = evidence.offsets
     lengths = np.diff(offsets)
-    table = np.zeros((len(lengths), _NUM_SENTENCE_FEATURES + 3))
+    table = np.zeros((len(lengths), NUM_SENTENCE_FEATURES))
     filled = np.flatnonzero(lengths)
     if len(filled):
         starts, size = offsets[:-1][filled], lengths[filled]
@@ -192,56 +192,41 @@ def sentence_features(
         def mean(values: np.ndarray) -> np.ndarray:
             return np.add.reduceat(values, starts) / size
 
-        def largest(values: np.ndarray) -> np.ndarray:
-            return np.maximum.reduceat(values, starts)
-
+        descending = words[np.lexsort((-words, evidence.sentence))]
+        place = np.arange(len(words)) - np.repeat(starts, size)
+        top = np.where(place < _LARGEST, descending, 0.0)
         probability = 1 / (1 + np.exp(-words))
         mutual = evidence.column("mutual")
         columns = [
-            largest(words),
-            _mean_of_largest(words, evidence.sentence, starts, size),
+            np.maximum.reduceat(words, starts),
+            np.add.reduceat(top, starts) / np.minimum(size, _LARGEST),
             mean(words),
             np.add.reduceat(np.log1p(-np.minimum(probability, 1 - 1e-9)), starts),
             np.add.reduceat(probability, starts),
             best_runs(words, offsets)[filled],
             mean(evidence.column("unlinked")),
             mean(mutual),
-            largest(mutual),
+            np.maximum.reduceat(mutual, starts),
             mean(evidence.column("mutual_known")),
             mean(evidence.column("linked_dice")),
             1 - mean(evidence.known),
             mean(evidence.copied),
             np.log(size),
         ]
-        table[filled, :_NUM_SENTENCE_FEATURES] = np.stack(columns, axis=1)
+        table[filled, :-3] = np.stack(columns, axis=1)
     # The positive and the negative part let the effects of long and of short translations differ.
     positive = np.maximum(length_excess, 0), np.maximum(-length_excess, 0)
-    table[:, _NUM_SENTENCE_FEATURES:] = np.stack([length_excess, *positive], axis=1)
+    table[:, -3:] = np.stack([length_excess, *positive], axis=1)
     return table
-
-
-_NUM_SENTENCE_FEATURES = 14
-_LARGEST = 3
-
-
-def _mean_of_largest(
-    values: np.ndarray, sentence: np.ndarray, starts: np.ndarray, sizes: np.ndarray
-) -> Float[np.ndarray, "P"]:
-    """Return the mean of the three largest values of each sentence that has words."""
-    descending = values[np.lexsort((-values, sentence))]
-    place = np.arange(len(values)) - np.repeat(starts, sizes)
-    return np.add.reduceat(np.where(place < _LARGEST, descending, 0.0), starts) / np.minimum(sizes, _LARGEST)
 
 
 def best_runs(values: Float[np.ndarray, "N"], offsets: Int[np.ndarray, "P+1"]) -> Float[np.ndarray, "P"]:
     """Return for each sentence the largest sum of neighboring values, at least 0."""
-    return np.array([best_run(values[i:j]) for i, j in pairwise(offsets.tolist())], dtype=np.float64)
-
-
-def best_run(values: Float[np.ndarray, "N"]) -> float:
-    """Return the largest sum of neighboring values, at least 0."""
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    return float((total - np.minimum.accumulate(total)).max())
+    runs = np.empty(len(offsets) - 1)
+    for row, (first, last) in enumerate(pairwise(offsets.tolist())):
+        total = np.concatenate([[0.0], np.cumsum(values[first:last])])
+        runs[row] = (total - np.minimum.accumulate(total)).max()
+    return runs
 
 
 def repetition_features(table: TextPosteriors, target: SideEvidence) -> Float[np.ndarray, "M F"]:
@@ -256,13 +241,14 @@ def repetition_features(table: TextPosteriors, target: SideEvidence) -> Float[np
     """
     features = np.zeros((len(table.numbers[1]), NUM_REPETITION_FEATURES))
     features[:, 7:] = target.statistics[:, 1:4]
-    cells = table.cell_offsets
+    ends = np.cumsum(np.diff(table.offsets[0]) * np.diff(table.offsets[1]))
     for row, pair in enumerate(table.pairs):
         words = pair.folded[1]
         # Most sentences repeat no word, and need no further features.
         if len(set(words)) == len(words):
             continue
-        forward = table.forward[cells[row] : cells[row + 1]].reshape(len(pair.source), len(words))
+        shape = len(pair.source), len(words)
+        forward = table.forward[ends[row] - shape[0] * shape[1] : ends[row]].reshape(shape)
         first = table.offsets[1][row]
         features[first : first + len(words), :7] = _repetitions(pair, forward)
     return features
@@ -349,7 +335,7 @@ def repetition_sentence_features(
         words: Log-odds of a repetition of each target word.
         length_excess: Length of each translation.
     """
-    pair_features = np.zeros((len(table.pairs), 10))
+    pair_features = np.zeros((len(table.pairs), NUM_REPETITION_FEATURES))
     offsets = table.offsets[1]
     lengths = np.diff(offsets)
     filled = np.flatnonzero(lengths)
@@ -361,11 +347,8 @@ def repetition_sentence_features(
     for row, number in enumerate(filled.tolist()):
         source, target = table.pairs[number].folded
         # A repetition that the source has as well is no error, so its count is subtracted.
-        counts[row] = (
-            _doubles(target) - _doubles(source),
-            _repeats(target) - _repeats(source),
-            1 - len(set(target)) / len(target),
-        )
+        counts[row, :2] = np.subtract(_count_repetitions(target), _count_repetitions(source))
+        counts[row, 2] = 1 - len(set(target)) / len(target)
     pair_features[filled] = np.stack(
         [
             np.maximum.reduceat(words, starts),
@@ -384,9 +367,8 @@ def repetition_sentence_features(
     return pair_features
 
 
-def _doubles(words: Sequence[str]) -> int:
-    return sum(a == b and is_word(a) and not is_reduplication((a,)) for a, b in pairwise(words))
-
-
-def _repeats(words: Sequence[str]) -> int:
-    return max(len(words) - 1, 0) - len(set(pairwise(words)))
+def _count_repetitions(words: Sequence[str]) -> tuple[int, int]:
+    """Return the number of words that repeat the word before them, and of bigrams that occur before."""
+    bigrams = list(pairwise(words))
+    doubles = sum(a == b and is_word(a) and not is_reduplication((a,)) for a, b in bigrams)
+    return doubles, len(bigrams) - len(set(bigrams))

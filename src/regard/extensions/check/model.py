@@ -15,8 +15,6 @@ from typing import Self
 import numpy as np
 
 from regard.alignment import TrainingSetup, WordAligner
-from regard.alignment.base import DEFAULT_ALIGNER
-from regard.config import configclass, option
 from regard.errors import DataError
 from regard.extensions.check.base import (
     ERRORS,
@@ -29,6 +27,7 @@ from regard.extensions.check.base import (
     register_detector,
     training_pairs,
 )
+from regard.extensions.check.classifiers import ErrorTagger, LogisticRegression, fit_tagger
 from regard.extensions.check.corruptions import (
     CORRUPTIONS,
     CorruptedPair,
@@ -38,8 +37,7 @@ from regard.extensions.check.corruptions import (
     with_unknown_words,
     word_labels,
 )
-from regard.extensions.check.error_tagger import ErrorTagger
-from regard.extensions.check.evidence import SideEvidence
+from regard.extensions.check.evidence import Evidence, LinkModel, SideEvidence
 from regard.extensions.check.features import (
     LengthModel,
     repetition_features,
@@ -47,14 +45,18 @@ from regard.extensions.check.features import (
     sentence_features,
     word_features,
 )
-from regard.extensions.check.link_model import Evidence, LinkModel
-from regard.extensions.check.logistic import LogisticRegression
-from regard.extensions.check.tagger_training import fit_tagger
 from regard.text.links import Links
 
-__all__ = ["TAGGED", "CombinedDetector", "CoverageModelConfig", "ErrorModel"]
+__all__ = ["STEM_LENGTH", "TAGGED", "CombinedDetector", "ErrorModel", "held_out_parts"]
 
+STEM_LENGTH = 4
+"""Number of characters of a stem. Rare words share their first characters with others."""
 _MIN_PAIRS = 100
+_HELD_OUT = 0.15  # share of the training text that an aligner does not see
+_MAX_PARTS = 3  # that are held out in turn
+_MAX_HELD_OUT = 18_000  # pairs, in all parts together
+_ERROR_RATE = 0.1  # share of sentences with each kind of error, for which probabilities are calibrated
+_SEED = 1  # of the aligners and of the synthetic errors
 _MAX_CALIBRATION_PAIRS = 2_000  # of the first held-out part, at most a half of it
 _ROUNDS: Mapping[CoverageError, int] = {"omission": 5, "addition": 5, "repetition": 3}
 """How often errors are made in each held-out pair. Networks learn from more examples than regressions do."""
@@ -72,55 +74,16 @@ TAGGED: tuple[CoverageError, ...] = ("omission", "addition")
 _NEVER = LogisticRegression(np.zeros(0), -30.0)
 
 
-@configclass
-class CoverageModelConfig:
-    """Settings of the training of a coverage model."""
+def held_out_parts(num_pairs: int) -> list[np.ndarray]:
+    """Return the numbers of the pairs of a training text that are held out in turn.
 
-    aligner: str = option(default=DEFAULT_ALIGNER, help="Kind of the word aligner.")
-    stem_length: int = option(
-        default=4,
-        help="Number of characters of a stem: a second aligner compares words by their first characters, "
-        "because rare words share them with others.",
-        ge=1,
-        le=100,
-    )
-    held_out: float = option(
-        default=0.15,
-        help="Share of the training text that the aligner does not see, in which synthetic errors are made.",
-        gt=0,
-        le=0.5,
-    )
-    num_splits: int = option(
-        default=3,
-        help="Number of parts of the training text that are held out in turn. The classifiers of words learn "
-        "from all of them, and the aligners of the first one are kept. A text so large that one part has the "
-        "maximum number of pairs is split once.",
-        ge=1,
-        le=100,
-    )
-    max_held_out: int = option(
-        default=18_000,
-        help="Maximum number of sentence pairs that are held out, in all parts together.",
-        ge=50,
-        le=1_000_000,
-    )
-    error_rate: float = option(
-        default=0.1,
-        help="Assumed share of sentences with each kind of error, for which probabilities are calibrated.",
-        gt=0,
-        lt=1,
-    )
-    seed: int = option(
-        default=1, help="Random seed of the aligner and of the synthetic errors.", ge=0, le=2**63 - 1
-    )
-
-    def splits(self, num_pairs: int) -> list[np.ndarray]:
-        """Return the numbers of the pairs of a text that are held out in each split."""
-        # A small text still needs enough held-out pairs for examples of each error.
-        most = max(round(num_pairs * self.held_out), _MIN_PAIRS // 2)
-        count = min(most * min(self.num_splits, num_pairs // most), self.max_held_out)
-        order = np.random.default_rng(self.seed).permutation(num_pairs)
-        return np.array_split(order[:count], -(-count // most))
+    A text so large that one part has the maximum number of pairs has only one part.
+    """
+    # A small text still needs enough held-out pairs for examples of each error.
+    most = max(round(num_pairs * _HELD_OUT), _MIN_PAIRS // 2)
+    count = min(most * min(_MAX_PARTS, num_pairs // most), _MAX_HELD_OUT)
+    order = np.random.default_rng(_SEED).permutation(num_pairs)
+    return np.array_split(order[:count], -(-count // most))
 
 
 @dataclass(frozen=True)
@@ -128,7 +91,6 @@ class ErrorModel:
     """A model of good translations.
 
     Attributes:
-        config: The settings of its training.
         words: The links of words.
         stems: The links of stems.
         length: The model of the length.
@@ -139,7 +101,6 @@ class ErrorModel:
             which omits all words and adds all of its own.
     """
 
-    config: CoverageModelConfig
     words: LinkModel
     stems: LinkModel
     length: LengthModel
@@ -154,40 +115,35 @@ class ErrorModel:
         return self.words.aligner
 
     @classmethod
-    def train(
-        cls, pairs: Sequence[WordPair], config: CoverageModelConfig | None = None, num_threads: int = 0
-    ) -> Self:
+    def train(cls, pairs: Sequence[WordPair], num_threads: int = 0) -> Self:
         """Train a model on good translations.
 
         Args:
             pairs: The translations. Pairs with an empty side, and those that are too long, are ignored.
-            config: The settings.
             num_threads: Number of threads of the aligner; 0 uses all processors. It has no effect on the
                 result.
 
         Raises:
             DataError: if there are fewer than 100 pairs.
         """
-        config = config or CoverageModelConfig()
         usable = training_pairs(pairs)
         if len(usable) < _MIN_PAIRS:
             raise DataError(
                 f"the training text has {len(usable)} sentence pairs; at least {_MIN_PAIRS} are needed, and "
                 "several thousand for useful results"
             )
-        setup = TrainingSetup(num_threads=num_threads, seed=config.seed)
+        setup = TrainingSetup(num_threads=num_threads, seed=_SEED)
         parts = []
-        for rows in config.splits(len(usable)):
+        for rows in held_out_parts(len(usable)):
             held_out = [usable[i] for i in rows]
             # The order is that of the text, from which `sample` takes evenly spaced pairs.
             training = [usable[i] for i in np.setdiff1d(np.arange(len(usable)), rows)]
             # The norms of rare words fit the pairs that they are estimated from better than other text.
             others = held_out if parts else held_out[: _num_word_pairs(len(held_out))]
             words, stems = (
-                LinkModel.train(training, others, config.aligner, setup, length)
-                for length in (None, config.stem_length)
+                LinkModel.train(training, others, setup, length) for length in (None, STEM_LENGTH)
             )
-            model = cls(config, words, stems, LengthModel.fit(training), {}, _NEVER, {}, _NEVER)
+            model = cls(words, stems, LengthModel.fit(training), {}, _NEVER, {}, _NEVER)
             parts.append(_HeldOut(model, held_out, words.posteriors(held_out, num_threads).best_links()))
         return parts[0].model._fit(parts, num_threads)
 
@@ -201,20 +157,20 @@ class ErrorModel:
         model = self
         sentences: dict[CoverageError, LogisticRegression] = {}
         for number, error in enumerate(ERRORS):
-            seed = self.config.seed + number
+            seed = _SEED + number
             model = model._fit_words(parts, error, seed, num_threads)
             (others,) = _examples([sentence_part], error, seed)
             views = model._views([example.pair for example in others], error, num_threads)
-            sentences[error] = self._fit_sentences(model._logits(views, error)[1], others, _KINDS[error])
+            sentences[error] = _fit_sentences(model._logits(views, error)[1], others, _KINDS[error])
         # The features of unrelated pairs contain the log-odds of words, so this regression comes last.
         model = replace(model, sentences=sentences)
-        seed = self.config.seed + len(ERRORS)
+        seed = _SEED + len(ERRORS)
         examples = sentence_part.corrupted(("unrelated",), seed) + sentence_part.corrupted(_SINGLE, seed + 1)
         examples = with_unknown_words(examples, *_UNKNOWN, seed)
         views = model._views([example.pair for example in examples], "omission", num_threads)
         logits: dict[CoverageError, np.ndarray] = {error: model._logits(views, error)[0] for error in TAGGED}
         rows = model._unrelated_table(views[0], logits)
-        return replace(model, unrelated=model._fit_sentences(rows, examples, ("unrelated",)))
+        return replace(model, unrelated=_fit_sentences(rows, examples, ("unrelated",)))
 
     def _fit_words(
         self, parts: Sequence["_HeldOut"], error: CoverageError, seed: int, num_threads: int
@@ -241,20 +197,6 @@ class ErrorModel:
         tagger = fit_tagger(features, offsets, (word_labels(all_examples, error), affected), seed)
         return replace(self, taggers={**self.taggers, error: tagger})
 
-    def _fit_sentences(
-        self, rows: np.ndarray, examples: Sequence[CorruptedPair], kinds: tuple[Corruption, ...]
-    ) -> LogisticRegression:
-        """Return the regression of some kinds of errors, calibrated for the assumed share of errors."""
-        present = np.array([example.kind in kinds for example in examples])
-        # The share of errors among the examples is far above that of a text, in which others are doubtful.
-        share, rate = np.clip(present.mean(), 1e-3, 1 - 1e-3), self.config.error_rate
-        weights = np.where(present, rate / share, (1 - rate) / (1 - share))
-        return LogisticRegression.fit(rows, present, weights)
-
-    def collect(self, pairs: Sequence[WordPair], num_threads: int = 0) -> Evidence:
-        """Return the evidence of the aligner of words about a text."""
-        return self.words.collect(pairs, num_threads)
-
     def _views(self, pairs: Sequence[WordPair], error: CoverageError, num_threads: int) -> Sequence[Evidence]:
         """Return the evidence of words, and that of stems if the error is found by it."""
         models = (self.words, self.stems) if error in TAGGED else (self.words,)
@@ -268,12 +210,12 @@ class ErrorModel:
             words, sentences = self.taggers[error].logits(self._word_table(views, error), offsets)
             return words, sentences[:, None]
         table = repetition_features(evidence.table, evidence.target)
-        words = self.repeated.logits(table)
-        return words, repetition_sentence_features(evidence.table, table, words, self._excess(evidence))
+        words, excess = self.repeated.logits(table), self.length.excess(evidence.table.pairs)
+        return words, repetition_sentence_features(evidence.table, table, words, excess)
 
     def _word_table(self, views: Sequence[Evidence], error: CoverageError) -> np.ndarray:
         """Return the features of all words of the side in which an error is found."""
-        excess, number = self._excess(views[0]), TAGGED.index(error)
+        excess, number = self.length.excess(views[0].table.pairs), TAGGED.index(error)
         tables = [
             word_features(_side(evidence, error), model.norms[number], excess)
             for evidence, model in zip(views, (self.words, self.stems), strict=True)
@@ -282,25 +224,22 @@ class ErrorModel:
 
     def _unrelated_table(self, evidence: Evidence, logits: Mapping[CoverageError, np.ndarray]) -> np.ndarray:
         """Return the features of both sides."""
-        excess = self._excess(evidence)
+        excess = self.length.excess(evidence.table.pairs)
         sides = [sentence_features(_side(evidence, error), logits[error], excess) for error in TAGGED]
         return np.concatenate(sides, axis=1)
 
-    def _excess(self, evidence: Evidence) -> np.ndarray:
-        pairs = evidence.table.pairs
-        return self.length.excess(pairs) if pairs else np.empty(0)
-
-    def scores(self, evidence: Evidence, num_threads: int = 0) -> list[PairScores]:
+    def scores(self, pairs: Sequence[WordPair], num_threads: int = 0) -> list[PairScores]:
         """Return the probabilities of each error, of words and of sentences.
 
         Args:
-            evidence: The evidence of the aligner of words.
-            num_threads: Number of threads of the aligner of stems; 0 uses all processors.
+            pairs: The pairs. They are processed in blocks, which bound the memory.
+            num_threads: Number of threads of the aligners; 0 uses all processors.
         """
-        pairs = evidence.table.pairs
-        if not pairs:
-            return []
-        views = evidence, self.stems.collect(pairs, num_threads)
+        return [scores for block in blocks(pairs) for scores in self._block_scores(block, num_threads)]
+
+    def _block_scores(self, pairs: Sequence[WordPair], num_threads: int) -> list[PairScores]:
+        views = [model.collect(pairs, num_threads) for model in (self.words, self.stems)]
+        evidence = views[0]
         logits: dict[CoverageError, np.ndarray] = {}
         sentence, words = {}, {}
         for error in ERRORS:
@@ -310,14 +249,19 @@ class ErrorModel:
             words[error] = np.split(1 / (1 + np.exp(-logits[error])), _side(evidence, error).offsets[1:-1])
         unrelated = self.unrelated.probabilities(self._unrelated_table(evidence, logits))
         pair_scores = []
+        by_error: dict[SentenceError, float]
+        each: dict[CoverageError, np.ndarray]
         for number, pair in enumerate(pairs):
             # The regressions are fitted to translations with words, so this case needs a rule.
             if pair.source and not pair.target:
-                pair_scores.append(_empty_translation(len(pair.source)))
+                by_error = {"omission": 1.0, "addition": 0.0, "repetition": 0.0, "unrelated": 0.0}
+                nothing = np.empty(0)
+                each = {"omission": np.ones(len(pair.source)), "addition": nothing, "repetition": nothing}
+                pair_scores.append(PairScores(by_error, each))
                 continue
-            by_error: dict[SentenceError, float] = {error: float(sentence[error][number]) for error in ERRORS}
+            by_error = {error: float(sentence[error][number]) for error in ERRORS}
             by_error["unrelated"] = float(unrelated[number])
-            each: dict[CoverageError, np.ndarray] = {error: words[error][number] for error in ERRORS}
+            each = {error: words[error][number] for error in ERRORS}
             for error in TAGGED:
                 # Both probabilities may describe the same error, so the larger one counts, not the sum.
                 by_error[error] = max(by_error[error], float(unrelated[number]))
@@ -368,12 +312,15 @@ def _examples(parts: Sequence[_HeldOut], error: CoverageError, seed: int) -> lis
     ]
 
 
-def _empty_translation(num_words: int) -> PairScores:
-    """Return the scores of an empty translation, which omits everything."""
-    nothing = np.empty(0)
-    words: dict[CoverageError, np.ndarray] = dict.fromkeys(ERRORS, nothing)
-    words["omission"] = np.ones(num_words)
-    return PairScores({"omission": 1.0, "addition": 0.0, "repetition": 0.0, "unrelated": 0.0}, words)
+def _fit_sentences(
+    rows: np.ndarray, examples: Sequence[CorruptedPair], kinds: tuple[Corruption, ...]
+) -> LogisticRegression:
+    """Return the regression of some kinds of errors, calibrated for the assumed share of errors."""
+    present = np.array([example.kind in kinds for example in examples])
+    # The share of errors among the examples is far above that of a text, in which others are doubtful.
+    share = np.clip(present.mean(), 1e-3, 1 - 1e-3)
+    weights = np.where(present, _ERROR_RATE / share, (1 - _ERROR_RATE) / (1 - share))
+    return LogisticRegression.fit(rows, present, weights)
 
 
 def _num_word_pairs(num_pairs: int) -> int:
@@ -389,8 +336,5 @@ class CombinedDetector(Detector):
 
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
         """Return the probabilities of each pair."""
-        model, threads = self.model, self.num_threads
-        assert model is not None
-        # In blocks of sentences, which bound the memory.
-        evidence = (model.collect(block, threads) for block in blocks(pairs))
-        return [scores for block in evidence for scores in model.scores(block, threads)]
+        assert self.model is not None
+        return self.model.scores(pairs, self.num_threads)

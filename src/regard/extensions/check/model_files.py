@@ -6,23 +6,25 @@ of stems in the directories `words` and `stems`. No file is unpickled.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from regard.alignment import WordAligner
 from regard.config import configclass, option
 from regard.errors import DataError
-from regard.extensions.check.base import ERRORS, CoverageError, WordPair
-from regard.extensions.check.error_tagger import ErrorTagger
-from regard.extensions.check.evidence import STATISTICS, WordNorms
-from regard.extensions.check.features import MIN_DEVIATION, NUM_WORD_FEATURES, LengthModel
-from regard.extensions.check.link_model import LinkModel
-from regard.extensions.check.logistic import LogisticRegression
-from regard.extensions.check.model import TAGGED, CoverageModelConfig, ErrorModel
+from regard.extensions.check.base import ERRORS
+from regard.extensions.check.classifiers import ErrorTagger, LogisticRegression
+from regard.extensions.check.evidence import STATISTICS, LinkModel, WordNorms
+from regard.extensions.check.features import (
+    MIN_DEVIATION,
+    NUM_REPETITION_FEATURES,
+    NUM_SENTENCE_FEATURES,
+    NUM_WORD_FEATURES,
+    LengthModel,
+)
+from regard.extensions.check.model import STEM_LENGTH, TAGGED, ErrorModel
 from regard.extensions.check.posteriors import LinkCounts
 from regard.text.array_files import MAX_COUNT, ArrayForm, check_arrays, check_range, load_arrays
 from regard.text.files import atomic_directory, check_replaceable, format_json
@@ -39,9 +41,25 @@ __all__ = ["check_model_dir", "load_coverage_model", "save_coverage_model"]
 
 _MODEL_FILE = "checker.json"
 _ARRAYS_FILE = "checker.safetensors"
-_FORMAT = 2
+_FORMAT = 3
 _SIDES = ("source", "target")
-_LINKS = ("words", "stems")
+_LINKS: Mapping[str, int | None] = {"words": None, "stems": STEM_LENGTH}
+_REGRESSIONS: Mapping[str, int] = {
+    "omission": 1,
+    "addition": 1,
+    "repetition": NUM_REPETITION_FEATURES,
+    "repeated": NUM_REPETITION_FEATURES,
+    "unrelated": 2 * NUM_SENTENCE_FEATURES,  # of both sides
+}
+"""Number of features of each regression: of the sentences of an error, and of repeated words."""
+
+
+@configclass
+class _Description:
+    """The content of `checker.json`."""
+
+    format: int = option(help="Version of the file format.")
+    sha256: Checksums = option(help="Checksums of the other files.")
 
 
 def check_model_dir(directory: Path) -> None:
@@ -63,18 +81,10 @@ def save_coverage_model(model: ErrorModel, directory: Path | str) -> None:
     check_model_dir(directory)
     try:
         with atomic_directory(directory) as temp_dir:
-            for name, links in _link_models(model).items():
+            for name, links in zip(_LINKS, (model.words, model.stems), strict=True):
                 links.aligner.save(temp_dir / name)
             save_file(_arrays(model), temp_dir / _ARRAYS_FILE)
-            description = {
-                "format": _FORMAT,
-                "config": vars(model.config),
-                "length": vars(model.length),
-                "repeated_words": model.repeated.to_data(),
-                "sentences": {error: regression.to_data() for error, regression in model.sentences.items()},
-                "unrelated": model.unrelated.to_data(),
-                "sha256": compute_checksums(temp_dir, [_ARRAYS_FILE]),
-            }
+            description = {"format": _FORMAT, "sha256": compute_checksums(temp_dir, [_ARRAYS_FILE])}
             text = format_json(description, indent=2) + "\n"
             (temp_dir / _MODEL_FILE).write_text(text, encoding="utf-8")
     except (OSError, SafetensorError) as error:
@@ -99,42 +109,43 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
     arrays = load_arrays(directory / _ARRAYS_FILE)
     try:
         check_arrays(arrays, _array_forms(aligners))
-        words = _link_model("words", aligners["words"], arrays, None)
-        stems = _link_model("stems", aligners["stems"], arrays, description.config.stem_length)
+        check_range("length/values", arrays["length/values"][-1], MIN_DEVIATION, MAX_COUNT)
+        words, stems = (_link_model(name, aligner, arrays) for name, aligner in aligners.items())
     except DataError as error:
         raise DataError(f"{directory / _ARRAYS_FILE}: {error}") from None
-    model = ErrorModel(
-        description.config,
+    taggers = {}
+    for error in TAGGED:
+        parameters = _group(arrays, f"tagger.{error}")
+        taggers[error] = ErrorTagger(parameters.pop("center"), parameters.pop("scale"), parameters)
+    regressions = {
+        name: LogisticRegression(values[:-1], float(values[-1]))
+        for name, values in _group(arrays, "regressions").items()
+    }
+    return ErrorModel(
         words,
         stems,
-        LengthModel(**vars(description.length)),
-        {error: ErrorTagger.from_arrays(_group(arrays, f"tagger.{error}")) for error in TAGGED},
-        LogisticRegression.from_data(**vars(description.repeated_words)),
-        {error: LogisticRegression.from_data(**vars(description.sentences[error])) for error in ERRORS},
-        LogisticRegression.from_data(**vars(description.unrelated)),
+        LengthModel(*arrays["length/values"].tolist()),
+        taggers,
+        regressions["repeated"],
+        {error: regressions[error] for error in ERRORS},
+        regressions["unrelated"],
     )
-    try:
-        # A regression with the wrong number of weights would fail only when a text is checked.
-        model.scores(model.collect([WordPair(("a",), ("a",))], 1))
-    except ValueError:
-        raise DataError(f"{path}: the number of weights of a regression is wrong") from None
-    return model
-
-
-def _link_models(model: ErrorModel) -> dict[str, LinkModel]:
-    """Return the models of links by their names in the directory."""
-    return dict(zip(_LINKS, (model.words, model.stems), strict=True))
 
 
 def _arrays(model: ErrorModel) -> dict[str, np.ndarray]:
     """Return all arrays of a model by their names in the file."""
-    groups: dict[str, Mapping[str, np.ndarray]] = {}
-    for name, links in _link_models(model).items():
+    regressions = {**model.sentences, "repeated": model.repeated, "unrelated": model.unrelated}
+    length = model.length
+    groups: dict[str, Mapping[str, np.ndarray]] = {
+        "length": {"values": np.array([length.slope, length.intercept, length.deviation])},
+        "regressions": {name: np.append(each.weights, each.bias) for name, each in regressions.items()},
+    }
+    for name, links in zip(_LINKS, (model.words, model.stems), strict=True):
         groups[f"{name}.links"] = {"keys": links.counts.keys, "counts": links.counts.counts}
-        for side, norms, occurrences in zip(_SIDES, links.norms, links.counts.occurrences, strict=True):
-            groups[f"{name}.{side}"] = {**norms.arrays(), "occurrences": occurrences}
-    for error in TAGGED:
-        groups[f"tagger.{error}"] = model.taggers[error].arrays()
+        for side, norms in zip(_SIDES, links.norms, strict=True):
+            groups[f"{name}.{side}"] = vars(norms)
+    for error, tagger in model.taggers.items():
+        groups[f"tagger.{error}"] = {"center": tagger.center, "scale": tagger.scale, **tagger.parameters}
     return {
         f"{group}/{name}": np.ascontiguousarray(array)
         for group, arrays in groups.items()
@@ -151,7 +162,9 @@ def _group(arrays: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray
 def _array_forms(aligners: Mapping[str, WordAligner]) -> dict[str, ArrayForm]:
     """Return the forms of the arrays in the file."""
     columns = len(STATISTICS)
-    forms: dict[str, ArrayForm] = {}
+    forms: dict[str, ArrayForm] = {"length/values": ("float64", -MAX_COUNT, MAX_COUNT, 3)}
+    for name, size in _REGRESSIONS.items():
+        forms[f"regressions/{name}"] = ("float64", -MAX_COUNT, MAX_COUNT, size + 1)
     for name, aligner in aligners.items():
         sizes = [len(words) for words in aligner.words]
         forms[f"{name}.links/keys"] = ("int64", 0, sizes[0] * sizes[1] - 1, None)
@@ -165,9 +178,7 @@ def _array_forms(aligners: Mapping[str, WordAligner]) -> dict[str, ArrayForm]:
     return forms | {f"tagger.{error}/{name}": form for error in TAGGED for name, form in tagger.items()}
 
 
-def _link_model(
-    name: str, aligner: WordAligner, arrays: Mapping[str, np.ndarray], stem_length: int | None
-) -> LinkModel:
+def _link_model(name: str, aligner: WordAligner, arrays: Mapping[str, np.ndarray]) -> LinkModel:
     """Return the model of links with a name in the directory.
 
     Raises:
@@ -181,37 +192,4 @@ def _link_model(
     if len(links["keys"]) != len(links["counts"]) or (np.diff(links["keys"]) <= 0).any():
         raise DataError(f"{name}.links/keys: not in ascending order, or not one for each count")
     counts = LinkCounts(**links, occurrences=(source.occurrences, target.occurrences))
-    return LinkModel(aligner, counts, (source, target), stem_length)
-
-
-_Weight = Annotated[float, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
-
-
-@configclass
-class _Regression:
-    """A logistic regression in `checker.json`."""
-
-    weights: list[_Weight] = option(help="Weights.")
-    bias: _Weight = option(help="Intercept.")
-
-
-@configclass
-class _Length:
-    """The length model in `checker.json`."""
-
-    slope: _Weight = option(help="Slope.")
-    intercept: _Weight = option(help="Intercept.")
-    deviation: _Weight = option(help="Standard deviation.", ge=MIN_DEVIATION)
-
-
-@configclass
-class _Description:
-    """The content of `checker.json`."""
-
-    format: int = option(help="Version of the file format.")
-    config: CoverageModelConfig = option(help="Settings of the training.")
-    length: _Length = option(help="Length model.")
-    repeated_words: _Regression = option(help="Regression of repeated words.")
-    sentences: dict[CoverageError, _Regression] = option(help="Regressions of sentences, of all errors.")
-    unrelated: _Regression = option(help="Regression of unrelated translations.")
-    sha256: Checksums = option(help="Checksums of the other files.")
+    return LinkModel(aligner, counts, (source, target), _LINKS[name])

@@ -5,14 +5,14 @@ for every detector that finds the error.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from regard.alignment.base import MAX_LENGTH
-from regard.alignment.corpus import UNKNOWN, WordList
+from regard.alignment.corpus import UNKNOWN
 from regard.extensions.check.base import CoverageError, PairScores, SentenceError, WordPair
 from regard.text.words import is_alphabetic, normalize_word
 
@@ -64,7 +64,8 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
         words = model.aligner.words
         sides: tuple[Note, Note] = ("unknown_source", "unknown_translation")
         for note, known, folded_words in zip(sides, words, pair.folded, strict=True):
-            if _is_foreign(folded_words, known):
+            numbers = known.numbers([word for word in folded_words if is_alphabetic(word)])
+            if len(numbers) >= _MIN_WORDS and numbers.count(UNKNOWN) >= _UNKNOWN * len(numbers):
                 return note
     return None
 
@@ -76,11 +77,6 @@ def _is_copy(pair: WordPair) -> bool:
     if len(ordinary) < _MIN_LOWERCASE:
         return False
     return (source & target).total() >= _COPIED * max(len(pair.source), len(pair.target))
-
-
-def _is_foreign(words: Sequence[str], known: WordList) -> bool:
-    numbers = known.numbers([word for word in words if is_alphabetic(word)])
-    return len(numbers) >= _MIN_WORDS and numbers.count(UNKNOWN) >= _UNKNOWN * len(numbers)
 
 
 def apply_note(note: Note | None, pair: WordPair, scores: PairScores) -> PairScores:

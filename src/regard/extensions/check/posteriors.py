@@ -90,11 +90,6 @@ class TextPosteriors:
             self.forward[order],
         )
 
-    @cached_property
-    def cell_offsets(self) -> Int[np.ndarray, "P+1"]:
-        """Start of the cells of each pair, and the end of the last one."""
-        return _starts(np.diff(self.offsets[0]) * np.diff(self.offsets[1]))
-
     def best_links(self) -> list[Links]:
         """Return for each pair the links that both directions find probable (geometric mean at least 0.3)."""
         source, target = self.words

@@ -8,9 +8,8 @@ import torch
 
 from regard.alignment import TrainingSetup
 from regard.extensions.check.base import WordPair
-from regard.extensions.check.error_tagger import ErrorTagger
-from regard.extensions.check.link_model import LinkModel
-from regard.extensions.check.tagger_training import build_network, fit_tagger
+from regard.extensions.check.classifiers import ErrorTagger, build_network, fit_tagger
+from regard.extensions.check.evidence import LinkModel
 
 
 def runs(seed: int, size: int = 1_500) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
@@ -76,7 +75,7 @@ def test_training_is_reproducible_and_leaves_random_numbers_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    first, second = (fit_tagger(*runs(1, 100), seed=1).arrays() for _ in range(2))
+    first, second = (fit_tagger(*runs(1, 100), seed=1).parameters for _ in range(2))
     assert torch.equal(torch.rand(3), expected)
     for name, array in first.items():
         np.testing.assert_allclose(array, second[name], atol=1e-5)
@@ -91,7 +90,7 @@ def test_unknown_forms_of_known_words_are_linked_by_their_stems() -> None:
     ]
     unseen = [WordPair(("der", "Pferde", "sieht", "den", "Hund"), ("the", "horses", "sees", "the", "dog"))]
     setup = TrainingSetup(num_threads=1, seed=1)
-    words, stems = (LinkModel.train(pairs, pairs[:4], "hmm", setup, length) for length in (None, 4))
+    words, stems = (LinkModel.train(pairs, pairs[:4], setup, length) for length in (None, 4))
     missing = [model.collect(unseen, 1).source.column("mutual_known")[1] for model in (words, stems)]
     assert missing[0] > 0.9 and missing[1] < 0.3
     # The digits of a number are no ending.
