@@ -13,10 +13,10 @@ from regard.errors import DataError
 from regard.extensions.phrasebook.command import phrasebook
 from regard.extensions.phrasebook.corpus import (
     SPLITS,
-    Sentences,
     generate,
     generate_split,
     generate_splits,
+    random_sentences,
     split_of,
     write_splits,
 )
@@ -76,9 +76,7 @@ def test_the_source_determines_target_and_links():
     found: dict[tuple[str, ...], CorpusPair] = {}
     repeated = 0
     for seed in range(2):
-        sentences = Sentences(seed)
-        for _ in range(10_000):
-            pair = sentences.sentence()
+        for pair in islice(random_sentences(seed), 10_000):
             if pair.source in found:
                 repeated += 1
                 assert found[pair.source] == pair

@@ -2,10 +2,17 @@
 
 from dataclasses import replace
 
-from regard.extensions.phrasebook import morphology_de as de
 from regard.extensions.phrasebook.clauses import Clause, Order, order_clause
 from regard.extensions.phrasebook.complements import KINDS, PERSONAL, POSSESSABLE, Participants, Predicates
-from regard.extensions.phrasebook.lexicon import Lexicon, Verb
+from regard.extensions.phrasebook.lexicon import (
+    Distribution,
+    Lexicon,
+    RandomChoices,
+    Verb,
+    weights,
+    zipf_distribution,
+)
+from regard.extensions.phrasebook.morphology import ACC, DAT, DEFINITE_FORMS, NOM, PLURAL
 from regard.extensions.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
 from regard.extensions.phrasebook.pair import Token, Word
 from regard.extensions.phrasebook.planning import (
@@ -16,7 +23,6 @@ from regard.extensions.phrasebook.planning import (
     ClauseConstraints,
     Planner,
 )
-from regard.extensions.phrasebook.sampling import Distribution, RandomChoices, weights, zipf_distribution
 from regard.extensions.phrasebook.verb_group import COPULAS, MODALS, Tense
 
 __all__ = ["ClauseBuilder"]
@@ -84,11 +90,9 @@ class ClauseBuilder:
         make_object = self.participants.object
         if frame in ("dative", "ditransitive", "explaining"):
             dative = given_object if frame == "dative" else None
-            clause.dative = dative or make_object(("person", "family"), de.DAT, subject, plain, negated)
+            clause.dative = dative or make_object(("person", "family"), DAT, subject, plain, negated)
         if frame in ("transitive", "ditransitive", "explaining"):
-            clause.accusative = given_object or make_object(
-                verb.objects, de.ACC, subject, constraints, negated
-            )
+            clause.accusative = given_object or make_object(verb.objects, ACC, subject, constraints, negated)
             clause.to_dative = frame == "explaining"
         elif frame == "pleasing":
             self._pleasing(clause, constraints)
@@ -142,7 +146,9 @@ class ClauseBuilder:
             and not resting
             and draw.bernoulli(0.1)
         ):
-            clause.company = adverbials.company(subject.owner)
+            kinds = ("family", "person") if draw.bernoulli(0.6) else ("person",)
+            company = self.nouns.common(kinds, DAT, subject.owner, adjective=0.12)
+            clause.company = contract("mit", company, "with")
         if clause.time is None and clause.middle is None and doing and draw.bernoulli(0.012):
             clause.time = adverbials.cause()
 
@@ -158,11 +164,11 @@ class ClauseBuilder:
     def _pleasing(self, clause: Clause, constraints: ClauseConstraints) -> None:
         """Set the objects of `Das Buch gefällt dem Kind`, whose dative object is the English subject."""
         dative = self.participants.object(
-            ("person", "family"), de.DAT, clause.subject, replace(constraints, relative=0.0)
+            ("person", "family"), DAT, clause.subject, replace(constraints, relative=0.0)
         )
         clause.dative = clause.english_subject = dative
         if dative.pronoun:
-            subject = self.nouns.pronoun(dative.owner, de.NOM)
+            subject = self.nouns.pronoun(dative.owner, NOM)
             tokens: list[Token] = [(subject.english[0][0], (dative.german[0],))]
             clause.dative = replace(dative)
             clause.english_subject = replace(subject, german=dative.german, english=tokens)
@@ -212,7 +218,7 @@ class ClauseBuilder:
         if plan.english is Tense.PRESENT and plan.modal is None and plan.time != "general":
             plan.english = Tense.PROGRESSIVE
         if draw.bernoulli(0.25):
-            agent = self.nouns.common(("person",), de.DAT, adjective=0.15)
+            agent = self.nouns.common(("person",), DAT, adjective=0.15)
             clause.company = contract("von", agent, "by")
         if negated:
             self._negate(clause)
@@ -222,14 +228,14 @@ class ClauseBuilder:
         """Append a relative clause to a noun phrase: `der Mann, der dort wohnt,`."""
         draw = self.draw
         constraints = ClauseConstraints(relative=0.0, timed=0.2, negation=0.08)
-        gap = de.NOM
+        gap = NOM
         if head.kind in self._taking and draw.bernoulli(0.45 if head.human else 0.75):
-            gap = de.ACC
+            gap = ACC
         elif head.human and draw.bernoulli(0.15):
-            gap = de.DAT
-        form = "denen" if gap == de.DAT and head.column == de.PLURAL else de.DEFINITE_FORMS[head.column][gap]
+            gap = DAT
+        form = "denen" if gap == DAT and head.column == PLURAL else DEFINITE_FORMS[head.column][gap]
         item = Word(form)
-        english = ("who" if gap == de.NOM else "whom") if head.human else "that"
+        english = ("who" if gap == NOM else "whom") if head.human else "that"
         pronoun = NounPhrase(
             [item],
             [(english, (item,))],
@@ -240,7 +246,7 @@ class ClauseBuilder:
             True,
             human=head.human,
         )
-        if gap == de.NOM:
+        if gap == NOM:
             if head.human:
                 clause = self.clause(replace(constraints, subject=pronoun))
             elif head.kind in ("thing", "text", "clothes", "furniture", "vehicle"):
@@ -250,13 +256,13 @@ class ClauseBuilder:
                 clause = self._copula(replace(constraints, subject=pronoun), head.kind)
             body = order_clause(clause, Order.FINAL, pronoun)
         else:
-            verb = self._personal(self._taking[head.kind] if gap == de.ACC else self.lexicon.verbs["dative"])
-            frame = "transitive" if gap == de.ACC else "dative"
+            verb = self._personal(self._taking[head.kind] if gap == ACC else self.lexicon.verbs["dative"])
+            frame = "transitive" if gap == ACC else "dative"
             subject = None
-            if gap == de.ACC and form != "den" and head.kind not in POSSESSABLE[:5]:
+            if gap == ACC and form != "den" and head.kind not in POSSESSABLE[:5]:
                 # Of nominative and accusative relative pronouns only `der` and `den` differ: an unambiguous
                 # subject pronoun shows that the relative pronoun is the object.
-                subject = self.nouns.pronoun(draw.sample(weights("clear_pronouns")), de.NOM)
+                subject = self.nouns.pronoun(draw.sample(weights("clear_pronouns")), NOM)
             clause = self._with(
                 verb,
                 frame,

@@ -11,9 +11,9 @@ from enum import Enum
 from regard.extensions.phrasebook.lexicon import Verb
 from regard.extensions.phrasebook.noun_phrases import PRONOUNS, NounPhrase
 from regard.extensions.phrasebook.pair import Phrase, Token, Word
-from regard.extensions.phrasebook.verb_group import Plan, infinitive_group, verb_group
+from regard.extensions.phrasebook.verb_group import Plan, verb_group
 
-__all__ = ["Clause", "Order", "bare_clause", "infinitive_clause", "order_clause"]
+__all__ = ["Clause", "Order", "bare_clause", "order_clause"]
 
 
 class Order(Enum):
@@ -219,18 +219,6 @@ def _gern_before_objects(words: list[Word], clause: Clause) -> None:
     if first is not None:
         # `gern` was appended last; it moves in front of the first of these constituents.
         words.insert(words.index(first.german[0]), words.pop())
-
-
-def infinitive_clause(clause: Clause, form: str) -> Phrase:
-    """Return an infinitive clause without its subject: `das Buch zu lesen`, `to read the book`.
-
-    Args:
-        clause: The constituents.
-        form: The English form: "to" for an infinitive, "ing" for a gerund (`reading the book`).
-    """
-    verbs, head = infinitive_group(clause.verb, form)
-    phrase = bare_clause(clause, head)
-    return Phrase(phrase.german + verbs, phrase.english)
 
 
 def bare_clause(clause: Clause, head: list[Token]) -> Phrase:

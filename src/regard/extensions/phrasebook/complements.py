@@ -1,10 +1,18 @@
 """Generation of subjects and objects, and of the predicatives of `sein`, `werden` and `bleiben`."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from regard.extensions.phrasebook import morphology_de as de
-from regard.extensions.phrasebook.lexicon import Adjective, Lexicon
-from regard.extensions.phrasebook.morphology_en import article
+from regard.extensions.phrasebook.lexicon import (
+    Adjective,
+    Distribution,
+    Lexicon,
+    RandomChoices,
+    weights,
+    zipf_distribution,
+)
+from regard.extensions.phrasebook.morphology import ACC, FEMININE, MASCULINE, NEUTER, NOM, PLURAL, article
 from regard.extensions.phrasebook.noun_phrases import (
     DEFINITE_ARTICLE,
     DIES,
@@ -21,7 +29,6 @@ from regard.extensions.phrasebook.noun_phrases import (
 )
 from regard.extensions.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
 from regard.extensions.phrasebook.planning import PAST, QUESTION, Adverbials, ClauseConstraints
-from regard.extensions.phrasebook.sampling import Distribution, RandomChoices, weights, zipf_distribution
 
 __all__ = [
     "KINDS",
@@ -29,7 +36,6 @@ __all__ = [
     "POSSESSABLE",
     "Participants",
     "Predicates",
-    "implicit_subject",
 ]
 
 _SECOND = ("du", "ihr", "Sie")
@@ -41,22 +47,19 @@ PERSONAL = ("person", "child", "pupil")
 POSSESSABLE = ("thing", "clothes", "vehicle", "text", "building", "animal", "furniture")
 
 
+@dataclass(frozen=True)
 class Participants:
     """Generates subjects and objects.
 
-    Args:
+    Attributes:
         draw: The random number generator.
         nouns: The generator of noun phrases.
         relative: Function that appends a relative clause to a noun phrase.
     """
 
-    def __init__(
-        self, draw: RandomChoices, nouns: NounPhrases, relative: Callable[[NounPhrase], None]
-    ) -> None:
-        """Store the generators."""
-        self.draw = draw
-        self.nouns = nouns
-        self._relative = relative
+    draw: RandomChoices
+    nouns: NounPhrases
+    relative: Callable[[NounPhrase], None]
 
     def subject(
         self, kinds: Sequence[str], constraints: ClauseConstraints, negated: bool = False
@@ -68,21 +71,19 @@ class Participants:
         )
         if kind == "es":
             es = Word("es")
-            return NounPhrase([es], [("it", (es,))], column=de.NEUTER, pronoun=True)
+            return NounPhrase([es], [("it", (es,))], column=NEUTER, pronoun=True)
         if kind in PERSONAL and draw.bernoulli(constraints.pronouns):
             pronouns = weights("preterite_pronouns") if constraints.tenses is PAST else weights("pronouns")
             if constraints.tenses is QUESTION:
                 pronouns = weights("question_pronouns")
-            return self.nouns.pronoun(draw.sample(pronouns), de.NOM)
+            return self.nouns.pronoun(draw.sample(pronouns), NOM)
         if kind == "person" and draw.bernoulli(0.25):
-            return self.nouns.listing(lambda: self.nouns.name(de.NOM), 2 if draw.bernoulli(0.15) else 1)
+            return self.nouns.listing(lambda: self.nouns.name(NOM), 2 if draw.bernoulli(0.15) else 1)
         if kind == "person" and draw.bernoulli(0.25):
             kind = "family"
         choice = draw.sample(_SURE) if negated else KEIN_SUBJECT if draw.bernoulli(0.02) else None
 
-        def make() -> NounPhrase:
-            return self.nouns.common((kind,), de.NOM, choice=choice)
-
+        make = partial(self.nouns.common, (kind,), NOM, choice=choice)
         if choice is None and draw.bernoulli(0.05):
             return self.nouns.listing(make, 3 if draw.bernoulli(0.3) else 2)
         phrase = make()
@@ -102,7 +103,7 @@ class Participants:
         if kinds[0] == "person" or "family" in kinds:
             if draw.bernoulli(0.3):
                 key = draw.sample(
-                    weights("accusative_pronouns") if case == de.ACC else weights("dative_pronouns")
+                    weights("accusative_pronouns") if case == ACC else weights("dative_pronouns")
                 )
                 # Object pronouns that refer to the subject would have to be reflexive.
                 both = key in _SECOND and subject.owner in _SECOND
@@ -111,7 +112,7 @@ class Participants:
                     return self.nouns.pronoun(key, case)
             if draw.bernoulli(0.2):
                 return self.nouns.name(case)
-        choice = (draw.sample(_NEGATED) if case == de.ACC else draw.sample(_SURE)) if negated else None
+        choice = (draw.sample(_NEGATED) if case == ACC else draw.sample(_SURE)) if negated else None
         if choice is None and draw.bernoulli(0.06):
             repeat_und = draw.bernoulli(0.12)
             length = 2 + draw.bernoulli(0.5) + draw.bernoulli(0.3)
@@ -119,9 +120,7 @@ class Participants:
             adjective = 0.0 if bare else 0.35
             choice = EIN if bare and kinds[0] != "foodstuff" else None
 
-            def make() -> NounPhrase:
-                return self.nouns.common(kinds, case, subject.owner, choice, False, adjective)
-
+            make = partial(self.nouns.common, kinds, case, subject.owner, choice, False, adjective)
             return self.nouns.listing(make, length, repeat_und)
         phrase = self.nouns.common(kinds, case, subject.owner, choice)
         if choice is not KEIN:
@@ -130,16 +129,11 @@ class Participants:
 
     def _extend(self, found: NounPhrase, constraints: ClauseConstraints) -> None:
         draw = self.draw
-        if (
-            found.kind in POSSESSABLE
-            and found.definite
-            and found.column != de.PLURAL
-            and draw.bernoulli(0.12)
-        ):
+        if found.kind in POSSESSABLE and found.definite and found.column != PLURAL and draw.bernoulli(0.12):
             if len(found.english) > 1 and found.english[0][0] == "the":
                 self.nouns.genitive(found, ("person", "family"))
         elif constraints.relative and draw.bernoulli(constraints.relative):
-            self._relative(found)
+            self.relative(found)
 
     def indefinite(self, plural: bool, choices: Sequence[str]) -> Choice:
         """Return an indefinite determiner: `ein`, or in the plural none, a number, `viele` or `einige`."""
@@ -148,17 +142,6 @@ class Participants:
         if self.draw.bernoulli(0.3):
             return VIEL if self.draw.bernoulli(0.6) else EINIG
         return choices[self.draw.sample_below(len(choices))]
-
-    def pronoun_for(self, head: NounPhrase) -> NounPhrase | None:
-        """Return the pronoun that refers to a noun phrase, or None for neuters and things."""
-        if not head.human or head.owner not in ("er", "sie", "plural"):
-            return None
-        return self.nouns.pronoun(head.owner, de.NOM)
-
-
-def implicit_subject() -> NounPhrase:
-    """Return the implicit subject of an infinitive clause, which has no words."""
-    return NounPhrase([], [], human=True, pronoun=True)
 
 
 KINDS = tuple("text building thing clothes event vehicle abstract place animal food nature".split())
@@ -179,7 +162,7 @@ class Predicates:
         professions = lexicon.nouns["profession"].items
         self._professions = {
             gender: zipf_distribution(noun for noun in professions if noun.gender == gender)
-            for gender in (de.MASCULINE, de.FEMININE)
+            for gender in (MASCULINE, FEMININE)
         }
 
     def predicate(self, subject: NounPhrase, kind: str, negated: bool, changing: bool, being: bool) -> Phrase:
@@ -227,23 +210,21 @@ class Predicates:
         draw = self.draw
         noun = draw.sample(self._professions[gender])
         if negated:
-            return self.nouns.build(noun, de.NOM, False, KEIN, adjective=0.3)
+            return self.nouns.build(noun, NOM, False, KEIN, adjective=0.3)
         if draw.bernoulli(0.5):
-            return self.nouns.build(noun, de.NOM, False, EIN, adjective=0.8)
+            return self.nouns.build(noun, NOM, False, EIN, adjective=0.8)
         # German has no article here, so that the English one is linked to the noun.
         return word_phrase(noun.lemma, article(noun.singular[0]), *noun.singular)
 
     def _compared(self, adjective: Adjective, subject: NounPhrase, kind: str, equal: bool) -> Phrase:
         if subject.kind in ("", "person", "family"):
             other = (
-                self.nouns.name(de.NOM)
+                self.nouns.name(NOM)
                 if self.draw.bernoulli(0.4)
-                else self.nouns.common(("person", "family"), de.NOM)
+                else self.nouns.common(("person", "family"), NOM)
             )
         else:
-            other = self.nouns.common(
-                (kind,), de.NOM, choice=DEFINITE_ARTICLE, plural=subject.column == de.PLURAL
-            )
+            other = self.nouns.common((kind,), NOM, choice=DEFINITE_ARTICLE, plural=subject.column == PLURAL)
         if equal:
             so, wie = word_phrase("so", "as"), word_phrase("wie", "as")
             return concatenate(so, word_phrase(adjective.lemma, adjective.english), wie, other)

@@ -14,11 +14,10 @@ from typing import Literal
 from regard.config import configclass, option
 from regard.errors import DataError
 from regard.extensions.phrasebook.clause_builder import ClauseBuilder
-from regard.extensions.phrasebook.lexicon import lexicon
+from regard.extensions.phrasebook.lexicon import Distribution, RandomChoices, lexicon
 from regard.extensions.phrasebook.pair import CorpusPair, Phrase, realize, sentence
 from regard.extensions.phrasebook.patterns import Patterns
 from regard.extensions.phrasebook.planning import ClauseConstraints
-from regard.extensions.phrasebook.sampling import Distribution, RandomChoices
 from regard.extensions.phrasebook.sentences import MainClauses, Subordination
 from regard.text.files import open_atomic
 from regard.text.links import format_links
@@ -30,6 +29,7 @@ __all__ = [
     "generate",
     "generate_split",
     "generate_splits",
+    "random_sentences",
     "split_of",
     "write_corpus",
     "write_splits",
@@ -56,55 +56,42 @@ class PhrasebookConfig:
         le=4_294_967_295,
     )
 
-    @property
-    def sizes(self) -> dict[SplitName, int]:
-        """The number of pairs of each split."""
-        return {"train": self.num_train, "valid": self.num_valid, "test": self.num_test}
 
-
-class Sentences:
-    """Generates random sentence pairs.
+def random_sentences(seed: int) -> Iterator[CorpusPair]:
+    """Yield an infinite stream of sentence pairs, some of them equal.
 
     Args:
         seed: A non-negative seed. The same seed gives the same sentences on every machine.
     """
-
-    def __init__(self, seed: int) -> None:
-        """Load the lexicon and seed the random number generator."""
-        self._draw = RandomChoices(seed)
-        self._clauses = ClauseBuilder(self._draw, lexicon())
-        self._main = MainClauses(self._clauses)
-        several, patterns = Subordination(self._main), Patterns(self._main)
-        # Relative frequencies of the constructions.
-        self._constructions: Distribution[Callable[[], Phrase]] = Distribution(
-            {
-                self._statement: 350,
-                self._main.yes_or_no: 75,
-                self._main.question: 80,
-                several.that: 85,
-                several.because: 85,
-                several.when_first: 52,
-                several.two: 66,
-                several.infinitive: 40,
-                several.in_order_to: 25,
-                patterns.request: 32,
-                patterns.there_is: 25,
-                patterns.list_of_things: 26,
-                patterns.weather: 8,
-                patterns.greeting: 6,
-                patterns.exclamation: 7,
-                several.important: 12,
-                patterns.neither: 7,
-                patterns.more_and_more: 6,
-            }
-        )
-
-    def sentence(self) -> CorpusPair:
-        """Return the next sentence pair."""
-        return realize(self._draw.sample(self._constructions)())
-
-    def _statement(self) -> Phrase:
-        return sentence(self._main.main(self._clauses.clause(ClauseConstraints())))
+    draw = RandomChoices(seed)
+    clauses = ClauseBuilder(draw, lexicon())
+    main = MainClauses(clauses)
+    several, patterns = Subordination(main), Patterns(main)
+    # Relative frequencies of the constructions.
+    constructions: Distribution[Callable[[], Phrase]] = Distribution(
+        {
+            lambda: sentence(main.main(clauses.clause(ClauseConstraints()))): 350,
+            main.yes_or_no: 75,
+            main.question: 80,
+            several.that: 85,
+            several.because: 85,
+            several.when_first: 52,
+            several.two: 66,
+            several.infinitive: 40,
+            several.in_order_to: 25,
+            patterns.request: 32,
+            patterns.there_is: 25,
+            patterns.list_of_things: 26,
+            patterns.weather: 8,
+            patterns.greeting: 6,
+            patterns.exclamation: 7,
+            several.important: 12,
+            patterns.neither: 7,
+            patterns.more_and_more: 6,
+        }
+    )
+    while True:
+        yield realize(draw.sample(constructions)())
 
 
 def generate(seed: int) -> Iterator[CorpusPair]:
@@ -113,11 +100,9 @@ def generate(seed: int) -> Iterator[CorpusPair]:
     Args:
         seed: A non-negative seed. It gives the same pairs on every machine and with every Python version.
     """
-    sentences = Sentences(seed)
     # Hashes of 12 bytes need less memory than the sentences.
     seen: set[bytes] = set()
-    while True:
-        pair = sentences.sentence()
+    for pair in random_sentences(seed):
         if not (MIN_WORDS <= len(pair.source) <= MAX_WORDS and MIN_WORDS <= len(pair.target) <= MAX_WORDS):
             continue
         key = blake2b(" ".join(pair.source).encode(), digest_size=12).digest()
@@ -165,7 +150,12 @@ def write_corpus(output_dir: Path | str, options: PhrasebookConfig | None = None
         options: The sizes of the splits, and the seed.
     """
     options = options or PhrasebookConfig()
-    return write_splits(output_dir, options.sizes, options.seed)
+    sizes: dict[SplitName, int] = {
+        "train": options.num_train,
+        "valid": options.num_valid,
+        "test": options.num_test,
+    }
+    return write_splits(output_dir, sizes, options.seed)
 
 
 def write_splits(folder: Path | str, sizes: Mapping[SplitName, int], seed: int) -> list[Path]:

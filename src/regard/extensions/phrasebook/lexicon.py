@@ -1,4 +1,4 @@
-"""The entries of the lexicon with all inflected forms, and the lexicon, which is read from six tables.
+"""Random choices, the entries of the lexicon with all inflected forms, and the lexicon, read from six tables.
 
 The lines of each table are in order of descending frequency. An empty cell stands for a regular form.
 
@@ -22,20 +22,109 @@ The lines of each table are in order of descending frequency. An empty cell stan
 """
 
 import csv
+import tomllib
+from bisect import bisect
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import itemgetter
 from pathlib import Path
+from random import Random
+from typing import Generic, TypeVar
 
-from regard.extensions.phrasebook import morphology_de as de
-from regard.extensions.phrasebook import morphology_en as en
+from regard.extensions.phrasebook.morphology import (
+    ACC,
+    DAT,
+    FEMININE,
+    MASCULINE,
+    NEUTER,
+    NOM,
+    Conjugation,
+    EnglishVerb,
+    conjugate,
+    english_verb,
+    noun_forms,
+    regular_plural,
+)
 from regard.extensions.phrasebook.pair import Phrase, Word
-from regard.extensions.phrasebook.sampling import Distribution, zipf_distribution
 
-__all__ = ["Adjective", "Expression", "Lexicon", "Noun", "Place", "Verb", "lexicon"]
+__all__ = [
+    "Adjective",
+    "Distribution",
+    "Expression",
+    "Lexicon",
+    "Noun",
+    "Place",
+    "RandomChoices",
+    "Verb",
+    "lexicon",
+    "weights",
+    "zipf_distribution",
+]
 
-CASES = {"": de.DAT, "acc": de.ACC, "dat": de.DAT}
+_TABLES = Path(__file__).parent / "tables"
+CASES = {"": DAT, "acc": ACC, "dat": DAT}
+
+_T = TypeVar("_T")
+
+
+class Distribution(Generic[_T]):
+    """A categorical distribution over items.
+
+    Args:
+        weights: The weight of each item, at least one; the weights need not sum to one.
+    """
+
+    def __init__(self, weights: Mapping[_T, float]) -> None:
+        """Compute the cumulative distribution."""
+        self.items = list(weights)
+        total = list(accumulate(weights.values()))
+        self.cumulative = [value / total[-1] for value in total]
+        # Rounding could leave the last value below 1, and an item index out of range.
+        self.cumulative[-1] = 1.0
+
+
+def zipf_distribution(items: Iterable[_T]) -> Distribution[_T]:
+    """Return a Zipf-like distribution: item r, counted from 1, has a weight of 1 / (r + 3)."""
+    return Distribution({item: 1 / (rank + 4) for rank, item in enumerate(items)})
+
+
+@cache
+def weights(name: str) -> Distribution[str]:
+    """Return a distribution of `tables/weights.toml`."""
+    return Distribution(tomllib.loads((_TABLES / "weights.toml").read_text(encoding="utf-8"))[name])
+
+
+class RandomChoices:
+    """A random number generator with the same results on every machine and Python version.
+
+    It uses only `random.Random.random`, whose sequence for a seed is guaranteed by Python.
+    """
+
+    def __init__(self, seed: int) -> None:
+        """Seed the generator."""
+        self._random = Random(seed).random
+
+    def bernoulli(self, probability: float) -> bool:
+        """Return True with the given probability."""
+        return self._random() < probability
+
+    def sample(self, table: Distribution[_T]) -> _T:
+        """Sample an item from a distribution."""
+        # Binary search of the cumulative distribution; `random` is less than 1.
+        return table.items[bisect(table.cumulative, self._random())]
+
+    def sample_where(self, table: Distribution[_T], accept: Callable[[_T], bool]) -> _T:
+        """Sample an item that `accept` accepts, by rejection sampling."""
+        while not accept(item := self.sample(table)):
+            pass
+        return item
+
+    def sample_below(self, number: int) -> int:
+        """Sample an integer from 0 to `number` - 1 uniformly."""
+        return int(self._random() * number)
+
 
 TableRow = dict[str, str]
 """A line of a table: its cells by column."""
@@ -104,14 +193,14 @@ class Verb:
     """
 
     prefix: str
-    forms: de.Conjugation
-    english: en.EnglishVerb
+    forms: Conjugation
+    english: EnglishVerb
     features: tuple[str, ...]
     reflexive: bool = False
     sein: bool = False
     subjects: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
-    preposition: tuple[str, int, str] = ("", de.NOM, "")
+    preposition: tuple[str, int, str] = ("", NOM, "")
     complements: tuple[str, ...] = ()
 
     @property
@@ -137,8 +226,7 @@ class Expression:
 
 def _read(table: str) -> list[TableRow]:
     """Return the rows of a table. Empty cells at the end of a line may be omitted."""
-    path = Path(__file__).parent / "tables" / f"{table}.tsv"
-    with path.open(encoding="utf-8", newline="") as file:
+    with (_TABLES / f"{table}.tsv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE, restval=""))
 
 
@@ -152,11 +240,11 @@ def _grouped(rows: list[TableRow], column: str) -> dict[str, list[TableRow]]:
 def _noun(row: TableRow) -> Noun:
     lemma, mass = row["lemma"], row["plural"] == "-"
     plural = lemma if mass else row["plural"]
-    forms = de.noun_forms(lemma, row["genitive"] or lemma, plural, weak=row["declension"] == "weak")
+    forms = noun_forms(lemma, row["genitive"] or lemma, plural, weak=row["declension"] == "weak")
     # Only the last word of an English compound has a plural form.
     *first, last = row["english"].split()
-    english_plural = row["english_plural"] or en.plural(last)
-    gender = {"m": de.MASCULINE, "f": de.FEMININE, "n": de.NEUTER}[row["gender"]]
+    english_plural = row["english_plural"] or regular_plural(last)
+    gender = {"m": MASCULINE, "f": FEMININE, "n": NEUTER}[row["gender"]]
     return Noun(lemma, row["class"], gender, forms, (*first, last), (*first, english_plural), mass)
 
 
@@ -185,8 +273,8 @@ def _verb(row: TableRow) -> Verb:
     english = [row["english"], row["english_past"], row["english_participle"]]
     return Verb(
         prefix,
-        de.conjugate([part for part in german if part]),
-        en.english_verb([part for part in english if part], tuple(row["particles"].split())),
+        conjugate([part for part in german if part]),
+        english_verb([part for part in english if part], tuple(row["particles"].split())),
         tuple(row["features"].split()),
         reflexive=lemma != row["infinitive"],
         sein=row["auxiliary"] == "sein",

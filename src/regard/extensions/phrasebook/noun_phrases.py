@@ -4,11 +4,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from regard.extensions.phrasebook import morphology_de as de
-from regard.extensions.phrasebook.lexicon import Adjective, Lexicon, Noun
-from regard.extensions.phrasebook.morphology_en import article
+from regard.extensions.phrasebook.lexicon import Adjective, Distribution, Lexicon, Noun, RandomChoices
+from regard.extensions.phrasebook.morphology import (
+    DEFINITE_FORMS,
+    FEMININE,
+    GEN,
+    MASCULINE,
+    MIXED,
+    NOM,
+    PLURAL,
+    STRONG,
+    WEAK,
+    Forms,
+    adjective_form,
+    article,
+    der_word,
+    ein_word,
+)
 from regard.extensions.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
-from regard.extensions.phrasebook.sampling import Distribution, RandomChoices
 
 __all__ = [
     "PRONOUNS",
@@ -40,7 +53,7 @@ class NounPhrase(Phrase):
 
     person: int = 2
     agreement: int = 1
-    column: int = de.MASCULINE
+    column: int = MASCULINE
     owner: str = ""
     pronoun: bool = False
     definite: bool = True
@@ -82,25 +95,25 @@ PRONOUNS = {
 class Determiner:
     """A determiner: forms by column and case, declension of following adjectives, English translation."""
 
-    forms: tuple[de.Forms, ...]
+    forms: tuple[Forms, ...]
     declension: int
     singular: str
     plural: str
     definite: bool = True
 
 
-DEFINITE_ARTICLE = Determiner(de.DEFINITE_FORMS, de.WEAK, "the", "the")
-DIES = Determiner(de.der_word("dies"), de.WEAK, "this", "these")
-JED = Determiner(de.der_word("jed"), de.WEAK, "every", "")
-ALL = Determiner(de.der_word("all"), de.WEAK, "", "all")
-WELCH = Determiner(de.der_word("welch"), de.WEAK, "which", "which")
-VIEL = Determiner(de.der_word("viel"), de.STRONG, "", "many", False)
-EINIG = Determiner(de.der_word("einig"), de.STRONG, "", "some", False)
-EIN = Determiner(de.ein_word("ein"), de.MIXED, "a", "", False)
-KEIN = Determiner(de.ein_word("kein"), de.MIXED, "a", "any", False)
-KEIN_SUBJECT = Determiner(de.ein_word("kein"), de.MIXED, "no", "no", False)
+DEFINITE_ARTICLE = Determiner(DEFINITE_FORMS, WEAK, "the", "the")
+DIES = Determiner(der_word("dies"), WEAK, "this", "these")
+JED = Determiner(der_word("jed"), WEAK, "every", "")
+ALL = Determiner(der_word("all"), WEAK, "", "all")
+WELCH = Determiner(der_word("welch"), WEAK, "which", "which")
+VIEL = Determiner(der_word("viel"), STRONG, "", "many", False)
+EINIG = Determiner(der_word("einig"), STRONG, "", "some", False)
+EIN = Determiner(ein_word("ein"), MIXED, "a", "", False)
+KEIN = Determiner(ein_word("kein"), MIXED, "a", "any", False)
+KEIN_SUBJECT = Determiner(ein_word("kein"), MIXED, "no", "no", False)
 POSSESSIVES = {
-    key: Determiner(de.ein_word(p.possessive), de.MIXED, p.owner, p.owner) for key, p in PRONOUNS.items()
+    key: Determiner(ein_word(p.possessive), MIXED, p.owner, p.owner) for key, p in PRONOUNS.items()
 }
 NONE, NUMBER, OWN, NAME = "none", "number", "own", "name"
 Choice = Determiner | str
@@ -170,7 +183,7 @@ def _possible_choice(choice: Choice, noun: Noun, case: int, plural: bool, owner:
     if noun.mass and choice in (EIN, JED, NAME, NUMBER, VIEL, EINIG):
         choice = NONE
     # A bare genitive is ungrammatical (`wegen Lehrers`), and `ein` and `jeder` have no plural.
-    if (choice == NONE and case == de.GEN) or (plural and choice in (EIN, JED)):
+    if (choice == NONE and case == GEN) or (plural and choice in (EIN, JED)):
         choice = DEFINITE_ARTICLE
     married = noun.lemma in _MARRIED and choice in (OWN, NAME)
     if married and (plural or owner not in ("", "ich", "du", "er", "sie", "Sie")):
@@ -181,20 +194,19 @@ def _possible_choice(choice: Choice, noun: Noun, case: int, plural: bool, owner:
     return choice, married
 
 
+@dataclass(frozen=True)
 class NounPhrases:
     """Generates noun phrases."""
 
-    def __init__(self, draw: RandomChoices, lexicon: Lexicon) -> None:
-        """Store the generator and the lexicon."""
-        self.draw = draw
-        self.lexicon = lexicon
+    draw: RandomChoices
+    lexicon: Lexicon
 
     def pronoun(self, key: str, case: int) -> NounPhrase:
         """Return a personal pronoun."""
         entry = PRONOUNS[key]
         item = Word(entry.cases[case])
-        column = {"er": de.MASCULINE, "sie": de.FEMININE}.get(key, de.PLURAL)
-        english: list[Token] = [(entry.subject if case == de.NOM else entry.object, (item,))]
+        column = {"er": MASCULINE, "sie": FEMININE}.get(key, PLURAL)
+        english: list[Token] = [(entry.subject if case == NOM else entry.object, (item,))]
         return NounPhrase([item], english, entry.person, entry.agreement, column, key, True, human=True)
 
     def name(self, case: int) -> NounPhrase:
@@ -202,7 +214,7 @@ class NounPhrases:
         draw, expressions = self.draw, self.lexicon.expressions
         gender = draw.sample_below(2)
         if draw.bernoulli(0.2):
-            title = ("Herr" if case == de.NOM else "Herrn") if gender == de.MASCULINE else "Frau"
+            title = ("Herr" if case == NOM else "Herrn") if gender == MASCULINE else "Frau"
             surname = draw.sample(expressions["surname"]).phrase()
             phrase = concatenate(word_phrase(title, ("Mr", "Mrs")[gender]), surname)
         else:
@@ -253,8 +265,8 @@ class NounPhrases:
         """Return a phrase with a given noun and determiner; for the arguments, see `common`."""
         draw = self.draw
         choice, married = _possible_choice(choice, noun, case, plural, owner)
-        column = de.PLURAL if plural else noun.gender
-        declension = de.STRONG
+        column = PLURAL if plural else noun.gender
+        declension = STRONG
         parts: list[Phrase] = []
         definite, negator = False, None
         if choice == OWN:
@@ -305,11 +317,11 @@ class NounPhrases:
         draw, table = self.draw, self.lexicon.describing[kind]
 
         def inflect(adjective: Adjective) -> Phrase:
-            return word_phrase(de.adjective_form(adjective.stem, *ending), adjective.english)
+            return word_phrase(adjective_form(adjective.stem, *ending), adjective.english)
 
         first = draw.sample(table)
         if superlative and first.superlative and draw.bernoulli(0.1):
-            return [word_phrase(de.adjective_form(first.superlative, *ending), *first.most)]
+            return [word_phrase(adjective_form(first.superlative, *ending), *first.most)]
         parts: list[Phrase] = []
         if first.comparative and draw.bernoulli(0.12):
             parts.append(intensifier(draw.bernoulli(0.15)))
@@ -326,7 +338,7 @@ class NounPhrases:
     def genitive(self, head: NounPhrase, kinds: Sequence[str]) -> None:
         """Append a genitive to a noun phrase, with `of` in English: `das Auto des Lehrers`."""
         choice = DEFINITE_ARTICLE if self.draw.bernoulli(0.6) else OWN
-        owner = self.common(kinds, de.GEN, choice=choice, plural=self.draw.bernoulli(0.15), adjective=0.15)
+        owner = self.common(kinds, GEN, choice=choice, plural=self.draw.bernoulli(0.15), adjective=0.15)
         head.german += owner.german
         head.english += [("of", owner.english[0][1]), *owner.english]
 
@@ -347,5 +359,5 @@ class NounPhrases:
         human = all(part.human for part in parts)
         definite = all(part.definite for part in parts)
         return NounPhrase(
-            whole.german, whole.english, 5, 2, de.PLURAL, "plural", False, definite, human, kind=parts[0].kind
+            whole.german, whole.english, 5, 2, PLURAL, "plural", False, definite, human, kind=parts[0].kind
         )

@@ -18,14 +18,11 @@ __all__ = [
 ]
 
 
+@dataclass(slots=True, eq=False)
 class Word:
     """A German word. English tokens link to this object, so that its position and form can still change."""
 
-    __slots__ = ("form",)
-
-    def __init__(self, form: str) -> None:
-        """Store the inflected form."""
-        self.form = form
+    form: str
 
 
 Token = tuple[str, tuple[Word, ...]]
@@ -103,10 +100,6 @@ def _one_comma(german: list[Word], english: list[Token]) -> list[Word]:
     return merged
 
 
-def _capital(form: str) -> str:
-    return form[:1].upper() + form[1:]
-
-
 def realize(phrase: Phrase) -> CorpusPair:
     """Convert a phrase to a sentence pair: fix commas, capitalize, and compute the positions of links."""
     english = phrase.english
@@ -115,6 +108,7 @@ def realize(phrase: Phrase) -> CorpusPair:
     position = {item: i for i, item in enumerate(german)}
     source = [item.form for item in german]
     target = [form for form, _ in english]
-    source[0], target[0] = _capital(source[0]), _capital(target[0])
+    for words in (source, target):
+        words[0] = words[0][:1].upper() + words[0][1:]
     links = frozenset([(position[item], j) for j, (_, words) in enumerate(english) for item in words])
     return CorpusPair(tuple(source), tuple(target), links)

@@ -1,14 +1,14 @@
 """Sentences with special patterns: requests, lists, repetitions, greetings, `es gibt`."""
 
 from dataclasses import replace
+from functools import partial
 
-from regard.extensions.phrasebook import morphology_de as de
 from regard.extensions.phrasebook.clauses import Clause, bare_clause
-from regard.extensions.phrasebook.lexicon import Verb
+from regard.extensions.phrasebook.lexicon import Verb, weights
+from regard.extensions.phrasebook.morphology import ACC, NOM, PLURAL
 from regard.extensions.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, coordinate
 from regard.extensions.phrasebook.pair import Phrase, Token, Word, arrange, concatenate, sentence, word_phrase
 from regard.extensions.phrasebook.planning import ONLY_PRESENT, PAST, ClauseConstraints
-from regard.extensions.phrasebook.sampling import weights
 from regard.extensions.phrasebook.sentences import MainClauses, subordinate
 from regard.extensions.phrasebook.verb_group import Plan, Tense
 
@@ -34,7 +34,7 @@ class Patterns:
         """Return a request: `Öffne bitte das Fenster!`, `Kommen Sie bitte herein!`."""
         build, draw = self.clauses, self.draw
         formal = draw.bernoulli(0.45)
-        subject = build.nouns.pronoun("Sie" if formal else "du", de.NOM)
+        subject = build.nouns.pronoun("Sie" if formal else "du", NOM)
         constraints = ClauseConstraints(
             subject=subject, tenses=ONLY_PRESENT, timed=0.0, negation=0.12, relative=0.02
         )
@@ -58,7 +58,7 @@ class Patterns:
 
         def make() -> NounPhrase:
             choice = build.participants.indefinite(plural, (NONE, NUMBER))
-            return build.nouns.common(kinds, de.ACC, choice=choice, plural=plural, adjective=0.4)
+            return build.nouns.common(kinds, ACC, choice=choice, plural=plural, adjective=0.4)
 
         listed = draw.bernoulli(0.12)
         there = build.nouns.listing(make, 2 + draw.bernoulli(0.4)) if listed else make()
@@ -84,7 +84,7 @@ class Patterns:
         def make() -> NounPhrase:
             choice = build.participants.indefinite(plural, (NONE, NUMBER))
             return build.nouns.common(
-                kinds, de.ACC, choice=choice, plural=plural, adjective=0.75 if same else 0.15
+                kinds, ACC, choice=choice, plural=plural, adjective=0.75 if same else 0.15
             )
 
         things = build.nouns.listing(
@@ -107,9 +107,7 @@ class Patterns:
         subject = build.participants.subject(("person",), ClauseConstraints(relative=0.0))
         verb, kinds = self._listed()
 
-        def make() -> NounPhrase:
-            return build.nouns.common(kinds, de.ACC, choice=EIN, plural=False, adjective=0.3)
-
+        make = partial(build.nouns.common, kinds, ACC, choice=EIN, plural=False, adjective=0.3)
         first, second = make(), make()
         # Not: neither a car nor a car.
         while first.german[-1].form == second.german[-1].form:
@@ -121,7 +119,7 @@ class Patterns:
             also = Phrase([als, auch], [("and", (als, auch))])
             whole = concatenate(word_phrase("sowohl", "both"), first, also, second)
         clause = build.planner.clause(verb, subject, ClauseConstraints(timed=0.2))
-        clause.accusative = NounPhrase(whole.german, whole.english, 5, 2, de.PLURAL, definite=False)
+        clause.accusative = NounPhrase(whole.german, whole.english, 5, 2, PLURAL, definite=False)
         return sentence(self.main.main(clause, 0.2))
 
     def more_and_more(self) -> Phrase:
@@ -164,7 +162,7 @@ class Patterns:
     def greeting(self) -> Phrase:
         """Return a greeting: `Guten Morgen, Herr Müller!`."""
         greeting = self.clauses.adverbials.fixed("greeting")
-        return sentence(greeting, word_phrase(",", ","), self.clauses.nouns.name(de.NOM), mark="!")
+        return sentence(greeting, word_phrase(",", ","), self.clauses.nouns.name(NOM), mark="!")
 
     def exclamation(self) -> Phrase:
         """Return an exclamation: `Was für ein schöner Tag!`."""
@@ -172,7 +170,7 @@ class Patterns:
         plural = draw.bernoulli(0.3)
         kinds = ("text", "event", "building", "animal", "clothes", "thing", "vehicle", "place")
         choice = NONE if plural else EIN
-        noun = build.nouns.common(kinds, de.NOM, choice=choice, plural=plural, adjective=1.0)
+        noun = build.nouns.common(kinds, NOM, choice=choice, plural=plural, adjective=1.0)
         was, fuer = Word("was"), Word("für")
         return sentence(Phrase([was, fuer], [("what", (was, fuer))]), noun, mark="!")
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from regard.extensions.phrasebook import morphology_de as de
 from regard.extensions.phrasebook.clauses import Clause
-from regard.extensions.phrasebook.lexicon import Lexicon, Verb
+from regard.extensions.phrasebook.lexicon import Distribution, Lexicon, RandomChoices, Verb, weights
+from regard.extensions.phrasebook.morphology import ACC, DAT, GEN
 from regard.extensions.phrasebook.noun_phrases import (
     DEFINITE_ARTICLE,
     DIES,
@@ -16,7 +16,6 @@ from regard.extensions.phrasebook.noun_phrases import (
     contract,
 )
 from regard.extensions.phrasebook.pair import Phrase, Word, arrange, concatenate, word_phrase
-from regard.extensions.phrasebook.sampling import Distribution, RandomChoices, weights
 from regard.extensions.phrasebook.verb_group import COPULAS, MODALS, Plan, Tense, english_tense
 
 __all__ = [
@@ -37,14 +36,13 @@ _DETERMINERS: Distribution[Choice] = Distribution({DEFINITE_ARTICLE: 74, EIN: 14
 _HOURS = frozenset("zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split())
 
 
+@dataclass(frozen=True)
 class Adverbials:
     """Generates adverbials."""
 
-    def __init__(self, draw: RandomChoices, lexicon: Lexicon, nouns: NounPhrases) -> None:
-        """Store the generators."""
-        self.draw = draw
-        self.lexicon = lexicon
-        self.nouns = nouns
+    draw: RandomChoices
+    lexicon: Lexicon
+    nouns: NounPhrases
 
     def fixed(self, category: str) -> Phrase:
         """Return a fixed expression of the lexicon, such as an adverb of manner."""
@@ -59,7 +57,7 @@ class Adverbials:
         )
         preposition, english = place.to if to else place.at
         # `in` and `auf` take the accusative for directions; `zu` always takes the dative.
-        case = de.ACC if to and preposition != "zu" else de.DAT
+        case = ACC if to and preposition != "zu" else DAT
         plural = self.draw.bernoulli(0.06)
         choice = DEFINITE_ARTICLE if plural else self.draw.sample(_DETERMINERS)
         if choice == OWN and "owned" not in place.features:
@@ -99,7 +97,7 @@ class Adverbials:
         preposition = draw.sample(self.lexicon.expressions["position"])
         choice = DEFINITE_ARTICLE if draw.bernoulli(0.75) else draw.sample(_DETERMINERS)
         phrase = self.nouns.common(
-            ("furniture",), de.DAT, choice=choice, plural=draw.bernoulli(0.1), adjective=0.2
+            ("furniture",), DAT, choice=choice, plural=draw.bernoulli(0.1), adjective=0.2
         )
         return contract(preposition.german[0], phrase, " ".join(preposition.english))
 
@@ -131,14 +129,9 @@ class Adverbials:
             return concatenate(word_phrase("im", "in"), self.fixed("month"))
         return self.fixed(kind)
 
-    def company(self, owner: str) -> Phrase:
-        """Return an adverbial of company: `mit meiner Schwester`."""
-        kinds = ("family", "person") if self.draw.bernoulli(0.6) else ("person",)
-        return contract("mit", self.nouns.common(kinds, de.DAT, owner, adjective=0.12), "with")
-
     def cause(self) -> Phrase:
         """Return an adverbial of cause or concession: `wegen des Regens`, `trotz der Kälte`."""
-        phrase = self.nouns.common(("trouble",), de.GEN, choice=DEFINITE_ARTICLE, plural=False)
+        phrase = self.nouns.common(("trouble",), GEN, choice=DEFINITE_ARTICLE, plural=False)
         if self.draw.bernoulli(0.6):
             return concatenate(word_phrase("wegen", "because", "of"), phrase)
         return concatenate(word_phrase("trotz", "in", "spite", "of"), phrase)
@@ -209,13 +202,12 @@ class ClauseConstraints:
     relative: float = 0.1
 
 
+@dataclass(frozen=True)
 class Planner:
     """Chooses the tense, the modal verb and the time adverbial of clauses."""
 
-    def __init__(self, draw: RandomChoices, adverbials: Adverbials) -> None:
-        """Store the generators."""
-        self.draw = draw
-        self.adverbials = adverbials
+    draw: RandomChoices
+    adverbials: Adverbials
 
     def clause(
         self, verb: Verb, subject: NounPhrase, constraints: ClauseConstraints, negated: bool = False

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from regard.extensions.phrasebook import morphology_de as de
 from regard.extensions.phrasebook.clause_builder import ClauseBuilder
-from regard.extensions.phrasebook.clauses import Clause, Order, infinitive_clause, order_clause
-from regard.extensions.phrasebook.complements import implicit_subject
+from regard.extensions.phrasebook.clauses import Clause, Order, bare_clause, order_clause
+from regard.extensions.phrasebook.lexicon import Distribution, weights
+from regard.extensions.phrasebook.morphology import ACC, NOM
 from regard.extensions.phrasebook.noun_phrases import WELCH, NounPhrase
 from regard.extensions.phrasebook.pair import Phrase, Word, concatenate, sentence, word_phrase
 from regard.extensions.phrasebook.planning import (
@@ -18,8 +18,7 @@ from regard.extensions.phrasebook.planning import (
     TENSE_PAIRS,
     ClauseConstraints,
 )
-from regard.extensions.phrasebook.sampling import Distribution, weights
-from regard.extensions.phrasebook.verb_group import Plan, Tense
+from regard.extensions.phrasebook.verb_group import Plan, Tense, infinitive_group
 
 __all__ = [
     "MainClauses",
@@ -64,11 +63,14 @@ class MainClauses:
 
     def following(self, first: Clause, constraints: ClauseConstraints) -> ClauseConstraints:
         """Return the constraints of a following clause; its subject may refer to the first subject."""
-        if self.draw.bernoulli(0.45):
-            subject = first.subject
-            pronoun = None if subject.pronoun else self.clauses.participants.pronoun_for(subject)
-            return replace(constraints, subject=pronoun)
-        return constraints
+        if not self.draw.bernoulli(0.45):
+            return constraints
+        head = first.subject
+        # No pronoun refers to another pronoun, and those of neuters and things would be ambiguous.
+        referable = head.human and not head.pronoun and head.owner in ("er", "sie", "plural")
+        return replace(
+            constraints, subject=self.clauses.nouns.pronoun(head.owner, NOM) if referable else None
+        )
 
     def yes_or_no(self) -> Phrase:
         """Return a yes-no question: `Hast du das Buch gelesen?`."""
@@ -127,7 +129,7 @@ class MainClauses:
     def _object_word(self, kind: str) -> tuple[NounPhrase, str]:
         if kind == "welch":
             kinds = ("text", "event", "thing", "clothes", "vehicle")
-            return self.clauses.nouns.common(kinds, de.ACC, choice=WELCH, adjective=0.2), "transitive"
+            return self.clauses.nouns.common(kinds, ACC, choice=WELCH, adjective=0.2), "transitive"
         item = Word(kind)
         english = {"was": "what", "wen": "who", "wem": "who"}[kind]
         phrase = NounPhrase([item], [(english, (item,))], human=kind != "was", pronoun=True)
@@ -265,6 +267,12 @@ class Subordination:
         return sentence(self.main.main(matrix, 0.15))
 
     def _infinitive(self, subject: NounPhrase, form: str) -> Phrase:
+        """Return an infinitive clause without its subject: `das Buch zu lesen`, `to read the book`.
+
+        Args:
+            subject: The subject.
+            form: The English form: "to" for an infinitive, "ing" for a gerund (`reading the book`).
+        """
         constraints = ClauseConstraints(
             subject=subject,
             tenses=ONLY_PRESENT,
@@ -278,7 +286,9 @@ class Subordination:
         while inner.verb.stative:
             inner = self.clauses.clause(constraints)
         inner.middle = None
-        return infinitive_clause(inner, form)
+        verbs, head = infinitive_group(inner.verb, form)
+        phrase = bare_clause(inner, head)
+        return Phrase(phrase.german + verbs, phrase.english)
 
     def in_order_to(self) -> Phrase:
         """Return a sentence with `um ... zu` (in order to) or `ohne ... zu` (without)."""
@@ -304,7 +314,8 @@ class Subordination:
         verdict = self.clauses.adverbials.fixed("verdict")
         be = word_phrase("ist", "is") if draw.bernoulli(0.7) else word_phrase("war", "was")
         parts = [word_phrase("es", "it"), be]
-        infinitive = self._infinitive(implicit_subject(), "to")
+        # The implicit subject has no words.
+        infinitive = self._infinitive(NounPhrase([], [], human=True, pronoun=True), "to")
         if draw.bernoulli(0.2):
             parts.append(word_phrase("nicht", "not"))
         elif draw.bernoulli(0.3):

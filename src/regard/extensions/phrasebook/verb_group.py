@@ -7,11 +7,18 @@ of the source.
 from dataclasses import dataclass
 from enum import Enum
 
-from regard.extensions.phrasebook.lexicon import Verb
-from regard.extensions.phrasebook.morphology_de import BLEIBEN, HABEN, SEIN, WERDEN, Conjugation
-from regard.extensions.phrasebook.morphology_en import BE, EnglishVerb, english_verb
+from regard.extensions.phrasebook.lexicon import Verb, zipf_distribution
+from regard.extensions.phrasebook.morphology import (
+    BE,
+    BLEIBEN,
+    HABEN,
+    SEIN,
+    WERDEN,
+    Conjugation,
+    EnglishVerb,
+    english_verb,
+)
 from regard.extensions.phrasebook.pair import Token, Word
-from regard.extensions.phrasebook.sampling import zipf_distribution
 
 __all__ = ["COPULAS", "MODALS", "Group", "Plan", "Tense", "english_tense", "infinitive_group", "verb_group"]
 
