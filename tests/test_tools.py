@@ -1,4 +1,4 @@
-"""The language check reads every kind of text in Python files, and counts comments."""
+"""The language check reads every kind of text in Python files."""
 
 import importlib.util
 import re
@@ -49,14 +49,6 @@ def test_names_comments_and_strings_are_checked(checker: ModuleType, tmp_path: P
 def test_allowed_text_has_no_findings(checker: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("food = 1  # a footnote\n")
     assert not list(checker.findings(tmp_path / "one.py", rules(checker), []))
-
-
-def test_comments_are_counted_per_line_and_directory(checker: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "one.py").write_text('"""# no comment"""\n# first\n# second\nx = "#"  # third\n')
-    (tmp_path / "two.py").write_text("x = 1\n" * 6)
-    rows = [row.split() for row in checker.comment_table([]).splitlines()]
-    assert rows == [[".", "0", "6", "0.0"], ["a", "3", "4", "750.0"], ["total", "3", "10", "300.0"]]
 
 
 def test_names_that_two_modules_define_are_found(checker: ModuleType, tmp_path: Path) -> None:

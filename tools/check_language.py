@@ -5,8 +5,7 @@ and the text of Markdown, HTML, JavaScript and TOML. For each finding it prints 
 suggestion. The rules, and the exceptions with their reasons, are in `language.toml`.
 
     python tools/check_language.py [FILE OR DIRECTORY ...]
-    python tools/check_language.py --table src docs README.md
-    python tools/check_language.py --comments [FILE OR DIRECTORY ...]
+    python tools/check_language.py --twice
 """
 
 import argparse
@@ -137,59 +136,6 @@ def files(arguments: list[str]) -> list[Path]:
     ]
 
 
-# Words that are counted for the table; the checker finds them here, too.
-COUNTED = {
-    "said": r"said",
-    "told": r"told",
-    "so many": r"so many",
-    "as many": r"as many",
-    "beside": r"beside",
-    "likeliest": r"likeliest",
-    "goes on": r"(goes|go|gone) on",
-    "hangs on": r"hangs? on",
-    "the least": r"(?<!at )the least",
-    "the most": r"(?<!at )the most",
-    "unless told": r"unless told",
-    "nobody": r"nobody",
-    "somebody": r"somebody",
-    "drawn": r"drawn",
-    "what it/is/was/they": r"what (it|is|was|they)",
-}
-
-
-def table(arguments: list[str]) -> str:
-    """Return a table of the counted words, in total and per 1,000 lines."""
-    texts = {path: path.read_text() for path in files(arguments)}
-    lines = sum(text.count("\n") for text in texts.values())
-    rows = [f"{lines:,} lines in {len(texts)} files"]
-    for name, pattern in COUNTED.items():
-        regex = re.compile(rf"\b{pattern}\b", re.IGNORECASE)
-        count = sum(len(regex.findall(text)) for text in texts.values())
-        rows.append(f"{name:22}{count:6}{1000 * count / lines:9.2f}")
-    return "\n".join(rows)
-
-
-def comment_table(arguments: list[str]) -> str:
-    """Return the number of comments of Python files per 1,000 lines, in total and by directory.
-
-    A comment of several lines counts once for each line, and a comment at the end of a line of code counts,
-    too. Blank lines and docstrings are lines like all others.
-    """
-    counts: dict[str, list[int]] = {}
-    for path in files(arguments or ["src"]):
-        if path.suffix == ".py":
-            text = path.read_text()
-            tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-            found = sum(token.type == tokenize.COMMENT for token in tokens), text.count("\n")
-            for name in ("total", path.parent.relative_to(ROOT).as_posix()):
-                counts[name] = [old + new for old, new in zip(counts.get(name, [0, 0]), found, strict=True)]
-    width = max(map(len, counts), default=0)
-    return "\n".join(
-        f"{name:{width}}{comments:7}{lines:8}{1000 * comments / max(lines, 1):8.1f}"
-        for name, (comments, lines) in sorted(counts.items())
-    )
-
-
 def public_names_defined_twice(folder: Path) -> dict[str, list[str]]:
     """Return the public names that several modules of a package define, with these modules.
 
@@ -225,16 +171,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("paths", nargs="*", help="files or directories; default: all")
-    parser.add_argument("--table", action="store_true", help="print counts per 1,000 lines")
-    parser.add_argument("--comments", action="store_true", help="print the density of comments; default: src")
     parser.add_argument("--twice", action="store_true", help="print public names that several modules define")
     options = parser.parse_args()
-    if options.table:
-        print(table(options.paths))
-        return 0
-    if options.comments:
-        print(comment_table(options.paths))
-        return 0
     if options.twice:
         twice = public_names_defined_twice(ROOT / "src" / "regard")
         print("\n".join(f"{name}: {', '.join(where)}" for name, where in twice.items()))
