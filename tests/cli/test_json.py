@@ -12,7 +12,7 @@ from quick_coverage import train_quickly
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict
 from regard.config.results import Result
-from regard.extensions.tour import quickstart
+from regard.extensions.tour import report as tour_report
 from regard.training.run_config import RunConfig
 
 TEXT = ["a b c", "d e", "f g a b e", "c c c c"]
@@ -91,9 +91,9 @@ def test_json_of_a_command_is_that_of_its_result(directory, schema, monkeypatch,
     made = []
     own = Result.to_dict
     monkeypatch.setattr(Result, "to_dict", lambda self: made.append(own(self)) or made[-1])
-    monkeypatch.setattr(quickstart, "SIZES", {"train": 100, "valid": 8, "test": 8})
+    monkeypatch.setattr(tour_report, "QUICKSTART_SIZES", {"train": 100, "valid": 8, "test": 8})
     train_quickly(monkeypatch, 100)
-    monkeypatch.setattr(quickstart, "OVERRIDES", ("training.max_epochs=1",))
+    monkeypatch.setattr(tour_report, "QUICKSTART_OVERRIDES", ("training.max_epochs=1",))
     monkeypatch.chdir(directory)
     written = run(COMMANDS[schema], tmp_path / "out.json")
     assert (written["schema"], written["schema_version"]) == (schema, 1)

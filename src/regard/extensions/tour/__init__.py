@@ -1,5 +1,5 @@
 """The tour: ten translation systems on the built-in corpus, from IBM Model 1 to hard attention.
 
-Reading order: `quickstart` (one model on the corpus), `runner` (the systems of the tour, their training and
-costs), `report` (scores and HTML page).
+Reading order: `runner` (the systems of the tour, their training and costs), `report` (scores and HTML page of
+the tour and of the quickstart).
 """

@@ -15,8 +15,7 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from regard.extensions.tour.quickstart import Example, QuickstartResult
-    from regard.extensions.tour.report import TourResults
+    from regard.extensions.tour.report import Example, QuickstartResult, TourResults
 
 __all__ = ["quickstart", "tour"]
 
@@ -34,7 +33,7 @@ def quickstart(
 
     Example: regard quickstart --output-dir first
     """
-    from regard.extensions.tour.quickstart import run_quickstart
+    from regard.extensions.tour.report import run_quickstart
     from regard.training.display import preparation_progress
 
     console = Console(stderr=True, highlight=False)
@@ -53,10 +52,7 @@ def _show_quickstart(result: "QuickstartResult") -> None:
     console = Console(highlight=False)
     if result.example is not None:
         _show_example(console, result.example, [system["name"] for system in result.systems])
-    table = Table(box=None, pad_edge=False)
-    table.add_column("model", no_wrap=True)
-    for head in ("BLEU ↑", "REP ↓", "DROP ↓", "AER ↓", "training, s"):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = _score_table("model", "BLEU ↑", "REP ↓", "DROP ↓", "AER ↓", "training, s")
     for row in result.rows():
         scores = (row[name] for name in ("bleu", "rep", "drop", "aer"))
         seconds = row["training_seconds"]
@@ -72,6 +68,15 @@ def _show_quickstart(result: "QuickstartResult") -> None:
         "the attention, all in percent.",
         style="dim",
     )
+
+
+def _score_table(first: str, *heads: str) -> Table:
+    """Return an empty table with a column of names and columns of numbers."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column(first, no_wrap=True)
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    return table
 
 
 def _show_example(console: Console, example: "Example", names: list[str]) -> None:
@@ -183,11 +188,7 @@ def tour(
 
 def _show_tour(results: "TourResults") -> None:
     """Print the table of all systems."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    heads = ("BLEU ↑", "REP % ↓", "DROP % ↓", "AER % ↓", "MB", "min", "sent/s")
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
+    table = _score_table("", "BLEU ↑", "REP % ↓", "DROP % ↓", "AER % ↓", "MB", "min", "sent/s")
     for system in results.systems:
         scores = (system["scores"][metric] for metric in ("bleu", "rep", "drop", "aer"))
         costs = system["costs"]

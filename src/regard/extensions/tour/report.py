@@ -1,25 +1,44 @@
-"""The scores and the HTML report of the tour, with all systems on the same sentences."""
+"""The results of the tour and of the quickstart: scores and an HTML page, all systems on the same sentences.
 
-from collections.abc import Mapping, Sequence
+The two models of the quickstart are systems of the tour, trained on fewer steps. Words that soft attention
+omits or repeats can be seen next to the bounded translation.
+"""
+
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
-from regard.alignment import Corpus, WordAligner
 from regard.alignment.base import DEFAULT_ALIGNER
-from regard.analysis.inputs import Progress, System
+from regard.analysis.inputs import Progress, System, no_progress
+from regard.analysis.linking import Linker
+from regard.api.companions import Companions
+from regard.config.extensions import hook
 from regard.config.results import Result, json_value
-from regard.extensions.tour.runner import Costs, Tour, TourSystem
+from regard.extensions.tour.runner import SYSTEMS, Costs, ProgressFactory, Tour, TourSystem
 from regard.reporting.page import Report, render
 from regard.reporting.scores import ScoreTable, compute_scores, score_word_links
-from regard.reporting.systems import LinkFunction, SystemResults, add_word_links, collect_system
+from regard.reporting.systems import SentenceResult, add_word_links, collect_system
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic
-from regard.text.links import GoldLinks, Links, read_gold_links
+from regard.text.links import read_gold_links
 
-__all__ = ["TOUR_METRICS", "TourResults", "collect_report", "system_scores", "write_report"]
+__all__ = ["Example", "QuickstartResult", "TourResults", "run_quickstart", "write_report"]
 
-TOUR_METRICS = ("bleu", "rep", "drop", "aer")
-RESULTS_FILE, REPORT_FILE = "tour.json", "tour.html"
+_METRICS = ("bleu", "rep", "drop", "aer")
+QUICKSTART_SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 20_000, "valid": 500, "test": 500}
+QUICKSTART_OVERRIDES = (
+    "training.max_epochs=3",
+    "training.lr_scheduler.start_epoch=3",
+    "training.logging.every_steps=200",
+)
+QUICKSTART_SYSTEMS = tuple(
+    replace(system, label=system.name) for system in SYSTEMS if system.name in ("soft", "constrained")
+)
+_QUICKSTART_PAGE = "report.html"
+_CHECKER_PAIRS = 5_000  # a quarter of the text: a third of the time for nearly the same areas under the curve
+_MAX_EXAMPLE_WORDS = 16  # an attention map of more source words does not fit a terminal
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,20 +86,20 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
     Returns:
         The scores and costs of all systems.
     """
-    report = collect_report(tour, costs, progress, "A tour of translation")
-    write_atomic(tour.output_dir / REPORT_FILE, render(report).encode())
+    report = _collect_report(tour, costs, progress, "A tour of translation")
+    write_atomic(tour.output_dir / "tour.html", render(report).encode())
     results = TourResults(
         tuple(
-            {**asdict(system), "scores": system_scores(report.scores, index), "costs": asdict(cost)}
+            {**asdict(system), "scores": _system_scores(report.scores, index), "costs": asdict(cost)}
             for index, (system, cost) in enumerate(costs.items())
         ),
         report.scores.signatures,
     )
-    results.save(tour.output_dir / RESULTS_FILE)
+    results.save(tour.output_dir / "tour.json")
     return results
 
 
-def collect_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress, title: str) -> Report:
+def _collect_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress, title: str) -> Report:
     """Translate the test text with every system, and return the content of the page with the scores.
 
     Args:
@@ -93,21 +112,26 @@ def collect_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Prog
     test = tour.corpus_path("test", "de"), tour.corpus_path("test", "en")
     pairs = list(read_pairs(CorpusConfig(source=str(test[0]), target=str(test[1]))))
     gold = list(read_gold_links(tour.corpus_path("test", "talp")))
-    align = _make_aligner(tour.aligner(DEFAULT_ALIGNER))
+    align = Linker.load(tour.aligner(DEFAULT_ALIGNER), lowercase=False).align
     loaded = (
         System(system.label, (str(tour.model_dir(system)),), tour.translator(system)) for system in costs
     )
     systems = [add_word_links(collect_system(system, pairs, progress), align) for system in loaded]
-    scores = _with_aligner_scores(
-        tour, list(costs), systems, compute_scores(systems, pairs, "none", gold=gold), gold
-    )
+    scores = compute_scores(systems, pairs, "none", gold=gold)
+    # Word- and phrase-based systems do not support forced decoding of the references.
+    words = [(result.sentence.source, result.sentence.reference) for result in systems[0].sentences]
+    aer = list(scores.table["aer"])
+    for index, system in enumerate(costs):
+        if system.aligner:
+            linker = Linker.load(tour.aligner(system.aligner), lowercase=False)
+            aer[index] = score_word_links(linker.align(words), gold)
     return Report(
         title=title,
         source=str(test[0]),
         reference=str(test[1]),
         sentence_pairs=pairs,
         systems=systems,
-        scores=scores,
+        scores=replace(scores, table={**scores.table, "aer": aer}),
         gold=gold,
         notes=[
             *(f"{system.label}: {system.summary} {system.citation}." for system in costs),
@@ -115,50 +139,145 @@ def collect_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Prog
             "the highest attention weight. For the word- and phrase-based systems it is the AER of their "
             "word aligner.",
         ],
-        columns=_columns(list(costs.values())),
+        columns={
+            "MB": [f"{cost.megabytes:.1f}" for cost in costs.values()],
+            "training, min": [
+                "–" if cost.training_seconds is None else f"{cost.training_seconds / 60:.1f}"
+                for cost in costs.values()
+            ],
+            "sentences/s": [f"{cost.sentences_per_second:.0f}" for cost in costs.values()],
+        },
     )
 
 
-def _make_aligner(aligner: WordAligner) -> LinkFunction:
-    def align(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Links]:
-        return list(aligner.align(Corpus.from_tokens(pairs, aligner.words, allow_empty=True)))
-
-    return align
-
-
-def _with_aligner_scores(
-    tour: Tour,
-    tour_systems: Sequence[TourSystem],
-    systems: Sequence[SystemResults],
-    scores: ScoreTable,
-    gold: Sequence[GoldLinks],
-) -> ScoreTable:
-    """Return the scores with the AER of the aligners of word- and phrase-based systems.
-
-    These systems do not support forced decoding of the references.
-    """
-    # All systems have the same sentences, so that those of the first one suffice.
-    words = [(result.sentence.source, result.sentence.reference) for result in systems[0].sentences]
-    table = [
-        score_word_links(_make_aligner(tour.aligner(tour_system.aligner))(words), gold)
-        if tour_system.aligner
-        else score
-        for tour_system, score in zip(tour_systems, scores.table["aer"], strict=True)
-    ]
-    return replace(scores, table={**scores.table, "aer": table})
-
-
-def system_scores(scores: ScoreTable, index: int) -> dict[str, dict[str, Any] | None]:
+def _system_scores(scores: ScoreTable, index: int) -> dict[str, dict[str, Any] | None]:
     """Return the scores of a system by metric; None for a score that it does not have."""
-    return {metric: json_value(scores.table[metric][index]) for metric in TOUR_METRICS}
+    return {metric: json_value(scores.table[metric][index]) for metric in _METRICS}
 
 
-def _columns(costs: Sequence[Costs]) -> dict[str, list[str]]:
-    """Return additional columns of the report's table, by heading."""
-    return {
-        "MB": [f"{cost.megabytes:.1f}" for cost in costs],
-        "training, min": [
-            "–" if cost.training_seconds is None else f"{cost.training_seconds / 60:.1f}" for cost in costs
-        ],
-        "sentences/s": [f"{cost.sentences_per_second:.0f}" for cost in costs],
-    }
+@dataclass(frozen=True)
+class Example:
+    """A sentence that the first model translates with an error and the second one without.
+
+    Attributes:
+        line: Line number in the test text, counted from 1.
+        results: The results of both models.
+    """
+
+    line: int
+    results: tuple[SentenceResult, SentenceResult]
+
+
+@dataclass(frozen=True, repr=False)
+class QuickstartResult(Result):
+    """The scores of the models of the quickstart on its test text.
+
+    Attributes:
+        systems: For each model its name, directory, number of parameters, training time in seconds, and its
+            `scores`: BLEU, REP, DROP and AER (0 to 100; lower is better except for BLEU) with intervals.
+        signatures: Signatures of the scores.
+        report: The page that compares the models.
+        seconds: Time of this call.
+        example: A sentence in which only the first model omits or repeats a word; None if there is none. It
+            is not part of the JSON form.
+    """
+
+    schema = "quickstart"
+    systems: tuple[dict[str, Any], ...]
+    signatures: dict[str, str]
+    report: Path
+    seconds: float
+    example: Example | None = None
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the scores and the times."""
+        return {name: value for name, value in super().to_data().items() if name != "example"}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per model: name, directory, the value of each score, and the training time."""
+        return [
+            {
+                "model": system["name"],
+                "directory": system["directory"],
+                **{name: score and score["value"] for name, score in system["scores"].items()},
+                "training_seconds": system["training_seconds"],
+            }
+            for system in self.systems
+        ]
+
+    def __repr__(self) -> str:
+        """Return BLEU of each model."""
+        scores = (f"{row['model']}: BLEU {row['bleu']:.2f}" for row in self.rows())
+        return f"QuickstartResult({', '.join(scores)})"
+
+
+def run_quickstart(
+    output_dir: Path | str,
+    progress: ProgressFactory,
+    on_stage: Callable[[str], None] = lambda title: None,
+    track: Progress = no_progress,
+) -> QuickstartResult:
+    """Write the built-in corpus, train two models on it, translate the test text and compare them.
+
+    A second call resumes an interrupted training, and reuses trained models.
+
+    Args:
+        output_dir: The directory of all files.
+        progress: Returns a context for the progress display of text preparation, such as `nullcontext`.
+        on_stage: Function called with the title of each stage when it begins.
+        track: Progress display of translation.
+
+    Raises:
+        TrainingInterruptedError: if a signal was received; the state is saved.
+    """
+    start, directory = time.monotonic(), Path(output_dir)
+    on_stage("1. Corpus: German-English sentence pairs with gold word links")
+    tour = Tour(directory, QUICKSTART_SIZES, QUICKSTART_OVERRIDES)
+    tour.write_corpus()
+    on_stage("2. Two models: soft attention, and attention bounded by fertilities")
+    costs = {system: tour.train(system, progress) for system in QUICKSTART_SYSTEMS}
+    on_stage("3. Translation of the test set and comparison")
+    report = _collect_report(tour, costs, track, "Quickstart: soft and constrained attention")
+    # The costs of two models of the same size are left to `regard tour`.
+    report = replace(report, columns={})
+    # A later report of the bounded model uses the same coverage model.
+    model_dir = tour.model_dir(QUICKSTART_SYSTEMS[-1])
+    check = hook("report_check")
+    if check is not None:
+        companions = Companions(model_dir, max_pairs=_CHECKER_PAIRS)
+        find_errors = check(optional=True).load(companions, 0)
+        sources = [source for source, _ in report.sentence_pairs]
+        report = replace(report, check=find_errors and find_errors(report.systems, sources))
+    path = directory / _QUICKSTART_PAGE
+    write_atomic(path, render(report).encode())
+    systems = tuple(
+        {
+            "name": system.name,
+            "directory": str(tour.model_dir(system)),
+            "num_parameters": cost.num_parameters,
+            "training_seconds": cost.training_seconds,
+            "scores": _system_scores(report.scores, index),
+        }
+        for index, (system, cost) in enumerate(costs.items())
+    )
+    elapsed = time.monotonic() - start
+    return QuickstartResult(systems, dict(report.scores.signatures), path, elapsed, _find_example(report))
+
+
+def _find_example(report: Report) -> Example | None:
+    """Return the sentence with the highest number of errors of the first model, and none of the second.
+
+    Sentences that the second model translates like the reference come first, then short ones, whose maps fit
+    a terminal.
+    """
+    candidates: list[tuple[bool, bool, int, Example]] = []
+    first, second = (system.sentences for system in report.systems)
+    for soft, bounded in zip(first, second, strict=True):
+        errors, others = (
+            len(result.sentence.dropped) + len(result.sentence.repeated) for result in (soft, bounded)
+        )
+        if errors and not others and not (soft.error or bounded.error):
+            correct = bounded.sentence.output == bounded.sentence.reference
+            fits = len(soft.sentence.source) <= _MAX_EXAMPLE_WORDS
+            candidates.append((correct, fits, errors, Example(soft.sentence.line, (soft, bounded))))
+    return max(candidates, key=lambda one: one[:3])[-1] if candidates else None

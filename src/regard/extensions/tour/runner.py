@@ -168,10 +168,6 @@ class Tour:
         """Return the model directory of a system."""
         return self.output_dir / "models" / system.name
 
-    def costs_file(self, system: TourSystem) -> Path:
-        """Return the path of the costs of a system, which are written last."""
-        return self.model_dir(system).with_suffix(".json")
-
     def write_corpus(self) -> None:
         """Write the built-in corpus."""
         write_splits = require_hook("example_corpus", "phrasebook")
@@ -203,8 +199,9 @@ class Tour:
             ConfigError: if the directory contains a run with other options; the message names them.
             DataError: if the file of the costs is damaged.
         """
-        # A system without costs is measured again.
-        directory, costs_file = self.model_dir(system), self.costs_file(system)
+        directory = self.model_dir(system)
+        # The costs are written last. A system without costs is measured again.
+        costs_file = directory.with_suffix(".json")
         remove_leftovers(costs_file.parent)
         config = self.config(system)
         result = train(config, directory, progress)
