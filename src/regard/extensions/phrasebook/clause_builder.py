@@ -98,9 +98,8 @@ class ClauseBuilder:
             self._pleasing(clause, constraints)
         elif frame in ("prepositional", "reflexive prepositional"):
             preposition, case, english = verb.preposition
-            clause.complement = contract(
-                preposition, make_object(verb.objects, case, subject, plain), english
-            )
+            noun_phrase = make_object(verb.objects, case, subject, plain)
+            clause.complement = contract(preposition, noun_phrase, english)
         elif frame == "motion":
             clause.complement = adverbials.direction(subject.owner, verb)
             # English: return to the house, not into it.
@@ -122,30 +121,20 @@ class ClauseBuilder:
         draw, adverbials, subject = self.draw, self.adverbials, clause.subject
         doing = subject.human and not clause.verb.stative
         prior = clause.plan.tense is Tense.PLUPERFECT
-        if (
-            clause.time is None
-            and clause.plan.gern is None
-            and not (prior or negated)
-            and draw.bernoulli(0.13)
-        ):
-            if not clause.verb.stative or draw.bernoulli(0.3):
-                clause.middle = adverbials.fixed("frequency")
+        plain = clause.time is None and clause.plan.gern is None and not (prior or negated)
+        if plain and draw.bernoulli(0.13) and (not clause.verb.stative or draw.bernoulli(0.3)):
+            clause.middle = adverbials.fixed("frequency")
         if clause.accusative is not None and clause.accusative.german[-1].form == ",":
             return  # after a relative clause, the attachment of an adverbial would be ambiguous
         resting = clause.verb.english.base in ("sleep", "fall", "wake", "get")
         moving = clause.verb.prefix in ("zurück", "weg")
+        accompanied = doing and clause.company is None and frame in ("motion", "intransitive") and not resting
         if doing and not moving and frame in ("transitive", "intransitive") and draw.bernoulli(0.14):
             clause.place = adverbials.place(subject.owner)
         elif doing and frame in ("intransitive", "motion", "transitive") and draw.bernoulli(0.07):
             if "manner" in clause.verb.features:
                 clause.manner = adverbials.fixed("manner")
-        elif (
-            doing
-            and clause.company is None
-            and frame in ("motion", "intransitive")
-            and not resting
-            and draw.bernoulli(0.1)
-        ):
+        elif accompanied and draw.bernoulli(0.1):
             kinds = ("family", "person") if draw.bernoulli(0.6) else ("person",)
             company = self.nouns.common(kinds, DAT, subject.owner, adjective=0.12)
             clause.company = contract("mit", company, "with")
@@ -236,16 +225,8 @@ class ClauseBuilder:
         form = "denen" if gap == DAT and head.column == PLURAL else DEFINITE_FORMS[head.column][gap]
         item = Word(form)
         english = ("who" if gap == NOM else "whom") if head.human else "that"
-        pronoun = NounPhrase(
-            [item],
-            [(english, (item,))],
-            head.person,
-            head.agreement,
-            head.column,
-            head.owner,
-            True,
-            human=head.human,
-        )
+        pronoun = replace(head, german=[item], english=[(english, (item,))], pronoun=True, definite=True)
+        pronoun.negator, pronoun.kind = None, ""
         if gap == NOM:
             if head.human:
                 clause = self.clause(replace(constraints, subject=pronoun))

@@ -29,20 +29,12 @@ class Clause:
     """The unordered constituents of a clause.
 
     Attributes:
-        verb: The verb.
-        plan: Tense, modal verb and voice.
         subject: The German subject.
         english_subject: The English subject if it is a different constituent (`gefallen`).
-        dative: The dative object.
-        accusative: The accusative object.
         to_dative: Whether the English indirect object follows the direct object, with `to`.
-        time: The time adverbial.
         middle: The adverb before the English main verb.
-        nicht: The word `nicht`.
         negator: The word to which English `not` is linked: `nicht` or `kein`.
         company: The adverbial of company or means.
-        manner: The adverbial of manner.
-        place: The adverbial of place.
         complement: The predicative, prepositional object or direction.
         tail: The postfield, after the right bracket.
         reflexive: The reflexive pronoun, which is set from the verb.
@@ -180,8 +172,7 @@ def order_clause(
     Args:
         clause: The constituents.
         order: The position of the German finite verb.
-        front: The German prefield: a constituent of the clause or another phrase. Default: the subject in a
-            main clause.
+        front: The German prefield. Default: the subject in a main clause.
         english_front: The first constituent in English. Default: the subject.
         inverted: Whether the English operator precedes the subject, as in questions.
     """

@@ -66,17 +66,16 @@ class Participants:
     ) -> NounPhrase:
         """Return a subject of one of the semantic classes."""
         draw = self.draw
-        kind = (
-            kinds[0] if constraints.personal or draw.bernoulli(0.75) else kinds[draw.sample_below(len(kinds))]
-        )
+        usual = constraints.personal or draw.bernoulli(0.75)
+        kind = kinds[0] if usual else kinds[draw.sample_below(len(kinds))]
         if kind == "es":
             es = Word("es")
             return NounPhrase([es], [("it", (es,))], column=NEUTER, pronoun=True)
         if kind in PERSONAL and draw.bernoulli(constraints.pronouns):
-            pronouns = weights("preterite_pronouns") if constraints.tenses is PAST else weights("pronouns")
+            pronouns = "preterite_pronouns" if constraints.tenses is PAST else "pronouns"
             if constraints.tenses is QUESTION:
-                pronouns = weights("question_pronouns")
-            return self.nouns.pronoun(draw.sample(pronouns), NOM)
+                pronouns = "question_pronouns"
+            return self.nouns.pronoun(draw.sample(weights(pronouns)), NOM)
         if kind == "person" and draw.bernoulli(0.25):
             return self.nouns.listing(lambda: self.nouns.name(NOM), 2 if draw.bernoulli(0.15) else 1)
         if kind == "person" and draw.bernoulli(0.25):
@@ -102,9 +101,7 @@ class Participants:
         draw = self.draw
         if kinds[0] == "person" or "family" in kinds:
             if draw.bernoulli(0.3):
-                key = draw.sample(
-                    weights("accusative_pronouns") if case == ACC else weights("dative_pronouns")
-                )
+                key = draw.sample(weights("accusative_pronouns" if case == ACC else "dative_pronouns"))
                 # Object pronouns that refer to the subject would have to be reflexive.
                 both = key in _SECOND and subject.owner in _SECOND
                 wrong = key == subject.owner or (key in ("ich", "wir") and subject.owner in ("ich", "wir"))
@@ -171,7 +168,7 @@ class Predicates:
         Args:
             subject: The subject of the clause.
             kind: Semantic class of the head noun if the subject is a relative pronoun.
-            negated: Whether the clause is negated, so that nouns have the determiner `kein`.
+            negated: Whether nouns have the determiner `kein`.
             changing: Whether the verb is `werden`, which combines with `immer größer`.
             being: Whether the verb is `sein`, which also combines with nouns and places.
         """
@@ -180,13 +177,8 @@ class Predicates:
         # A class without adjectives of its own uses those for people.
         kind = "person" if kind not in self._describing else kind
         shape = draw.sample(weights("predicates"))
-        if (
-            being
-            and shape == "noun"
-            and subject.owner in ("er", "sie")
-            and subject.human
-            and subject.person == 2
-        ):
+        single = subject.human and subject.owner in ("er", "sie") and subject.person == 2
+        if being and shape == "noun" and single:
             return self._profession(subject.column, negated)
         if being and shape == "place" and subject.human:
             return self.adverbials.place(subject.owner)
@@ -218,11 +210,8 @@ class Predicates:
 
     def _compared(self, adjective: Adjective, subject: NounPhrase, kind: str, equal: bool) -> Phrase:
         if subject.kind in ("", "person", "family"):
-            other = (
-                self.nouns.name(NOM)
-                if self.draw.bernoulli(0.4)
-                else self.nouns.common(("person", "family"), NOM)
-            )
+            named = self.draw.bernoulli(0.4)
+            other = self.nouns.name(NOM) if named else self.nouns.common(("person", "family"), NOM)
         else:
             other = self.nouns.common((kind,), NOM, choice=DEFINITE_ARTICLE, plural=subject.column == PLURAL)
         if equal:

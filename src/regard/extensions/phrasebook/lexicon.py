@@ -182,7 +182,6 @@ class Verb:
     Attributes:
         prefix: The separable prefix, or empty.
         forms: The German forms without the prefix.
-        english: The English forms.
         features: Features, see above.
         reflexive: Whether the verb has the reflexive pronoun `sich`.
         sein: Whether the auxiliary of the perfect is `sein`.

@@ -88,14 +88,9 @@ def adjective_form(stem: str, declension: int, column: int, case: int) -> str:
 
 
 class Conjugation(NamedTuple):
-    """The forms of a verb without its separable prefix.
+    """The forms of a verb without its separable prefix, the finite ones in the six persons.
 
-    Attributes:
-        present: The present tense in the six persons.
-        preterite: The preterite in the six persons.
-        infinitive: The infinitive without `zu`.
-        participle: The past participle.
-        imperative: The imperative of `du`.
+    The imperative is that of `du`.
     """
 
     present: tuple[str, ...]
@@ -191,16 +186,7 @@ def article(following: str) -> str:
 
 
 class EnglishVerb(NamedTuple):
-    """The forms of an English verb.
-
-    Attributes:
-        base: `take`.
-        third: `takes`.
-        past: `took`.
-        participle: `taken`.
-        ing: `taking`.
-        tail: Particles after the verb: `("off",)`.
-    """
+    """The forms of an English verb (take, takes, took, taken, taking) and particles after it: `("off",)`."""
 
     base: str
     third: str

@@ -145,10 +145,7 @@ CONTRACTIONS = {
 def contract(preposition: str, noun_phrase: NounPhrase, english: str) -> Phrase:
     """Return a prepositional phrase; `in dem` becomes `im`, which is linked to both English words.
 
-    Args:
-        preposition: The German preposition.
-        noun_phrase: The noun phrase, in the case that the preposition requires.
-        english: The words of the English preposition; empty if English has none.
+    `english` has the words of the English preposition, and is empty if English has none.
     """
     head = noun_phrase.german[0]
     short = CONTRACTIONS.get((preposition, head.form))
@@ -307,13 +304,7 @@ class NounPhrases:
         )
 
     def _adjectives(self, kind: str, superlative: bool, ending: tuple[int, int, int]) -> list[Phrase]:
-        """Return adjectives with their commas and conjunctions.
-
-        Args:
-            kind: Semantic class of the noun.
-            superlative: Whether a superlative is possible.
-            ending: Declension, column and case.
-        """
+        """Return adjectives with their commas and conjunctions; `ending` is declension, column and case."""
         draw, table = self.draw, self.lexicon.describing[kind]
 
         def inflect(adjective: Adjective) -> Phrase:

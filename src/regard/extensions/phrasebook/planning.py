@@ -52,7 +52,7 @@ class Adverbials:
         place = self.draw.sample_where(
             self.lexicon.places,
             lambda place: (
-                not ((far and "nearby" in place.features) or (home and "dwelling" not in place.features))
+                (not far or "nearby" not in place.features) and (not home or "dwelling" in place.features)
             ),
         )
         preposition, english = place.to if to else place.at
@@ -233,10 +233,8 @@ class Planner:
             modal = draw.sample_where(
                 MODALS,
                 lambda modal: (
-                    not (
-                        (form == "modal past" and modal.past is None)
-                        or (verb.stative and modal.forms.infinitive in _DUTY)
-                    )
+                    (form != "modal past" or modal.past is not None)
+                    and not (verb.stative and modal.forms.infinitive in _DUTY)
                 ),
             )
         time, time_kind = None, ""

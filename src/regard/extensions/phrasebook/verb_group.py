@@ -42,10 +42,7 @@ LIKE = english_verb(["like"], ("to",))  # gern
 class Modal:
     """A modal verb, which is translated as an invariable word or as a verb with a tail (`to`).
 
-    Attributes:
-        forms: The German forms.
-        present: The English verb for the present.
-        past: The English verb for the past, or None if the German preterite is not used.
+    Without an English verb for the past, the German preterite is not used.
     """
 
     forms: Conjugation
@@ -93,9 +90,7 @@ class Plan:
     Attributes:
         tense: The German tense.
         english: The English tense.
-        modal: The modal verb, or None.
-        gern: The word `gern`, which is translated as `like to`, or None.
-        passive: Whether the clause is in the passive voice (`werden`).
+        gern: The word `gern`, which is translated as `like to`.
         time: Type of the time adverbial, or empty without one.
     """
 
@@ -110,11 +105,8 @@ class Plan:
 def english_tense(tense: Tense, time: str, wh: bool, state: bool) -> Tense:
     """Return the English tense of a German clause.
 
-    Args:
-        tense: The German tense.
-        time: Type of the time adverbial: past, future, now, today, general, weekday, since, or empty.
-        wh: Whether a question word opens the sentence.
-        state: Whether the verb is stative, so that English does not use the progressive.
+    It depends on the type of the time adverbial (past, future, now, today, general, weekday, since, or
+    empty), on a question word (`wh`), and on the verb: stative ones have no progressive.
     """
     if tense is Tense.PRESENT:
         if time in ("future", "weekday"):
@@ -204,8 +196,8 @@ def verb_group(verb: Verb, plan: Plan, person: int, agreement: int, final: bool,
     Args:
         verb: The verb.
         plan: Tense, modal verb and voice.
-        person: Person of the German subject, 0 to 5.
-        agreement: Person of the English subject: 0 for I, 1 for he, 2 for you and plurals.
+        person: German person, see `NounPhrase`.
+        agreement: English person, see `NounPhrase`.
         final: Whether the order is verb-final, so that a separable prefix is attached to the finite verb.
         needed: Whether English needs an operator (negation, inversion).
     """
