@@ -33,6 +33,11 @@ def serve(app) -> Iterator[str]:
     thread.join(30)
 
 
+def lines(page: "Page") -> list[str]:
+    """Return the ids of the displayed sentences of a report, in order."""
+    return page.locator("#list .sentence").evaluate_all("all => all.map((card) => card.id)")
+
+
 @pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
     """Yield the installed browser.

@@ -8,7 +8,7 @@ pytest.importorskip("playwright.sync_api", reason="needs the package playwright"
 
 from playwright.sync_api import Page, expect
 
-from browser.conftest import serve
+from browser.conftest import lines, serve
 from checked_text import TEXTS, made_check
 from extensions.serve.served import save_model
 from made_report import PAIRS, make_report
@@ -37,11 +37,6 @@ def compared(tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(render(page), encoding="utf-8")
     return path.as_uri()
-
-
-def lines(page: Page) -> list[str]:
-    """Return the ids of the displayed sentences, in order."""
-    return page.locator("#list .sentence").evaluate_all("all => all.map((card) => card.id)")
 
 
 def test_page_of_a_check_has_marked_words_and_the_worst_first(page, checked):

@@ -14,9 +14,9 @@ pytest.importorskip("playwright.sync_api", reason="needs the package playwright"
 
 from playwright.sync_api import Page, expect
 
-from checked_text import made_check
+from browser.conftest import lines
 from made_report import PAIRS, make_report
-from regard.reporting.page import PageCheck, render
+from regard.reporting.page import render
 from regard.reporting.word_maps import quantize
 
 pytestmark = pytest.mark.browser
@@ -28,21 +28,6 @@ def compared(tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(render(replace(make_report(), date="2026-01-31")), encoding="utf-8")
     return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def checked(tmp_path_factory) -> str:
-    """Return the address of a report whose errors are found by a detector."""
-    records = made_check(PAIRS).to_dict()["sentences"]
-    page = replace(make_report(), check=PageCheck("made", 0.5, [records, [None, *records[1:]]]))
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(render(page), encoding="utf-8")
-    return path.as_uri()
-
-
-def lines(page: Page) -> list[str]:
-    """Return the ids of the displayed sentences, in order."""
-    return page.locator("#list .sentence").evaluate_all("all => all.map((card) => card.id)")
 
 
 def fills(page: Page) -> list[str]:
@@ -80,22 +65,6 @@ def test_summary_counts_sentences_by_comparison_with_the_reference(page, compare
     page.locator(".verdict .tally").nth(1).click()
     assert sorted(lines(page)) == ["s1", "s5"]
     expect(page.locator("#of")).to_have_value("0")
-
-
-def test_tags_count_the_marked_words(page, checked, compared):
-    page.goto(compared)
-    first = page.locator("#s1 .output").first
-    # REP counts a doubled word twice, so it is 6 for these two words.
-    expect(first.locator(".tag.repeated")).to_have_text("repeated 2")
-    expect(first.locator(".word.repeated")).to_have_count(2)
-    expect(page.locator("#s6 .output .tag.dropped")).to_have_text("dropped 1")
-    expect(page.locator("#s6 .source .dropped")).to_have_count(1)
-    page.goto(checked)
-    # The marks are those of the detector, so the number of other words has another form.
-    expect(first.locator(".tag.repeated")).to_have_count(0)
-    expect(first.locator(".tags")).to_contain_text("by reference: repeated 2")
-    page.locator("#by").select_option("reference")
-    expect(first.locator(".tag.repeated")).to_have_text("repeated 2")
 
 
 def test_tables_are_downloaded_as_csv(page, compared, tmp_path):

@@ -8,14 +8,11 @@ import pytest
 import torch
 
 from regard.functional import (
-    constrained_softmax,
     constrained_softmax_scan,
-    constrained_sparsemax,
     constrained_sparsemax_scan,
     softmax,
     sparsemax,
 )
-from regard.functional.scans import remaining_bound
 from regard.kernels.backend import use_backend
 
 DOUBLE = torch.float64
@@ -34,21 +31,13 @@ CUMULATIVE = {
     "constrained_sparsemax": [1.0, 1.0, 1.0],
 }
 FREE = {"softmax": softmax, "sparsemax": sparsemax}
-STEP = {"constrained_softmax": constrained_softmax, "constrained_sparsemax": constrained_sparsemax}
 SCAN = {"constrained_softmax": constrained_softmax_scan, "constrained_sparsemax": constrained_sparsemax_scan}
 
 versions = pytest.mark.parametrize("version", ["reference", "auto"])
-# Transformation and round in which every word is at a bound.
-BOUND = [("constrained_sparsemax", 1), ("constrained_sparsemax", 2), ("constrained_softmax", 2)]
-at_bound = pytest.mark.parametrize(("name", "round"), BOUND)
 
 
 def rounds(name: str) -> torch.Tensor:
     return FREE[name](SCORES) if name in FREE else SCAN[name](SCORES, torch.ones(3, dtype=DOUBLE))
-
-
-def bounds_of(name: str, round: int) -> torch.Tensor:
-    return remaining_bound(torch.ones(3, dtype=DOUBLE), rounds(name)[:round].sum(0))
 
 
 def close(found: torch.Tensor, printed: list) -> None:
@@ -63,13 +52,3 @@ def test_rounds_and_their_sum_match_the_figure(name, version) -> None:
     close(found, ROUNDS[name])
     close(found.sum(0), CUMULATIVE[name])
     assert ((found == 0) == (torch.tensor(ROUNDS[name]) == 0)).all()
-
-
-@versions
-@at_bound
-def test_scores_have_zero_gradient_without_free_words(name, round, version) -> None:
-    scores = SCORES[round].clone().requires_grad_()
-    gradient = torch.tensor([0.3, -1.7, 0.9], dtype=DOUBLE)
-    with use_backend(version):
-        STEP[name](scores, bounds_of(name, round)).backward(gradient)
-    assert torch.equal(scores.grad, torch.zeros(3, dtype=DOUBLE))

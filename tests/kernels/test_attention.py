@@ -96,20 +96,6 @@ def test_nan_and_inf_scores_give_nan():
     assert weights[2].tolist() == [1, 0]
 
 
-def test_result_does_not_depend_on_threads():
-    queries, keys, values = torch.randn(600, 64), torch.randn(600, 9, 64), torch.randn(600, 9, 64)
-    mask = torch.ones(600, 9, dtype=torch.bool)
-    before, found = torch.get_num_threads(), []
-    try:
-        for count in (1, 2):
-            torch.set_num_threads(count)
-            with torch.inference_mode():
-                found.append(source_attention(queries, keys, values, mask))
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
-
-
 def test_strided_views_and_int32_indices_are_accepted():
     store, slots = torch.randn(9, 48)[:, ::2], torch.randint(0, 9, (10, 8), dtype=torch.int32)[::2, ::2]
     queries = torch.randn(5, 36)[:, :12]
