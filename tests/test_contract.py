@@ -10,12 +10,11 @@ from regard.attention.base import Attention
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttentionConfig
 from regard.attention.hard import HardAttentionConfig
-from regard.attention.local import LocalAttentionConfig
 from regard.attention.multihead import MultiHeadAttention
-from regard.attention.none import NoAttentionConfig
 from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.registry import ATTENTION, BUILT_IN_NORMALIZERS
+from regard.attention.soft import NoAttentionConfig
 from regard.attention.variational import VariationalAttentionConfig
 from regard.config import configclass
 from regard.functional import softmax
@@ -36,7 +35,6 @@ HEADED = [
     ConstrainedAttentionConfig(exhaustion=0.2),
     ConstrainedAttentionConfig(normalizer="softmax", fertility_sharing="per_layer"),
     CoverageAttentionConfig(),
-    LocalAttentionConfig(window_size=2),
     PosteriorAttentionConfig(state_attention="prior", top_k=2),
     PosteriorAttentionConfig(coupling="proximity", top_k=3),
     VariationalAttentionConfig(top_k=2),
@@ -67,14 +65,6 @@ CONFIGS = [
     PosteriorAttentionConfig(state_attention="prior", top_k=1),
     PosteriorAttentionConfig(coupling="monotonic", top_k=2),
     *(VariationalAttentionConfig(top_k=top_k) for top_k in (2, 7)),
-    *(
-        LocalAttentionConfig(variant=variant, window_size=window, normalizer=name)
-        for variant, window, name in (
-            ("monotonic", 1, "softmax"),
-            ("predictive", 2, "softmax"),
-            ("predictive", 1, "sparsemax"),
-        )
-    ),
     PointerAttentionConfig(),
     HardAttentionConfig(),
     *(("heads", config) for config in HEADED),

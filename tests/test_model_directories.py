@@ -263,8 +263,8 @@ def transformer(corpus: Path) -> Path:
             "normalizer is 'sparsemax', not 'softmax'",
         ),
         ({"attention": {"kind": "coverage"}}, "model.attention.kind is 'coverage', not 'soft'"),
-        ({"layer_attention": [{"kind": "local"}]}, "model.layer_attention"),
-        ({"feed_forward": {"ffn_size": 8, "activation": "gelu"}}, "model.feed_forward.activation is 'gelu'"),
+        ({"layer_attention": [{"kind": "coverage"}]}, "model.layer_attention"),
+        ({"feed_forward": {"ffn_size": 9}}, "model.feed_forward.ffn_size is 9"),
     ],
 )
 def test_models_with_different_model_options_are_not_averaged(

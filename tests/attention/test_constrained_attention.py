@@ -71,12 +71,6 @@ def test_eos_is_forbidden_until_lower_bounds_are_reached(name) -> None:
     assert state.coverage[0, 1] > 0.9
 
 
-def test_exhaustion_prefers_words_with_large_remaining_fertility() -> None:
-    _, _, without = run(build("sparsemax"), memory([[0.3, 3.0, 0.3, 0.3]]), 1)
-    _, _, with_it = run(build("sparsemax", exhaustion=5.0), memory([[0.3, 3.0, 0.3, 0.3]]), 1)
-    assert with_it[0, 0, 1] > without[0, 0, 1]
-
-
 def test_gradients_flow_through_cumulative_attention() -> None:
     mechanism = build("sparsemax")
     inputs = memory([[0.6, 0.8, 0.7, INF]])

@@ -82,17 +82,3 @@ def test_zero_coverage_vector_gives_soft_attention(map: str) -> None:
     prepared = soft.prepare(given)
     expected = soft.read_all(queries, prepared, soft.start(prepared)).weights[:, :, 0]
     torch.testing.assert_close(torch.stack(read(mechanism, queries, given), 1), expected)
-
-
-def test_negative_coverage_vector_lowers_repeated_attention() -> None:
-    mechanism = build("softmax")
-    with torch.no_grad():
-        mechanism.scorer.weight.zero_()
-        mechanism.scorer.weight[0, 0] = 1.0
-        mechanism.coverage_weight.zero_()
-        mechanism.coverage_weight[0] = -5.0
-    states = torch.zeros(1, 2, 3, dtype=torch.float64)
-    states[0, 0, 0] = 1.0
-    queries = torch.tensor([[[1.0, 0, 0, 0], [1.0, 0, 0, 0]]], dtype=torch.float64)
-    first, second = read(mechanism, queries, Memory(states, torch.ones(1, 2, dtype=torch.bool)))
-    assert first[0, 0] > first[0, 1] and second[0, 0] < second[0, 1]

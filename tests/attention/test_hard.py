@@ -8,7 +8,6 @@ import torch
 from regard.attention.base import Memory, Reward
 from regard.attention.hard import HardAttention, HardAttentionConfig
 from regard.data.batch import PaddedSequences
-from regard.functional.latent import sample_bernoulli
 from regard.metrics.utility import prefix_bleu
 from regard.models.base import ForwardOutput
 from regard.text.vocabulary import EOS, UNK
@@ -168,14 +167,6 @@ def test_reinforce_gradient_is_unbiased() -> None:
     # The log-policies of the mechanism have the same gradient.
     (total,) = torch.autograd.grad((found * reading.log_policy[:, 0, 0]).sum(), weight)
     torch.testing.assert_close((total * direction).sum(), (found * sampled).sum())
-
-
-def test_bernoulli_samples_have_the_right_mean() -> None:
-    torch.manual_seed(3)
-    odds = torch.tensor([-2.0, 0.0, 1.5], dtype=torch.float64)
-    sampled = sample_bernoulli(odds.expand(20000, -1)).double().mean(0)
-    p = torch.sigmoid(odds)
-    assert ((sampled - p).abs() < 4 * (p * (1 - p) / 20000).sqrt()).all()
 
 
 REFERENCE = PaddedSequences(torch.tensor([[5, 6, 7, EOS], [8, 9, EOS, 0]]), torch.tensor([4, 3]))

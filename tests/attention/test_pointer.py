@@ -13,7 +13,7 @@ from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
 from regard.text.tokenizers import words
 from regard.text.tokenizers.words import ActionsTokenizer
-from regard.text.vocabulary import BOS, EOS, Vocabulary
+from regard.text.vocabulary import EOS, Vocabulary
 from regard.training.run_config import RunConfig
 
 
@@ -41,20 +41,6 @@ def test_pointer_position_is_the_number_of_preceding_steps(model) -> None:
     real = outcome.mask
     assert torch.equal(weights[real].argmax(-1), torch.tensor(POSITIONS)[real])
     assert torch.equal(weights[real].sum(-1), torch.ones(int(real.sum())))
-
-
-def test_search_attends_to_the_positions_of_training(model) -> None:
-    outcome = model(collate(SOURCES[:1], TARGETS[:1], [0]))
-    memories, state = model.begin(collate(SOURCES[:1], None, [0]).source)
-    total, before = [], BOS
-    for place, token in zip(POSITIONS[0], TARGETS[0], strict=True):
-        prediction = model.step(torch.tensor([before]), memories, state)
-        reading = prediction.attention_steps[0]
-        assert torch.equal(reading.contexts[0, 0], memories[0].states[0, place])
-        total.append(prediction.log_probs[0, token])
-        state = model.update(prediction, torch.tensor([0]), torch.tensor([token]))
-        before = token
-    torch.testing.assert_close(torch.stack(total), outcome.log_likelihood[0])
 
 
 def test_each_hypothesis_has_its_own_pointer() -> None:

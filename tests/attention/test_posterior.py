@@ -53,7 +53,7 @@ def _parts(model: RnnModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     assert batch.target is not None
     memories, state = model.begin(batch.source)
     tokens, rows = torch.full((len(batch),), BOS), torch.arange(len(batch))
-    opened = model.decoder.open(model.combine, None)
+    opened = model.decoder.open(model.combine)
     scores, found = [], []
     for t in range(batch.target.tokens.shape[1]):
         gates = model.decoder.project(model.target_embedding(tokens))
@@ -209,24 +209,18 @@ def test_hard_monotonic_coupling_requires_exact_inference() -> None:
             from_dict(PosteriorAttentionConfig, {"kind": "posterior", "coupling": "hard_monotonic", **more})
 
 
-@pytest.mark.parametrize(("coupling", "parameters"), [("proximity", 5), ("monotonic", 1), ("none", 0)])
+@pytest.mark.parametrize(("coupling", "parameters"), [("proximity", 5), ("monotonic", 1)])
 def test_bias_matrix_matches_the_coupling(coupling, parameters) -> None:
     mechanism = _attention(_model(coupling=coupling))
+    assert mechanism.coupling is not None
     bias = mechanism.coupling_bias(6)
     distance = torch.arange(6).unsqueeze(1) - torch.arange(6)
     if coupling == "proximity":
-        assert mechanism.coupling is not None
         for d in range(-2, 3):
-            torch.testing.assert_close(
-                bias[distance == d],
-                mechanism.coupling[d + 2].expand(6 - abs(d)),
-            )
+            torch.testing.assert_close(bias[distance == d], mechanism.coupling[d + 2].expand(6 - abs(d)))
         assert (bias[distance.abs() > 2] == 0).all()
-    elif coupling == "monotonic":
-        assert mechanism.coupling is not None
+    else:
         delta = torch.sigmoid(mechanism.coupling)
         expected = torch.where(distance >= 1, delta ** (distance - 1).clamp_min(0), torch.zeros(()).double())
         torch.testing.assert_close(bias, expected)
-    else:
-        assert (bias == 0).all()
     assert sum(p.numel() for n, p in mechanism.named_parameters() if n == "coupling") == parameters

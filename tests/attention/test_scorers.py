@@ -3,31 +3,26 @@
 import pytest
 import torch
 
-from regard.attention.scorers import AdditiveScorer, BilinearScorer, build_scorer
+from regard.attention.scorers import AdditiveScorer, build_scorer
 from regard.errors import ConfigError
 
 QUERIES, STATES = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 6, dtype=torch.float64)
 
 
-def test_dot_matches_luong_et_al_2015_equation_8() -> None:
-    states = torch.randn(2, 5, 4, dtype=torch.float64)
-    scorer = build_scorer("dot", 4, 4)
-    expected = torch.einsum("btd,bsd->bts", QUERIES, states)
-    torch.testing.assert_close(scorer(QUERIES, scorer.compute_keys(states)), expected)
+def scores(name: str, states: torch.Tensor, **weights: torch.Tensor) -> torch.Tensor:
+    scorer = build_scorer(name, QUERIES.shape[-1], states.shape[-1]).double()
+    scorer.load_state_dict(weights)
+    return scorer(QUERIES, scorer.compute_keys(states))
 
 
-def test_bilinear_matches_luong_et_al_2015_equation_8() -> None:
-    scorer = build_scorer("bilinear", 4, 6).double()
-    assert isinstance(scorer, BilinearScorer)
-    expected = torch.einsum("btq,qd,bsd->bts", QUERIES, scorer.weight, STATES)
-    torch.testing.assert_close(scorer(QUERIES, scorer.compute_keys(STATES)), expected)
-
-
-def test_scaled_bilinear_divides_by_square_root_of_query_size() -> None:
-    plain, scaled = (build_scorer(kind, 4, 6).double() for kind in ("bilinear", "scaled_bilinear"))
-    scaled.load_state_dict(plain.state_dict())
-    expected = plain(QUERIES, plain.compute_keys(STATES)) / 2
-    torch.testing.assert_close(scaled(QUERIES, scaled.compute_keys(STATES)), expected)
+@pytest.mark.parametrize(("prefix", "factor"), [("", 1.0), ("scaled_", 0.5)])
+def test_dot_and_bilinear_match_luong_et_al_2015_equation_8(prefix: str, factor: float) -> None:
+    """The scaled ones are divided by the square root of the query's width, 4."""
+    states, weight = STATES[..., :4], torch.randn(4, 6, dtype=torch.float64)
+    expected = factor * torch.einsum("btd,bsd->bts", QUERIES, states)
+    torch.testing.assert_close(scores(f"{prefix}dot", states), expected)
+    expected = factor * torch.einsum("btq,qd,bsd->bts", QUERIES, weight, STATES)
+    torch.testing.assert_close(scores(f"{prefix}bilinear", STATES, weight=weight), expected)
 
 
 def test_additive_matches_bahdanau_et_al_2015_appendix_a() -> None:

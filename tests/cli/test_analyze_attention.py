@@ -9,8 +9,8 @@ import torch
 from analysis_text import SOURCE
 from test_translate import run, save_model
 
-from regard.attention.none import NoAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
+from regard.attention.soft import NoAttentionConfig
 from regard.config import dump_toml, to_dict
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError, UsageError

@@ -10,7 +10,7 @@ from test_translate import run, save_model
 
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.ibm import IBM1Config
-from regard.attention.none import NoAttentionConfig
+from regard.attention.soft import NoAttentionConfig
 from regard.cli.output import Output
 from regard.config import dump_toml, to_dict
 from regard.data.text import TextProcessor, TextSide

@@ -6,11 +6,9 @@ import torch
 from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.coverage import CoverageAttentionConfig
 from regard.attention.hard import HardAttentionConfig
-from regard.attention.local import LocalAttentionConfig
-from regard.attention.none import NoAttentionConfig
 from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
-from regard.attention.soft import SoftAttentionConfig
+from regard.attention.soft import NoAttentionConfig, SoftAttentionConfig
 from regard.attention.variational import VariationalAttentionConfig
 from regard.data.batch import Batch, collate
 from regard.layers.position_encoding import LearnedPositionConfig
@@ -77,12 +75,11 @@ LSTMS = {
     "no input feeding": config(decoder=decoder(input_feeding="none")),
     "sparse": config(attention=SoftAttentionConfig(normalizer="sparsemax")),
     "fused": config(attention=SoftAttentionConfig(normalizer="fusedmax")),
-    "gru": config(encoder=RnnEncoderConfig(hidden_size=8, rnn_type="gru"), decoder=decoder(rnn_type="gru")),
     "backward without attention": config(
         encoder=RnnEncoderConfig(hidden_size=8, direction="backward"), attention=NoAttentionConfig()
     ),
     "dense state initialization": config(
-        encoder=RnnEncoderConfig(num_layers=1, hidden_size=4, rnn_type="gru"),
+        encoder=RnnEncoderConfig(num_layers=1, hidden_size=4),
         decoder=decoder(state_init="dense"),
     ),
     "learned initial state": config(decoder=decoder(state_init="learned")),
@@ -120,8 +117,6 @@ LSTMS = {
     "linear output layer, one context": config(decoder=decoder(output_layer="linear")),
     "coverage": config(attention=CoverageAttentionConfig(normalizer="sparsemax")),
     "variational": config(attention=VariationalAttentionConfig()),
-    "local": config(decoder=decoder(input_feeding="context"), attention=LocalAttentionConfig(window_size=1)),
-    "local, monotonic": config(attention=LocalAttentionConfig(window_size=2, variant="monotonic")),
     "hard monotonic": config(
         decoder=decoder(input_feeding="none"),
         attention=PosteriorAttentionConfig(coupling="hard_monotonic", top_k=0, posterior_weight=1.0),
@@ -163,8 +158,6 @@ SHARED = {
     "additive": SoftAttentionConfig(score_function="additive"),
     "constrained": ConstrainedAttentionConfig(),
     "coverage": CoverageAttentionConfig(),
-    "local-m": LocalAttentionConfig(variant="monotonic", window_size=2),
-    "local-p": LocalAttentionConfig(window_size=2),
     "prior-joint": PosteriorAttentionConfig(state_attention="prior", top_k=0),
     "mono-joint": PosteriorAttentionConfig(coupling="monotonic", top_k=2),
     "hard": HardAttentionConfig(),
@@ -178,7 +171,6 @@ TRANSFORMERS = {
     "pre-norm": transformer(
         norm_position="pre",
         tie_embeddings="none",
-        feed_forward=FeedForwardConfig(ffn_size=12, activation="gelu"),
     ),
     "learned positions": transformer(position_encoding=LearnedPositionConfig(max_length=9)),
     "one head": transformer(num_heads=1),

@@ -68,15 +68,6 @@ class Memory(BatchedState):
     key_states: Float[Tensor, "B S D"] | None = None
     target_mask: Bool[Tensor, "B T"] | None = None
 
-    @property
-    def key_inputs(self) -> Float[Tensor, "B S D"]:
-        """The states that the keys are computed from: [B, S, D]."""
-        return self.states if self.key_states is None else self.key_states
-
-    def with_projections(self, keys: BatchedState, values: StepLinear) -> "Memory":
-        """Return a copy of the memory with the given keys and values."""
-        return dataclasses.replace(self, keys=keys, values=values)
-
 
 @dataclass(frozen=True)
 class Reference(BatchedState):
@@ -225,6 +216,7 @@ class Attention(nn.Module, ABC):
         trains_queries: Whether gradients flow into the queries. If not, parameters that only produce queries
             receive no gradient.
         bounded: Whether the mechanism respects the fertilities in `Memory`.
+        has_posterior: Whether `State.posteriors` may differ from the weights of the step.
         objective: The training objective of the mechanism.
         reward: The reward for the objective `reinforce`. None means the log-likelihood of the token.
         num_heads: H.
@@ -237,14 +229,10 @@ class Attention(nn.Module, ABC):
     needs_advance: bool = False
     trains_queries: bool = True
     bounded: bool = False
+    has_posterior: bool = False
     objective: Objective = "marginal"
     reward: Reward | None = None
     num_heads: int = 1
-
-    @property
-    def has_posterior(self) -> bool:
-        """Whether `State.posteriors` may differ from the weights; by default, whether tokens are observed."""
-        return self.observes_tokens
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the tensors that all time steps share (keys, values), once per sentence."""
@@ -344,20 +332,26 @@ class Attention(nn.Module, ABC):
             if self.has_posterior:
                 posteriors.append(state.posteriors)
             steps.append(step)
-        stacked = stack_steps(steps, state)
-        return (
-            dataclasses.replace(stacked, posteriors=torch.stack(posteriors, dim=1)) if posteriors else stacked
-        )
+        return stack_steps(steps, state, posteriors)
 
 
 STEP_FIELDS = ("contexts", "log_weights", "weights", "log_policy", "penalty")
 """The tensor fields of an AttentionStep that every mechanism sets."""
 
 
-def stack_steps(steps: list[AttentionStep], state: State) -> AttentionStep:
-    """Stack T attention steps along a new axis T after B; `state` is the state after the last step."""
-    stacked = {name: torch.stack([getattr(step, name) for step in steps], dim=1) for name in STEP_FIELDS}
-    return AttentionStep(**stacked, state=state)
+def stack_steps(
+    steps: list[AttentionStep], state: State, posteriors: list[Tensor] | None = None
+) -> AttentionStep:
+    """Stack T attention steps along a new axis T after B.
+
+    Args:
+        steps: The attention steps.
+        state: The state after the last step.
+        posteriors: `State.posteriors` after each step; None if they are the weights.
+    """
+    fields = {name: torch.stack([getattr(step, name) for step in steps], dim=1) for name in STEP_FIELDS}
+    stacked_posteriors = torch.stack(posteriors, dim=1) if posteriors else None
+    return AttentionStep(**fields, state=state, posteriors=stacked_posteriors)
 
 
 def squeeze_step(step: AttentionStep) -> AttentionStep:

@@ -33,7 +33,7 @@ from regard.attention.base import (
     squeeze_step,
 )
 from regard.attention.registry import register_attention
-from regard.attention.scored import CoverageState, ScorerAttention, expected_context, initial_coverage
+from regard.attention.scored import CoverageState, ScorerAttention, expected_context
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScoreFunction
 from regard.config import configclass, option
 from regard.errors import ConfigError, InfeasibleBoundsError
@@ -131,14 +131,16 @@ class ConstrainedAttention(ScorerAttention):
 
     def start(self, memory: Memory, target: Reference | None = None) -> ConstrainedState:
         """Return the initial state, in which no token has received attention."""
-        first = initial_coverage(super().start(memory))
-        return ConstrainedState(first.weights, first.context, first.coverage, memory.target_mask)
+        first = super().start(memory)
+        coverage = torch.zeros_like(first.weights[:, 0])
+        return ConstrainedState(first.weights, first.context, coverage, memory.target_mask)
 
     def eos_constraint(self, memory: Memory, state: State) -> EosConstraint:
         """Require the end if the fertilities are exhausted; forbid it while a lower bound is not met."""
         assert isinstance(state, CoverageState) and memory.upper is not None
         # A further step would need one unit of attention.
-        required = self._remaining_fertility(memory, state).sum(-1) < MIN_ATTENTION_LEFT
+        remaining = (memory.upper - state.coverage).clamp_min(0).masked_fill(~memory.mask, 0)
+        required = remaining.sum(-1) < MIN_ATTENTION_LEFT
         allowed = torch.ones_like(required)
         if memory.lower is not None:
             allowed = ~((state.coverage < memory.lower - LOWER_BOUND_TOLERANCE) & memory.mask).any(-1)
@@ -160,7 +162,7 @@ class ConstrainedAttention(ScorerAttention):
         if not self.training:
             # The remaining attention may be less than the 1 that the step of the end symbol needs. It is
             # then rescaled to sum to 1.
-            remaining = self._remaining_fertility(memory, state).sum(-1, keepdim=True)
+            remaining = bound.masked_fill(~memory.mask, 0).sum(-1, keepdim=True)
             if later_mask is not None and later_mask.shape[1]:
                 # Search would have ended such a target.
                 exhausted = (remaining.squeeze(1) < MIN_ATTENTION_LEFT) & later_mask[:, 0]
@@ -178,7 +180,12 @@ class ConstrainedAttention(ScorerAttention):
         weights = self.normalizer(add_exhaustion(scores, bound, self.config.exhaustion), bound, mask=mask)
         # Heads that share a budget each spend their share of it.
         received = state.coverage + mean_over_heads(weights, self.heads_per_budget)
-        return squeeze_step(self._make_step(weights.unsqueeze(1), memory, received, later_mask))
+        step = expected_context(
+            weights.unsqueeze(1),
+            memory,
+            lambda last, context: ConstrainedState(last, context, received, later_mask),
+        )
+        return squeeze_step(step)
 
     def read_all(
         self,
@@ -207,21 +214,6 @@ class ConstrainedAttention(ScorerAttention):
         )
         weights = scanned.flatten(0, 1)  # (B, T, S)
         received = state.coverage + mean_over_heads(weights.sum(1), self.heads_per_budget)
-        return self._make_step(weights, memory, received, later_mask)
-
-    def _remaining_fertility(self, memory: Memory, state: CoverageState) -> Float[Tensor, "B S"]:
-        """Compute the remaining fertility of each source token."""
-        assert memory.upper is not None
-        return (memory.upper - state.coverage).clamp_min(0).masked_fill(~memory.mask, 0)
-
-    def _make_step(
-        self,
-        weights: Float[Tensor, "B N S"],
-        memory: Memory,
-        received: Float[Tensor, "B S"],
-        later_mask: Bool[Tensor, "B T"] | None,
-    ) -> AttentionStep:
-        """Return an attention step with the expectation of the memory under the weights."""
         return expected_context(
             weights, memory, lambda last, context: ConstrainedState(last, context, received, later_mask)
         )

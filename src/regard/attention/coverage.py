@@ -11,6 +11,8 @@ z_tj is divided by sqrt(D). If s_t^T v is negative, the score of a token decreas
 received. The gradient flows through beta.
 """
 
+import dataclasses
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
@@ -18,15 +20,10 @@ from torch import nn
 
 from regard.attention.base import AttentionStep, Memory, Reference, State, squeeze_step
 from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normalizer, register_attention
-from regard.attention.scored import (
-    CoverageState,
-    ScorerAttention,
-    ScorerKeys,
-    expected_context,
-    initial_coverage,
-)
+from regard.attention.scored import CoverageState, ScorerAttention, expected_context
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScaledBilinearScorer
 from regard.config import configclass, option
+from regard.layers.batched_state import BatchedState
 from regard.layers.linear import StepLinear
 from regard.types import Float, Tensor
 
@@ -42,6 +39,14 @@ class CoverageAttentionConfig:
     score_function: Literal["dot", "bilinear", "scaled_dot", "scaled_bilinear"] | None = option(
         default=None, help=SCORE_FUNCTION_HELP
     )
+
+
+@dataclass(frozen=True)
+class CoverageKeys(BatchedState):
+    """The keys of the scorer, and v, prepared for the time steps."""
+
+    scorer_keys: BatchedState
+    coverage_linear: StepLinear
 
 
 @register_attention("coverage", CoverageAttentionConfig)
@@ -62,22 +67,22 @@ class CoverageAttention(ScorerAttention):
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        keys = ScorerKeys(
-            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(self.coverage_weight)
-        )
-        return memory.with_projections(keys, StepLinear.prepare(memory.states))
+        prepared = super().prepare(memory)
+        assert prepared.keys is not None
+        keys = CoverageKeys(prepared.keys, StepLinear.prepare(self.coverage_weight))
+        return dataclasses.replace(prepared, keys=keys)
 
     def start(self, memory: Memory, target: Reference | None = None) -> CoverageState:
         """Return the initial state, in which no token has received attention."""
-        return initial_coverage(super().start(memory))
+        first = super().start(memory)
+        return CoverageState(first.weights, first.context, torch.zeros_like(first.weights[:, 0]))
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
         keys = memory.keys
-        assert isinstance(state, CoverageState) and isinstance(keys, ScorerKeys)
-        scores = self.compute_scores(query.unsqueeze(1), keys.keys)[:, 0]
-        assert keys.weight is not None
-        sensitivity = self.scale * keys.weight(query).to(scores.dtype)  # (B, heads)
+        assert isinstance(state, CoverageState) and isinstance(keys, CoverageKeys)
+        scores = self.compute_scores(query.unsqueeze(1), keys.scorer_keys)[:, 0]
+        sensitivity = self.scale * keys.coverage_linear(query).to(scores.dtype)  # (B, heads)
         if self.coverage_weight.shape[1] > 1:
             # Rows are heads here: row i of a sentence belongs to head i and uses column i of v.
             heads = sensitivity.shape[1]

@@ -19,6 +19,8 @@ return of each step times the log-probability of its selection, and H the entrop
 w = 1. J2 and H train only the projections to Y~ and Z~: the gradient stops at Y and Z.
 """
 
+import dataclasses
+from collections import OrderedDict
 from typing import Literal
 
 import torch
@@ -74,30 +76,13 @@ class HardAttentionConfig:
     )
 
 
-class TanhProjection(nn.Module):
-    """A two-layer projection: tanh(W2 (W1 x + b1) + b2).
-
-    Args:
-        input_size: Width of x.
-        output_size: Width of the hidden layer and of the result.
-    """
-
-    def __init__(self, input_size: int, output_size: int) -> None:
-        """Create the parameters."""
-        super().__init__()
-        self.first, self.second = Linear(input_size, output_size), Linear(output_size, output_size)
-
-    def forward(self, x: Float[Tensor, "*B I"]) -> Float[Tensor, "*B O"]:
-        """Apply the projection."""
-        return torch.tanh(self.second(self.first(x)))
-
-
 @register_attention("hard", HardAttentionConfig)
 class HardAttention(Attention):
     """Hard attention."""
 
     has_projections = True
     trains_queries = False
+    has_posterior = True  # the selection probabilities
     objective: Objective = "reinforce"
 
     def __init__(self, config: HardAttentionConfig, query_size: int, memory_size: int) -> None:
@@ -105,22 +90,21 @@ class HardAttention(Attention):
         super().__init__()
         self.config = config
         self.scale = query_size**-0.5 if config.score_scale is None else config.score_scale
-        self.query_proj = TanhProjection(query_size, query_size)
-        self.key_proj = TanhProjection(memory_size, query_size)
-        self.value_proj = TanhProjection(memory_size, memory_size)
+        sizes = ((query_size, query_size), (memory_size, query_size), (memory_size, memory_size))
+        self.query_proj, self.key_proj, self.value_proj = (
+            # tanh(W2 (W1 x + b1) + b2)
+            nn.Sequential(OrderedDict(first=Linear(size, out), second=Linear(out, out), tanh=nn.Tanh()))
+            for size, out in sizes
+        )
         self.reward = Reward(config.reward_weight, config.baseline == "batch")
-
-    @property
-    def has_posterior(self) -> bool:
-        """Always True: the selection probabilities."""
-        return True
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute Z~ and Z^ and prepare them for the time steps."""
         # J2 and H must not train the encoder, so the keys get detached states; the values do not.
         scaled_keys = self.key_proj(memory.states.detach()) * self.scale
+        keys = StepLinear.prepare(scaled_keys.transpose(1, 2))
         values = StepLinear.prepare(self.value_proj(memory.states))
-        return memory.with_projections(StepLinear.prepare(scaled_keys.transpose(1, 2)), values)
+        return dataclasses.replace(memory, keys=keys, values=values)
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""

@@ -108,16 +108,12 @@ class MultiHeadAttention(Attention):
         self.mechanism = build_attention(config, head_size, head_size, target_size, self.num_heads)
         self.observes_tokens = self.mechanism.observes_tokens
         self.uses_reference = self.mechanism.uses_reference
+        self.has_posterior = self.mechanism.has_posterior
         self.attends_to_single_positions = self.mechanism.attends_to_single_positions
         self.objective, self.reward = self.mechanism.objective, self.mechanism.reward
         self.query_proj = Linear(query_size, query_size)
         self.key_value_proj = Linear(memory_size, 2 * query_size, num_parts=2)  # keys and values
         self.out_proj = Linear(query_size, query_size)
-
-    @property
-    def has_posterior(self) -> bool:
-        """Whether the mechanism has a posterior."""
-        return self.mechanism.has_posterior
 
     def _split_heads(self, x: Float[Tensor, "B T N"], parts: int = 1) -> Float[Tensor, "P R T E"]:
         """Split the last axis into parts, and fold the heads of each part into the batch axis."""
@@ -128,15 +124,12 @@ class MultiHeadAttention(Attention):
 
     def _join_steps(self, inner: AttentionStep) -> AttentionStep:
         """Return the steps of all heads, [B, T, ...], from those of the mechanism, [B H, T, ...]."""
-        contexts = self._join_heads(inner.contexts.squeeze(2)).unsqueeze(2)  # (B, T, 1, D)
+        head_contexts = _unfold_heads(inner.contexts.squeeze(2), self.num_heads)  # (B, H, T, E)
+        contexts = self.out_proj(head_contexts.transpose(1, 2).flatten(2)).unsqueeze(2)  # (B, T, 1, D)
         weights = _unfold_heads(inner.weights.squeeze(2), self.num_heads).transpose(1, 2)  # (B, T, H, S)
         last = MultiHeadState(weights[:, -1], contexts[:, -1, 0], FoldedHeads(inner.state, self.num_heads))
         penalty = _unfold_heads(inner.penalty, self.num_heads).sum(1)
         return AttentionStep.with_one_context(contexts, weights, last, penalty)
-
-    def _join_heads(self, x: Float[Tensor, "R T E"]) -> Float[Tensor, "B T D"]:
-        """Concatenate the contexts of the heads and apply W^O."""
-        return self.out_proj(_unfold_heads(x, self.num_heads).transpose(1, 2).flatten(2))
 
     @contextmanager
     def _map_error_rows(self) -> Generator[None]:
@@ -188,7 +181,9 @@ class MultiHeadAttention(Attention):
         contexts = self.mechanism.fast_context(
             self._split_heads(self.query_proj(queries))[0], _mechanism_memory(memory), state.heads.folded
         )
-        return None if contexts is None else self._join_heads(contexts)
+        if contexts is None:
+            return None
+        return self.out_proj(_unfold_heads(contexts, self.num_heads).transpose(1, 2).flatten(2))
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
@@ -197,10 +192,13 @@ class MultiHeadAttention(Attention):
         with self._map_error_rows():
             inner = self.mechanism.read(head_queries, _mechanism_memory(memory), state.heads.folded)
         if self.observes_tokens:  # one head, several contexts
-            fields = _step_fields(inner, self.out_proj(inner.contexts))
             return MultiHeadStep(
-                **fields,
-                state=state,
+                self.out_proj(inner.contexts),
+                inner.log_weights,
+                inner.weights,
+                inner.log_policy,
+                inner.penalty,
+                state,
                 positions=inner.positions,
                 mechanism_step=inner,
                 out_proj=self.out_proj,
@@ -217,25 +215,19 @@ class MultiHeadAttention(Attention):
     ) -> AttentionStep:
         """Attend for all steps, with the mechanism's own `read_all`."""
         assert isinstance(state, MultiHeadState)
-
-        # The decoder's likelihood function expects contexts after W^O.
-        def of_contexts(contexts: Float[Tensor, "B K E"], t: int) -> Float[Tensor, "B K"]:
-            assert likelihood is not None
-            return likelihood(self.out_proj(contexts), t)
-
         head_queries = self._split_heads(self.query_proj(queries))[0]
         with self._map_error_rows():
             inner = self.mechanism.read_all(
                 head_queries,
                 _mechanism_memory(memory),
                 state.heads.folded,
-                None if likelihood is None else of_contexts,
+                # The decoder's likelihood function expects contexts after W^O.
+                None if likelihood is None else lambda contexts, t: likelihood(self.out_proj(contexts), t),
             )
         if self.observes_tokens:
             after = FoldedHeads(inner.state, self.num_heads)
             last = MultiHeadState(inner.state.weights, self.out_proj(inner.state.context), after)
-            fields = _step_fields(inner, self.out_proj(inner.contexts))
-            return AttentionStep(**fields, state=last, positions=inner.positions, posteriors=inner.posteriors)
+            return dataclasses.replace(inner, contexts=self.out_proj(inner.contexts), state=last)
         step = self._join_steps(inner)
         if inner.posteriors is None:
             return step
@@ -252,8 +244,3 @@ def _mechanism_memory(memory: Memory) -> Memory:
 def _unfold_heads(x: Tensor, heads: int) -> Tensor:
     """Reshape rows [B H, ...] to [B, H, ...]."""
     return x.reshape(-1, heads, *x.shape[1:])
-
-
-def _step_fields(found: AttentionStep, contexts: Tensor) -> dict[str, Tensor]:
-    """Return the tensor fields of an attention step with one head, with its contexts replaced."""
-    return {name: getattr(found, name) for name in STEP_FIELDS} | {"contexts": contexts}

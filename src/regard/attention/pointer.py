@@ -15,6 +15,7 @@ import torch
 
 from regard.attention.base import Attention, AttentionStep, Memory, Reference, State
 from regard.attention.registry import register_attention
+from regard.attention.scored import gather_states
 from regard.config import configclass, option
 from regard.types import Float, Int, Tensor
 
@@ -76,6 +77,6 @@ class PointerAttention(Attention):
         last = memory.mask.sum(1) - 1
         position = torch.minimum(state.position, last).unsqueeze(1)  # (B, 1)
         weights = torch.zeros_like(state.weights[:, 0]).scatter(1, position, 1.0).unsqueeze(1)
-        contexts = memory.states.gather(1, position.unsqueeze(-1).expand(-1, -1, memory.states.shape[-1]))
+        contexts = gather_states(memory, position)
         after = PointerState(weights, contexts[:, 0], state.position)
         return AttentionStep.with_one_context(contexts, weights, after)

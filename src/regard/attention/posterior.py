@@ -160,6 +160,7 @@ class PosteriorAttention(ScorerAttention):
     """Posterior attention."""
 
     observes_tokens = True
+    has_posterior = True
     attends_to_single_positions = True
 
     def __init__(self, config: PosteriorAttentionConfig, query_size: int, memory_size: int) -> None:
@@ -258,10 +259,9 @@ class PosteriorAttention(ScorerAttention):
         Args:
             size: S.
         """
-        positions = torch.arange(size, device=None if self.coupling is None else self.coupling.device)
+        assert self.coupling is not None
+        positions = torch.arange(size, device=self.coupling.device)
         distance = positions.unsqueeze(1) - positions
-        if self.coupling is None:
-            return torch.zeros(size, size).to(distance.device)
         if self.config.coupling == "proximity":
             near = distance.abs() < PROXIMITY_RADIUS
             bias = self.coupling[(distance + PROXIMITY_RADIUS - 1).clamp(0, 2 * PROXIMITY_RADIUS - 2)]

@@ -5,6 +5,7 @@ z_tj = score(q_t, h_j),   a_t = normalize(z_t),   c_t = sum_j a_tj h_j
 The contexts of mechanisms with a latent position are the states of single source positions.
 """
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +23,8 @@ __all__ = [
     "CoverageState",
     "ScoredAttention",
     "ScorerAttention",
-    "ScorerKeys",
     "expected_context",
     "gather_states",
-    "initial_coverage",
     "masked_log_softmax",
     "posterior_over_positions",
     "top_k_positions",
@@ -41,19 +40,6 @@ class CoverageState(State):
     """
 
     coverage: Float[Tensor, "B S"]
-
-
-@dataclass(frozen=True)
-class ScorerKeys(BatchedState):
-    """The keys of the scorer, and a weight of the mechanism that is prepared for the time steps."""
-
-    keys: BatchedState
-    weight: StepLinear | None
-
-
-def initial_coverage(state: State) -> CoverageState:
-    """Return the state before the first step, with zero received attention."""
-    return CoverageState(state.weights, state.context, torch.zeros_like(state.weights[:, 0]))
 
 
 def expected_context(
@@ -83,23 +69,17 @@ class ScorerAttention(Attention):
         score_function: Name of the score function. Default: scaled_bilinear.
     """
 
-    def __init__(
-        self,
-        query_size: int,
-        memory_size: int,
-        score_function: str | None = None,
-    ) -> None:
+    def __init__(self, query_size: int, memory_size: int, score_function: str | None = None) -> None:
         """Build the scorer."""
         super().__init__()
-        self.memory_size = memory_size
         self.score_function = score_function or DEFAULT_SCORE_FUNCTION
         self.scorer = build_scorer(score_function, query_size, memory_size)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""
-        return memory.with_projections(
-            self.scorer.compute_keys(memory.key_inputs), StepLinear.prepare(memory.states)
-        )
+        inputs = memory.states if memory.key_states is None else memory.key_states
+        keys, values = self.scorer.compute_keys(inputs), StepLinear.prepare(memory.states)
+        return dataclasses.replace(memory, keys=keys, values=values)
 
     def compute_scores(
         self, queries: Float[Tensor, "B T Q"], keys: BatchedState | None

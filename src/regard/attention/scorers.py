@@ -85,20 +85,36 @@ ScoreFunction = Annotated[str, SCORE_FUNCTIONS] | None
 
 @register_score_function("dot")
 class DotScorer(AttentionScorer):
-    """z_j = q . h_j; query and memory must have the same width."""
+    """z_j = q . h_j; query and memory must have the same width.
+
+    Attributes:
+        has_weight: Whether the states are multiplied by a matrix W, so that the widths may differ.
+        is_scaled: Whether the scores are divided by the square root of the width D of the query.
+    """
+
+    has_weight: bool = False
+    is_scaled: bool = False
 
     def __init__(self, query_size: int, memory_size: int) -> None:
-        """Check the widths; there are no parameters."""
+        """Create W, if there is one; otherwise check the widths."""
         super().__init__(query_size, memory_size)
-        if query_size != memory_size:
+        self.weight = None
+        if self.has_weight:
+            self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, memory_size)))
+        elif query_size != memory_size:
             raise ConfigError(
                 "score_function 'dot' and 'scaled_dot' require queries and memory of the same width, but "
                 f"their widths are {query_size} and {memory_size}: use scaled_bilinear"
             )
 
     def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
-        """Return the states themselves."""
-        return StepLinear.prepare(states.transpose(1, 2))
+        """Return h_j or W h_j, divided by sqrt(D) if the scores are scaled."""
+        # Keys are scaled once per sentence, which is cheaper than scaling the scores of every step.
+        keys = states * self.width**-0.5 if self.is_scaled else states
+        if self.weight is not None:
+            weight = to_compute(self.weight)
+            keys = linear(keys.to(weight.dtype), weight.t())
+        return StepLinear.prepare(keys.transpose(1, 2))
 
     def forward(self, queries: Float[Tensor, "B T Q"], keys: BatchedState) -> Float[Tensor, "B T S"]:
         """Compute the score of every source position for each query."""
@@ -110,34 +126,21 @@ class DotScorer(AttentionScorer):
 class ScaledDotScorer(DotScorer):
     """z_j = q . h_j / sqrt(D); query and memory must have the same width D."""
 
-    def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
-        """Return the scaled states."""
-        # Keys are scaled once per sentence, which is cheaper than scaling the scores of every step.
-        return super().compute_keys(states * self.width**-0.5)
+    is_scaled = True
 
 
 @register_score_function("bilinear")
 class BilinearScorer(DotScorer):
     """z_j = q^T W h_j."""
 
-    def __init__(self, query_size: int, memory_size: int) -> None:
-        """Create the weights."""
-        super().__init__(query_size, query_size)
-        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(query_size, memory_size)))
-
-    def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
-        """Compute W h_j."""
-        weight = to_compute(self.weight)
-        return super().compute_keys(linear(states.to(weight.dtype), weight.t()))
+    has_weight = True
 
 
 @register_score_function("scaled_bilinear")
 class ScaledBilinearScorer(BilinearScorer):
     """z_j = q^T W h_j / sqrt(D), where D is the width of the query."""
 
-    def compute_keys(self, states: Float[Tensor, "B S D"]) -> StepLinear:
-        """Compute W h_j / sqrt(D)."""
-        return super().compute_keys(states * self.width**-0.5)
+    is_scaled = True
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from torch import nn
 from regard.functional.dispatch import accumulation_dtype
 from regard.kernels.attention import fused_attention, slot_attention
 from regard.layers.batched_state import BatchedState
-from regard.layers.linear import Linear, compute_dtype
+from regard.layers.linear import Linear
 from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["KVCache", "KVStore", "Localness", "SelfAttention"]
@@ -28,19 +28,19 @@ MIN_WINDOW = 1e-3
 """Minimum window size in positions. It avoids division by zero and still covers a single position."""
 
 
+@dataclass
 class KVStore:
     """An append-only buffer of keys and values with spare room.
 
     Rows below `used` never change, so caches of different time steps may share one store.
 
-    Args:
-        entries: The buffer: [room, W].
+    Attributes:
+        entries: [room, W], the buffer.
         used: Number of rows in use.
     """
 
-    def __init__(self, entries: Float[Tensor, "N W"], used: int) -> None:
-        """Keep the buffer and its fill level."""
-        self.entries, self.used = entries, used
+    entries: Float[Tensor, "N W"]
+    used: int
 
     def append(self, entries: Float[Tensor, "B W"]) -> int:
         """Write the entries into the spare room, which must suffice, and return the first slot."""
@@ -71,11 +71,6 @@ class KVCache(BatchedState):
                 entries that will be appended.
         """
         return cls(KVStore(like, 0), torch.empty(batch, 0, dtype=torch.int64, device=like.device))
-
-    @property
-    def length(self) -> int:
-        """Number of time steps."""
-        return self.slots.shape[1]
 
     def append(self, entries: Float[Tensor, "B W"]) -> "KVCache":
         """Return the cache with one more time step.
@@ -213,12 +208,6 @@ class SelfAttention(nn.Module):
                 queries, keys, values, None if mask is None else allowed, causal=mask is None
             )
         return self.out_proj(contexts.transpose(1, 2).flatten(2)), weights
-
-    def empty_cache(self, batch: int) -> KVCache:
-        """Return an empty cache of `batch` rows."""
-        weight = self.in_proj.weight
-        # The compute dtype may be bfloat16.
-        return KVCache.empty(batch, weight.new_empty(0, 2 * len(weight), dtype=compute_dtype(weight)))
 
     def step(self, x: Float[Tensor, "B D"], cache: KVCache) -> tuple[Float[Tensor, "B D"], KVCache]:
         """Attend for one more token, to itself and the cached tokens, and return the extended cache."""

@@ -1,16 +1,20 @@
-"""Soft attention: the context is the expectation of the encoder states under the attention weights.
+"""Soft attention, whose context is the expectation of the encoder states, and the absence of attention.
 
     a_t = normalizer(z_t),  c_t = sum_j a_tj h_j  Bahdanau et al. (2015), Eq. 5; Malaviya et al. (2018), Eq. 2
 
 The normalizer transforms scores into weights. It is softmax; sparsemax (Martins & Astudillo, 2016), which
 gives most positions exactly zero; 1.5-entmax (Peters et al., 2019), between these two; or fusedmax (Niculae
 & Blondel, 2017), a sparsemax that encourages equal weights of neighboring positions.
+
+Without attention (`NoAttention`), every context is zero: the decoder receives the source only through its
+initial state, as in the encoder-decoder of Sutskever et al. (2014). As a mechanism, it is no special case of
+the models.
 """
 
 from functools import partial
 from typing import Annotated, Literal
 
-from regard.attention.base import AttentionStep, Memory, State
+from regard.attention.base import Attention, AttentionStep, Memory, State
 from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normalizer, register_attention
 from regard.attention.scored import ScoredAttention
 from regard.attention.scorers import SCORE_FUNCTION_HELP, DotScorer, ScoreFunction
@@ -20,7 +24,7 @@ from regard.kernels.attention import fused_attention, source_attention, supports
 from regard.layers.linear import StepLinear
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["SoftAttention", "SoftAttentionConfig"]
+__all__ = ["NoAttention", "NoAttentionConfig", "SoftAttention", "SoftAttentionConfig"]
 
 DEFAULT_FUSEDMAX_STRENGTH = 0.1
 
@@ -98,3 +102,30 @@ class SoftAttention(ScoredAttention):
                 weights = weights.unsqueeze(1)
                 return AttentionStep.with_one_context(context.unsqueeze(1), weights, State(weights, context))
         return super().read(query, memory, state)
+
+
+@configclass
+class NoAttentionConfig:
+    """No attention."""
+
+    kind: Literal["none"] = option(
+        default="none",
+        help="No attention: the decoder receives the source only through its initial state, or not at all "
+        'if model.kind is not "rnn".',
+    )
+
+
+@register_attention("none", NoAttentionConfig)
+class NoAttention(Attention):
+    """Contexts of zeros."""
+
+    has_projections = True
+    trains_queries = False
+
+    def __init__(self, config: NoAttentionConfig, query_size: int, memory_size: int) -> None:
+        """Initialize the module; there are no parameters."""
+        super().__init__()
+
+    def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
+        """Return a context of zeros for one time step."""
+        return AttentionStep.with_one_context(state.context.unsqueeze(1), state.weights, state)

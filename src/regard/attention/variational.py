@@ -102,6 +102,7 @@ class VariationalAttention(ScorerAttention):
     """Variational attention."""
 
     observes_tokens = True
+    has_posterior = True
     uses_reference = True
 
     def __init__(
@@ -113,7 +114,7 @@ class VariationalAttention(ScorerAttention):
         self.objective = "reinforce" if config.estimator == "reinforce" else "bound"
         self.attends_to_single_positions = config.estimator == "enumerate"
         hidden_size = memory_size + memory_size % 2  # each direction of the LSTM has half of it
-        self.inference_lstm = RecurrentLayer("lstm", target_size, hidden_size, "bidirectional")
+        self.inference_lstm = RecurrentLayer(target_size, hidden_size)
         self.inference_scorer = BilinearScorer(hidden_size, memory_size)
 
     def start(self, memory: Memory, target: Reference | None = None) -> VariationalState:
@@ -142,7 +143,12 @@ class VariationalAttention(ScorerAttention):
         expected = memory.values(prior.unsqueeze(1))[:, 0]
         after = VariationalState(prior.unsqueeze(1), expected)
         if state.log_proposals is None:
-            return self._mixture(memory, log_prior, after)
+            # A mixture over all positions, or over the top K with their weights renormalized.
+            log_weights, positions = log_prior, None
+            if self.config.top_k:
+                top_log_probs, positions = top_k_positions(log_prior, self.config.top_k)
+                log_weights = top_log_probs - top_log_probs.logsumexp(-1, keepdim=True)
+            return _step_of_positions(memory, positions, log_weights, log_prior.new_zeros(len(prior)), after)
         # One distribution per step was computed in `start`; the state carries the remaining ones.
         log_proposal, *rest = state.log_proposals
         proposal = log_proposal.exp()
@@ -154,16 +160,6 @@ class VariationalAttention(ScorerAttention):
         if self.config.estimator == "enumerate":
             return _step_of_positions(memory, None, log_proposal, penalty, after)
         return _step_of_sample(memory, log_proposal, expected, penalty, after)
-
-    def _mixture(
-        self, memory: Memory, log_prior: Float[Tensor, "B S"], after: VariationalState
-    ) -> VariationalStep:
-        """Build an attention step over all positions, or over the top K with their weights renormalized."""
-        log_weights, positions = log_prior, None
-        if self.config.top_k:
-            top_log_probs, positions = top_k_positions(log_prior, self.config.top_k)
-            log_weights = top_log_probs - top_log_probs.logsumexp(-1, keepdim=True)
-        return _step_of_positions(memory, positions, log_weights, log_prior.new_zeros(len(log_prior)), after)
 
 
 def _step_of_positions(

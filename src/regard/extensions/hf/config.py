@@ -27,7 +27,7 @@ class HfConfig:
     attention: AttentionConfig = option(
         default=SoftAttentionConfig,
         help="Attention mechanism of the layers in `attention_layers`: soft (with softmax, the pre-trained "
-        "one), coverage, constrained or local.",
+        "one), coverage or constrained.",
     )
     attention_layers: tuple[Annotated[int, Field(ge=-256, le=255)], ...] = option(
         default=(),
@@ -41,8 +41,8 @@ class HfConfig:
         if kind.observes_tokens or kind.objective != "marginal" or kind.has_projections or kind.needs_advance:
             raise ValueError(
                 f"attention {self.attention.kind!r} has several contexts, samples, or has its own "
-                "projections, so it cannot be used in a Hugging Face model: use soft, constrained, coverage "
-                "or local attention, or model.kind = 'pretrained'"
+                "projections, so it cannot be used in a Hugging Face model: use soft, constrained "
+                "or coverage attention, or model.kind = 'pretrained'"
             )
 
     @property
