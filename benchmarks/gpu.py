@@ -29,8 +29,7 @@ from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.translation import count_statistics
 from regard.models import build_model
 from regard.models.base import Precision
-from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
-from regard.models.rnn.layers import RnnEncoderConfig
+from regard.models.rnn.config import RnnConfig
 from regard.runs.loading import load_model
 from regard.text.corpus import read_lines
 from regard.text.vocabulary import EOS
@@ -63,11 +62,6 @@ def exactness(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     within = True
     for name, config in {
         "lstm": RnnConfig(dropout=0.0),
-        "gru": RnnConfig(
-            dropout=0.0,
-            encoder=RnnEncoderConfig(rnn_type="gru"),
-            decoder=RnnDecoderConfig(rnn_type="gru", input_feeding="context"),
-        ),
         "lstm, constrained sparsemax": RnnConfig(dropout=0.0, attention=ConstrainedAttentionConfig()),
         "lstm, posterior": RnnConfig(dropout=0.0, attention=PosteriorAttentionConfig()),
         "transformer": transformer(0.0),

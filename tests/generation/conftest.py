@@ -83,7 +83,6 @@ ARCHITECTURES = {
     "context input feeding": {"decoder": {"input_feeding": "context"}},
     "no input feeding": {"decoder": {"input_feeding": "none"}},
     "no attention": {"attention": {"kind": "none"}},
-    "gru": {"decoder": {"rnn_type": "gru"}, "encoder": {"rnn_type": "gru"}},
     "sparsemax": {"attention": {"normalizer": "sparsemax"}},
     "posterior-monotonic": {
         "attention": {"kind": "posterior", "coupling": "monotonic", "top_k": 3},

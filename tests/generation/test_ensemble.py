@@ -26,7 +26,7 @@ def test_ensemble_of_a_model_with_itself_equals_the_model(model, batch, sentence
 def test_probabilities_are_averaged_at_each_step(build, batch, sentences):
     models = [
         build(seed=1),
-        build(seed=2, decoder={"rnn_type": "gru"}, encoder={"rnn_type": "gru"}),
+        build(seed=2, decoder={"input_feeding": "context"}),
         build(seed=3, two=True),
     ]
     ensemble = Ensemble(models)

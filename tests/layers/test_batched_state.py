@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.layers.batched_state import BatchedState, select_rows
+from regard.layers.batched_state import BatchedState
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,3 @@ def test_selected_rows_stay_frozen() -> None:
         found = rows(3).select(torch.tensor([0]))
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.__setattr__("first", torch.zeros(1))
-
-
-def test_subclass_must_be_a_dataclass() -> None:
-    class Plain(BatchedState):
-        pass
-
-    with pytest.raises(TypeError, match="Plain is not a dataclass"):
-        Plain().select(torch.tensor([0]))
-    assert select_rows(None, torch.tensor([0])) is None

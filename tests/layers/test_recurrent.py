@@ -4,22 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from regard.layers.recurrent import CELLS, RecurrentLayer, RecurrentWeights, gru_cell, lstm_cell
+from regard.layers.recurrent import RecurrentLayer, RecurrentWeights, lstm_cell
 
 DOUBLE = torch.float64
 
 
-CELL_FUNCTIONS = {
-    "lstm": (4, lambda a, b, c: lstm_cell(a, b, (c, c))),
-    "gru": (3, lambda a, b, c: gru_cell(a, b, (c,))),
-}
-
-
-@pytest.mark.parametrize("kind", sorted(CELLS))
-def test_gradcheck_of_cells(kind) -> None:
-    gates, cell = CELL_FUNCTIONS[kind]
-    shapes = ((2, 3 * gates), (2, 3 * gates), (2, 3))
-    assert torch.autograd.gradcheck(cell, [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in shapes])
+def test_gradcheck_of_the_cell() -> None:
+    shares = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((2, 12), (2, 12), (2, 3))]
+    assert torch.autograd.gradcheck(lambda a, b, c: lstm_cell(a, b, (c, c)), shares)
 
 
 def test_lstm_saturates_without_overflow() -> None:
@@ -30,36 +22,30 @@ def test_lstm_saturates_without_overflow() -> None:
     assert memory[2].isnan() and hidden[2].isnan()
 
 
-def reference(layer: RecurrentLayer, kind: str, inputs: int) -> nn.Module:
+def reference(layer: RecurrentLayer, inputs: int) -> nn.Module:
     """Return PyTorch's layer with the same weights. Its LSTM gates are i, f, g, o and regard's i, f, o, g."""
     ours = layer.recurrence
     width, directions = ours.hidden_size, ours.num_directions
-    peer = (nn.LSTM if kind == "lstm" else nn.GRU)(
-        inputs, width, batch_first=True, bidirectional=directions == 2, dtype=DOUBLE
-    )
-    gates = ours.cell.num_gates
+    peer = nn.LSTM(inputs, width, batch_first=True, bidirectional=directions == 2, dtype=DOUBLE)
 
     def arranged(matrix: torch.Tensor) -> torch.Tensor:
-        parts = list(matrix.chunk(gates, dim=0))
-        return torch.cat([parts[0], parts[1], parts[3], parts[2]] if kind == "lstm" else parts)
+        return torch.cat([matrix.chunk(4, dim=0)[gate] for gate in (0, 1, 3, 2)])
 
     with torch.no_grad():
         for k in range(directions):
             suffix = "_reverse" if k else ""
-            block = slice(k * gates * width, (k + 1) * gates * width)
+            block = slice(4 * k * width, 4 * (k + 1) * width)
             getattr(peer, "weight_ih_l0" + suffix).copy_(arranged(ours.input_weight[:, block].t()))
             getattr(peer, "weight_hh_l0" + suffix).copy_(arranged(ours.hidden_weight[k].t()))
             getattr(peer, "bias_ih_l0" + suffix).copy_(arranged(ours.bias[block]))
-            hidden = getattr(peer, "bias_hh_l0" + suffix)
-            hidden.zero_() if ours.hidden_bias is None else hidden.copy_(arranged(ours.hidden_bias[k, 0]))
+            getattr(peer, "bias_hh_l0" + suffix).zero_()
     return peer
 
 
-@pytest.mark.parametrize("kind", sorted(CELLS))
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
-def test_layer_equals_pytorch_on_packed_sequences(kind, direction) -> None:
-    layer = RecurrentLayer(kind, 5, 6, direction).double()
-    peer = reference(layer, kind, 5)
+def test_layer_equals_pytorch_on_packed_sequences(direction) -> None:
+    layer = RecurrentLayer(5, 6, direction).double()
+    peer = reference(layer, 5)
     x = torch.randn(3, 7, 5, dtype=DOUBLE, requires_grad=True)
     lengths = torch.tensor([7, 3, 1])
     ours, finals = layer(x, lengths)
@@ -68,17 +54,17 @@ def test_layer_equals_pytorch_on_packed_sequences(kind, direction) -> None:
     theirs, _ = nn.utils.rnn.pad_packed_sequence(theirs, batch_first=True)
     real = torch.arange(7) < lengths.unsqueeze(1)
     torch.testing.assert_close(ours[real], theirs[real])
-    for mine, its in zip(finals, last if kind == "lstm" else (last,), strict=True):
+    for mine, its in zip(finals, last, strict=True):
         torch.testing.assert_close(mine, its.transpose(0, 1).flatten(1))
     goal = torch.randn_like(ours[real])
     (mine,) = torch.autograd.grad((ours[real] * goal).sum() + finals[0].sum(), x)
-    (its,) = torch.autograd.grad((theirs[real] * goal).sum() + (last[0] if kind == "lstm" else last).sum(), x)
+    (its,) = torch.autograd.grad((theirs[real] * goal).sum() + last[0].sum(), x)
     torch.testing.assert_close(mine, its)
 
 
 def test_backward_layer_equals_forward_layer_on_reversed_input() -> None:
-    layer = RecurrentLayer("lstm", 4, 6, "backward").double()
-    forward = RecurrentLayer("lstm", 4, 6, "forward").double()
+    layer = RecurrentLayer(4, 6, "backward").double()
+    forward = RecurrentLayer(4, 6, "forward").double()
     forward.load_state_dict(layer.state_dict())
     x = torch.randn(1, 5, 4, dtype=DOUBLE)
     lengths = torch.tensor([5])
@@ -88,17 +74,7 @@ def test_backward_layer_equals_forward_layer_on_reversed_input() -> None:
     torch.testing.assert_close(finals[1], expected_finals[1])
 
 
-def test_padding_does_not_change_states() -> None:
-    layer = RecurrentLayer("lstm", 4, 6, "bidirectional").double()
-    x = torch.randn(2, 5, 4, dtype=DOUBLE)
-    lengths = torch.tensor([5, 2])
-    padded, finals = layer(x, lengths)
-    alone, alone_finals = layer(x[1:, :2], lengths[1:])
-    torch.testing.assert_close(padded[1:, :2], alone)
-    torch.testing.assert_close(finals[0][1:], alone_finals[0])
-
-
 def test_lstm_memory_is_float32_in_half_precision() -> None:
-    recurrence = RecurrentWeights("lstm", 4, 6)
+    recurrence = RecurrentWeights(4, 6)
     hidden, memory = recurrence.initial_state(2, like=torch.zeros(1, dtype=torch.bfloat16))
     assert hidden.dtype == torch.bfloat16 and memory.dtype == torch.float32

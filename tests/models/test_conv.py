@@ -8,7 +8,7 @@ from torch import nn
 from wirings import batch, build, conv
 
 from regard.attention.soft import SoftAttentionConfig
-from regard.layers.convolution import WeightNormLinear
+from regard.layers.linear import WeightNormLinear
 from regard.models.conv.config import ConvSideConfig
 from regard.models.conv.model import ConvModel
 from regard.text.vocabulary import BOS
@@ -108,10 +108,9 @@ def test_scale_encoder_gradient_scales_only_the_encoder_gradient() -> None:
 
 
 def test_default_score_function_is_the_dot_product_of_the_paper() -> None:
-    config = conv(
-        layer_attention=(
-            SoftAttentionConfig(normalizer="sparsemax"),
-            SoftAttentionConfig(score_function="additive"),
-        )
+    mechanisms = (
+        SoftAttentionConfig(normalizer="sparsemax"),
+        SoftAttentionConfig(score_function="additive"),
     )
-    assert [one.score_function for one in config.source_attentions] == ["dot", "additive"]
+    layers = build(conv(layer_attention=mechanisms)).decoder
+    assert [layer.cross_attention.score_function for layer in layers] == ["dot", "additive"]

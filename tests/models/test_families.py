@@ -136,6 +136,7 @@ def test_beam_search_is_batch_invariant(wiring) -> None:
 
 
 ONE_FOR_TWO_LAYERS = {"layer_attention": (SoftAttentionConfig(),)}
+BOTH_SET = {"attention": PosteriorAttentionConfig(), "layer_attention": (SoftAttentionConfig(),) * 2}
 POSTERIOR_BELOW = {"layer_attention": (PosteriorAttentionConfig(), SoftAttentionConfig())}
 
 
@@ -180,6 +181,7 @@ POSTERIOR_BELOW = {"layer_attention": (PosteriorAttentionConfig(), SoftAttention
                     "'posterior' is in layer 0, but it is allowed only in the last layer .1, counted from 0.",
                 ),
                 ({"attention": PointerAttentionConfig()}, "'pointer' needs a recurrent decoder"),
+                (BOTH_SET, "model.attention and model.layer_attention are both set"),
             )
         ),
     ],

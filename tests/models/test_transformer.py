@@ -4,12 +4,10 @@ import math
 
 import pytest
 import torch
-from pydantic import ValidationError
 from torch import nn
 from wirings import batch, build, transformer
 
-from regard.attention.soft import SoftAttentionConfig
-from regard.layers.position_encoding import LearnedPositionConfig, PositionEncoding, SinusoidalPositionConfig
+from regard.layers.position_encoding import PositionEncoding, SinusoidalPositionConfig
 from regard.models.transformer.config import TransformerEncoderConfig
 from regard.models.transformer.model import TransformerModel
 from regard.text.vocabulary import BOS
@@ -114,14 +112,3 @@ def test_sinusoids_match_the_printed_formula() -> None:
             angle = place / 10000 ** (2 * i / 6)
             assert found[row, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
             assert found[row, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
-
-
-def test_attention_and_layer_attention_are_mutually_exclusive() -> None:
-    each = (SoftAttentionConfig(), SoftAttentionConfig(normalizer="sparsemax"))
-    with pytest.raises(ValidationError, match="attention and layer_attention are both set"):
-        transformer(attention=SoftAttentionConfig(normalizer="sparsemax"), layer_attention=each)
-
-
-def test_max_length_is_the_number_of_learned_positions() -> None:
-    assert build(transformer(position_encoding=LearnedPositionConfig(max_length=9))).max_length == 9
-    assert build(transformer()).max_length is None

@@ -19,7 +19,7 @@ from regard.config.extensions import hook, require_hook
 from regard.data.training_text import read_training_text
 from regard.errors import UsageError
 from regard.metrics.translation import check_tokenizer, looks_tokenized
-from regard.models.formats import foreign_format
+from regard.models.registry import foreign_format
 from regard.reporting.page import Report, SystemsCheck, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import SystemResults, add_word_links, collect_system

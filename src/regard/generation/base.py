@@ -24,7 +24,7 @@ from regard.generation.config import (
 from regard.generation.lines import Line
 from regard.generation.reranking import MBR
 from regard.generation.translation import Translation
-from regard.models.formats import missing_directory_message
+from regard.models.registry import missing_directory_message
 from regard.text.corpus import read_lines
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary

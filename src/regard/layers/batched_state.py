@@ -38,17 +38,13 @@ class BatchedState:
 
         Args:
             index: Row indices, each in [0, B). The tensor must not be modified afterward.
-
-        Raises:
-            TypeError: The class is not a dataclass.
         """
-        if not dataclasses.is_dataclass(self):
-            raise TypeError(f"{type(self).__name__} is not a dataclass: apply @dataclass(frozen=True)")
         # Select at once, as the gradient mode may be another at the first access.
         if torch.is_grad_enabled():
-            parts = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+            this: Any = self  # a dataclass
+            names = [field.name for field in dataclasses.fields(this)]
             return dataclasses.replace(
-                self, **{name: select_rows(part, index) for name, part in parts.items()}
+                this, **{name: select_rows(getattr(this, name), index) for name in names}
             )
         base, rows = self.base_and_index()
         # A subclass with lazy fields replaces the class, and the fields stay unset until they are read. A

@@ -1,8 +1,8 @@
-"""Recurrent cells, LSTM (Hochreiter & Schmidhuber, 1997) and GRU (Cho et al., 2014), and layers of them.
+"""The LSTM (Hochreiter & Schmidhuber, 1997): a cell and layers.
 
-A cell computes a step from the gates' pre-activations. The backward passes are written out, with one fused
-pass over the gates instead of a dozen small operations. Tests compare them with autograd in float64. The
-order of the gates is input, forget, output, candidate (LSTM) and reset, update, candidate (GRU).
+The cell computes a step from the gates' pre-activations. Its backward pass is written out, with one fused
+pass over the gates instead of a dozen small operations. Tests compare it with autograd in float64. The order
+of the gates is input, forget, output, candidate.
 
 `RecurrentWeights` holds the weights of one layer. `RecurrentLayer` runs it over a sequence in one or both
 directions. The matrix multiplications of the inputs are computed for all steps at once, and both directions
@@ -10,8 +10,6 @@ advance together.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -23,20 +21,16 @@ from regard.layers.linear import StepLinear, to_compute
 from regard.types import Float, Int, Tensor
 
 __all__ = [
-    "CELLS",
-    "CellKind",
     "CellState",
     "Direction",
-    "RecurrentCell",
     "RecurrentLayer",
     "RecurrentWeights",
-    "gru_cell",
     "lstm_cell",
 ]
 
 Direction = Literal["forward", "backward", "bidirectional"]
-CellKind = Literal["lstm", "gru"]
-CellState = tuple[Tensor, ...]
+CellState = tuple[Tensor, Tensor]
+"""The hidden state h and the cell state c, which is in float32 or better."""
 
 
 def _fast_tanh(x: Tensor) -> Tensor:
@@ -89,97 +83,32 @@ def lstm_cell(
     """Compute the state (h, c) after one LSTM step (Hochreiter & Schmidhuber, 1997; Gers et al., 2000).
 
     i, f, o are the sigmoid and g is the tanh of the summed pre-activations; c' = f c + i g; h' = o tanh(c').
-    The cell state c is in float32 or better. See `RecurrentCell` for the arguments.
+
+    Args:
+        from_input: The share of the input in the pre-activations of the gates, with biases.
+        from_hidden: The share of the hidden state.
+        state: The state before the step.
     """
     return apply(_LstmCell, from_input, from_hidden, state[1])
-
-
-class _GruCell(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> Tensor:
-        exact = torch.promote_types(torch.float32, hidden.dtype)
-        width = hidden.shape[-1]
-        inputs, recurrent = from_input.to(exact), from_hidden.to(exact)
-        sigmoids = torch.sigmoid(inputs[..., : 2 * width] + recurrent[..., : 2 * width])
-        reset, update = sigmoids.chunk(2, dim=-1)
-        projected_state = recurrent[..., 2 * width :]
-        candidate = _fast_tanh(torch.addcmul(inputs[..., 2 * width :], reset, projected_state))
-        after = candidate + update * (hidden.to(exact) - candidate)
-        ctx.save_for_backward(sigmoids, candidate, projected_state, hidden)
-        ctx.dtypes = from_input.dtype, from_hidden.dtype, hidden.dtype
-        return after.to(hidden.dtype)
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        sigmoids, candidate, projected_state, hidden = ctx.saved_tensors
-        reset, update = sigmoids.chunk(2, dim=-1)
-        grad = grads[0].to(candidate.dtype)
-        pre = grad * (1 - update) * (1 - candidate * candidate)
-        pair = torch.cat([pre * projected_state, grad * (hidden.to(grad.dtype) - candidate)], dim=-1)
-        pair = pair * sigmoids * (1 - sigmoids)
-        inputs, recurrent, state = ctx.dtypes
-        return (
-            torch.cat([pair, pre], dim=-1).to(inputs),
-            torch.cat([pair, pre * reset], dim=-1).to(recurrent),
-            (grad * update).to(state),
-        )
-
-
-def gru_cell(
-    from_input: Float[Tensor, "*B G"], from_hidden: Float[Tensor, "*B G"], state: CellState
-) -> CellState:
-    """Compute the state (h,) after one GRU step.
-
-    r, u are the sigmoid of the summed pre-activations; n = tanh(x_n + r h_n); h' = n + u (h - n). As in
-    PyTorch's GRU, the reset gate multiplies the projected state and not the state itself. See `RecurrentCell`
-    for the arguments.
-    """
-    return (apply(_GruCell, from_input, from_hidden, state[0]),)
-
-
-@dataclass(frozen=True)
-class RecurrentCell:
-    """A type of cell.
-
-    Attributes:
-        step: A function of the shares of the input and of the hidden state in the pre-activations of the
-            gates, with biases, [..., gates D] each, and of the state; it returns the new state.
-        num_gates: Number of gates.
-        num_states: Number of state tensors.
-    """
-
-    step: Callable[[Tensor, Tensor, CellState], CellState]
-    num_gates: int
-    num_states: int
-
-
-CELLS: dict[CellKind, RecurrentCell] = {
-    "lstm": RecurrentCell(lstm_cell, 4, 2),
-    "gru": RecurrentCell(gru_cell, 3, 1),
-}
 
 
 class RecurrentWeights(nn.Module):
     """The weights of one recurrent layer, for one direction or for two directions concatenated.
 
     Args:
-        kind: The type of cell.
         input_size: Width of the input.
         hidden_size: Width of the hidden state of each direction.
         num_directions: Number of directions, 1 or 2.
     """
 
-    def __init__(self, kind: CellKind, input_size: int, hidden_size: int, num_directions: int = 1) -> None:
+    def __init__(self, input_size: int, hidden_size: int, num_directions: int = 1) -> None:
         """Initialize the parameters uniformly in +-1/sqrt(width), like PyTorch's recurrent layers."""
         super().__init__()
-        self.cell, self.hidden_size, self.num_directions = CELLS[kind], hidden_size, num_directions
-        gates = self.cell.num_gates * hidden_size
+        self.hidden_size, self.num_directions = hidden_size, num_directions
+        gates = 4 * hidden_size
         self.input_weight = nn.Parameter(torch.empty(input_size, num_directions * gates))
         self.hidden_weight = nn.Parameter(torch.empty(num_directions, hidden_size, gates))
         self.bias = nn.Parameter(torch.empty(num_directions * gates))
-        # The GRU multiplies the hidden share by the reset gate, so this share needs a bias of its own.
-        self.hidden_bias = nn.Parameter(torch.empty(num_directions, 1, gates)) if kind == "gru" else None
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
 
@@ -188,18 +117,10 @@ class RecurrentWeights(nn.Module):
         weight = to_compute(self.input_weight[: x.shape[-1]])
         return linear(x.to(weight.dtype), weight, self.bias.to(weight.dtype))
 
-    def step(self, from_input: Tensor, from_hidden: Tensor, state: CellState) -> CellState:
-        """Advance the cell, given both shares of its pre-activations."""
-        if self.hidden_bias is not None:
-            bias = self.hidden_bias.to(from_hidden.dtype)
-            from_hidden = from_hidden + (bias[0] if self.num_directions == 1 else bias)
-        return self.cell.step(from_input, from_hidden, state)
-
     def initial_state(self, *shape: int, like: Tensor) -> CellState:
-        """Return an initial state of zeros; the LSTM's cell state is in float32 or better."""
-        exact = torch.promote_types(torch.float32, like.dtype)
+        """Return an initial state of zeros."""
         hidden = torch.zeros(*shape, self.hidden_size, dtype=like.dtype, device=like.device)
-        return (hidden, *(torch.zeros_like(hidden, dtype=exact) for _ in range(self.cell.num_states - 1)))
+        return hidden, torch.zeros_like(hidden, dtype=torch.promote_types(torch.float32, like.dtype))
 
 
 class RecurrentLayer(nn.Module):
@@ -209,21 +130,18 @@ class RecurrentLayer(nn.Module):
     before real tokens. States beyond the end of a sequence are computed but not used.
 
     Args:
-        kind: The type of cell.
         input_size: Width of the input.
         output_size: Width of the output; with both directions, each has half of it.
         direction: `forward`, `backward` or `bidirectional`.
     """
 
-    def __init__(
-        self, kind: CellKind, input_size: int, output_size: int, direction: Direction = "bidirectional"
-    ) -> None:
+    def __init__(self, input_size: int, output_size: int, direction: Direction = "bidirectional") -> None:
         """Create the parameters."""
         super().__init__()
         both = direction == "bidirectional"
         self.direction: Direction = direction
         self.recurrence = RecurrentWeights(
-            kind, input_size, output_size // 2 if both else output_size, 2 if both else 1
+            input_size, output_size // 2 if both else output_size, 2 if both else 1
         )
 
     def forward(
@@ -259,21 +177,21 @@ class RecurrentLayer(nn.Module):
         state = cell.initial_state(*shape, like=gates)
         states: list[CellState] = []
         for step in inputs.unbind(0):
-            state = cell.step(step, hidden_linear(state[0]), state)
+            state = lstm_cell(step, hidden_linear(state[0]), state)
             states.append(state)
         stacked = [
             torch.stack(tensors).view(steps, directions, batch, -1) for tensors in zip(*states, strict=True)
         ]
         # In both directions, the final state is the one after `lengths` steps.
         last = (lengths - 1).to(x.device).view(1, 1, batch, 1).expand(1, directions, batch, cell.hidden_size)
-        finals = tuple(
+        final_hidden, final_cell = (
             tensor.gather(0, last)[0].transpose(0, 1).reshape(batch, directions * cell.hidden_size)
             for tensor in stacked
         )
         outputs = [stacked[0][:, k].transpose(0, 1) for k in range(directions)]  # each (B, S, width)
         if self.direction != "forward":
             outputs[-1] = _reorder(outputs[-1], reversal)
-        return torch.cat(outputs, dim=-1) if directions == 2 else outputs[0], finals
+        return torch.cat(outputs, dim=-1) if directions == 2 else outputs[0], (final_hidden, final_cell)
 
 
 def _reorder(x: Float[Tensor, "B S D"], order: Int[Tensor, "B S"]) -> Float[Tensor, "B S D"]:

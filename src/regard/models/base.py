@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import torch
 from torch import nn
@@ -43,7 +43,6 @@ __all__ = [
     "name_infeasible_sentence",
     "parse_precision",
     "shift_right",
-    "target_step_mask",
 ]
 
 PARTS_DIR = "pretrained"
@@ -341,21 +340,14 @@ def parse_precision(name: str) -> Precision:
     Raises:
         UsageError: if the name is unknown.
     """
-    known = get_args(Precision)
-    for precision in known:
-        if name == precision:
-            return precision
-    raise UsageError(f"--precision {name!r}: expected {' or '.join(known)}")
+    if name not in (known := get_args(Precision)):
+        raise UsageError(f"--precision {name!r}: expected {' or '.join(known)}")
+    return cast(Precision, name)
 
 
 def shift_right(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     """Return the decoder's input: the target shifted right by one, with the start symbol in front."""
     return torch.cat([torch.full_like(tokens[:, :1], BOS), tokens[:, :-1]], dim=1)
-
-
-def target_step_mask(batch: Batch) -> Bool[Tensor, "B T"] | None:
-    """Return the target mask for `Memory.target_mask`, or None if no fertilities bound the attention."""
-    return None if batch.upper_bounds is None or batch.target is None else batch.target.mask
 
 
 def name_infeasible_sentence(

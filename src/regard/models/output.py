@@ -50,24 +50,17 @@ def clamped_log(values: Tensor) -> Tensor:
 def mix_contexts(
     hidden: Float[Tensor, "N K D"], output: OutputLayer, log_weights: Float[Tensor, "N K"]
 ) -> Mixture:
-    """Mix the output distributions of several contexts with their weights.
-
-    Args:
-        hidden: The input of the output layer for each context.
-        output: The output layer.
-        log_weights: log w_k.
-    """
+    """Mix the output distributions of several contexts with their log-weights, given the layer's inputs."""
     weight, bias = output
     # p(v | context k) = powers_kv / sums_k, so w_k / sums_k mixes all distributions in one product.
     exponentials, sums = linear_exponentials(hidden.to(weight.dtype), weight, bias)
     shares = (log_weights.to(sums.dtype).exp() / sums).unsqueeze(1)
-
-    def likelihood(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
-        return clamped_log(exponentials[rows, :, tokens]) - sums[rows].log()
-
     # Autocast would round the probabilities to half precision.
     with torch.autocast(exponentials.device.type, enabled=False):
-        return Mixture(torch.bmm(shares, exponentials)[:, 0], likelihood)
+        return Mixture(
+            torch.bmm(shares, exponentials)[:, 0],
+            lambda rows, tokens: clamped_log(exponentials[rows, :, tokens]) - sums[rows].log(),
+        )
 
 
 def predict(
@@ -104,11 +97,13 @@ def predict(
     probabilities = parts[0].probabilities
     for part in parts[1:]:
         probabilities = probabilities + part.probabilities
-
-    def by_context(rows: Int[Tensor, "n"], tokens: Int[Tensor, "n"]) -> Float[Tensor, "n K"]:
-        return torch.cat([part.likelihood(rows, tokens) for part in parts], dim=1)
-
-    return Prediction(clamped_log(probabilities), by_context, attention_steps, state, eos_constraint)
+    return Prediction(
+        clamped_log(probabilities),
+        lambda rows, tokens: torch.cat([part.likelihood(rows, tokens) for part in parts], dim=1),
+        attention_steps,
+        state,
+        eos_constraint,
+    )
 
 
 def score_tokens(
@@ -126,9 +121,6 @@ def score_tokens(
         targets: y.
         mean_log_probs: Whether to compute the mean.
         scored: The contexts to score; the others get zeros. None means all.
-
-    Returns:
-        The log-likelihoods and the means, [N, K] each.
     """
     count = hidden.shape[1]
     weight, bias = output

@@ -1,14 +1,29 @@
-"""The registry of models, each with its configuration class (`register_model`)."""
+"""The registry of models, and the contract of model directories in the format of another library.
+
+A model registers itself with its configuration class (`register_model`). An extension provides the format by
+the hook `model_format`, and by the hook `missing_directory_hint` a function that returns what to do about the
+name of a directory that does not exist.
+"""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, cast
 
+from regard.config.extensions import hook
 from regard.config.registry import PartConfig, Registry, subclass_of
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError
 from regard.models.base import TrainableSystem, TranslationModel
 
-__all__ = ["MODELS", "ModelConfig", "build_for_text", "build_model", "register_model"]
+__all__ = [
+    "MODELS",
+    "ModelConfig",
+    "ModelFormat",
+    "build_for_text",
+    "build_model",
+    "foreign_format",
+    "missing_directory_message",
+    "register_model",
+]
 
 MODELS: Registry[type[TrainableSystem]] = Registry(
     "model",
@@ -44,7 +59,7 @@ def build_for_text(
             f"({len(tokens[0])} tokens) and the target vocabulary ({len(tokens[1])} tokens) differ: "
             "set data.shared_vocab = true"
         )
-    return _model_class(config).build(config, text, model_dir)
+    return MODELS.part_of(config).build(config, text, model_dir)
 
 
 def build_model(config: ModelConfig, source_size: int, target_size: int) -> TranslationModel:
@@ -55,10 +70,45 @@ def build_model(config: ModelConfig, source_size: int, target_size: int) -> Tran
         source_size: Size of the source vocabulary.
         target_size: Size of the target vocabulary.
     """
-    return _model_class(config)(config, source_size, target_size)
+    return cast(Any, MODELS.part_of(config))(config, source_size, target_size)
 
 
-def _model_class(config: ModelConfig) -> type[Any]:
-    part = MODELS.part_of(config)
-    assert part.is_neural, part
-    return part
+class ModelFormat(Protocol):
+    """A format of model directories, which contain a model that was trained by another library."""
+
+    def recognizes(self, directory: Path) -> bool:
+        """Return whether a directory has this format."""
+        ...
+
+    def describe_model(self, directory: Path) -> Any:
+        """Return a `regard.runs.description.ModelDescription` that stands for a directory, without text.
+
+        Raises:
+            CheckpointError: if a file is missing or invalid; names it.
+        """
+        ...
+
+    def load_text(self, directory: Path, config: Any) -> TextProcessor:
+        """Return the tokenizers of a directory, and log a warning if some of its settings are ignored.
+
+        Args:
+            directory: The directory.
+            config: The description of `describe_model`, possibly with overrides.
+
+        Raises:
+            DataError: if the directory has no tokenizer.
+            ConfigError: if an override names another tokenizer.
+        """
+        ...
+
+
+def foreign_format(directory: Path) -> ModelFormat | None:
+    """Return the format of a directory of another library; None for a model directory of this package."""
+    model_format: ModelFormat | None = hook("model_format")
+    return model_format if model_format is not None and model_format.recognizes(directory) else None
+
+
+def missing_directory_message(path: Path | str, expected: str = "model directory") -> str:
+    """Return the message about a missing directory, with the hint of an extension, if it has one."""
+    hint = hook("missing_directory_hint")
+    return f"{path}: no such {expected}" + ("" if hint is None else hint(path))

@@ -9,7 +9,7 @@ computation above such a mechanism is repeated per context.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -37,7 +37,6 @@ from regard.models.base import (
     TranslationModel,
     name_infeasible_sentence,
     shift_right,
-    target_step_mask,
 )
 from regard.models.output import OutputLayer, predict, score_real_tokens, scored_contexts, top_tokens
 from regard.models.stack_layer import LayerQuery, StackLayer
@@ -127,9 +126,6 @@ class StackModel(TranslationModel, ABC):
     def _layers(self) -> list[StackLayer]:
         return [layer for layer in self.decoder if isinstance(layer, StackLayer)]
 
-    def _mechanisms(self) -> list[Attention]:
-        return [layer.cross_attention for layer in self._layers()]
-
     @property
     def max_length(self) -> int | None:
         """Maximum number of tokens, given by the learned positions; see `TranslationModel.max_length`."""
@@ -163,7 +159,7 @@ class StackModel(TranslationModel, ABC):
     ) -> tuple[Memories, StackState]:
         """Encode the source sentences; see `TranslationModel.begin`."""
         memories, _ = self._memories(source, upper, lower)
-        mechanisms = self._mechanisms()
+        mechanisms = [layer.cross_attention for layer in self._layers()]
         prepared = tuple(part.prepare(memory) for part, memory in zip(mechanisms, memories, strict=True))
         attentions = tuple(part.start(memory) for part, memory in zip(mechanisms, prepared, strict=True))
         opened = self._open()
@@ -204,7 +200,7 @@ class StackModel(TranslationModel, ABC):
 
     def update(self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]) -> StackState:
         """Return the state of the continued hypotheses; see `TranslationModel.update`."""
-        return continue_state(prediction, rows, tokens, self._mechanisms()[-1].observes_tokens)
+        return continue_state(prediction, rows, tokens, self._layers()[-1].cross_attention.observes_tokens)
 
     # --- training -------------------------------------------------------------------------------------
 
@@ -218,17 +214,17 @@ class StackModel(TranslationModel, ABC):
                 sentence.
         """
         assert batch.target is not None
-        targets, mechanisms = batch.target.tokens, self._mechanisms()
+        targets, layers = batch.target.tokens, self._layers()
         memories, encoder_attentions = self._memories(
             batch.source,
             batch.upper_bounds,
             batch.lower_bounds,
-            target_step_mask(batch),
+            None if batch.upper_bounds is None else batch.target.mask,
             output_attentions == "all",
         )
         embedded = self._embed(self.target_embedding, self.target_positions, shift_right(targets))
         reference = None
-        if self.training and mechanisms[-1].uses_reference:
+        if self.training and layers[-1].cross_attention.uses_reference:
             # The inference network reads the targets themselves, not the shifted input of the decoder.
             words = self._embed(self.target_embedding, self.target_positions, targets)
             reference = Reference(words, batch.target.mask)
@@ -238,7 +234,7 @@ class StackModel(TranslationModel, ABC):
         steps: list[AttentionStep | None] = []
         scorer: _StepScorer | None = None
         try:
-            for layer, weights, memory in zip(self._layers(), opened.prepared, memories, strict=True):
+            for layer, weights, memory in zip(layers, opened.prepared, memories, strict=True):
                 mechanism = layer.cross_attention
                 query = layer.query(hidden[:, :, 0], embedded, weights, output_attentions == "all")
                 if mechanism.observes_tokens:  # only in the last layer
@@ -255,9 +251,9 @@ class StackModel(TranslationModel, ABC):
         if self.training and self.reward is not None:
             predicted = top_tokens(opened.final_norm(hidden[:, :, 0]), opened.output)
         if scorer is not None and scorer.scores:
-            scores = scorer.stacked()
+            log_likelihoods, means = (torch.stack(items, dim=1) for items in zip(*scorer.scores, strict=True))
         else:
-            scores = score_real_tokens(
+            log_likelihoods, means = score_real_tokens(
                 hidden,
                 opened.output,
                 targets,
@@ -266,19 +262,20 @@ class StackModel(TranslationModel, ABC):
                 None if scorer is None or steps[-1] is None else scored_contexts(steps[-1]),
                 opened.final_norm,
             )
-        output = _forward_output(scores, batch.target.mask, queries, steps, encoder_attentions)
+        mask = batch.target.mask
+        output = _forward_output(log_likelihoods, means, mask, queries, steps, encoder_attentions)
         return replace(output, top_tokens=predicted)
 
 
+@dataclass
 class _StepScorer:
     """The likelihood function of a mechanism that observes tokens; it keeps the scores of the steps."""
 
-    def __init__(
-        self, opened: OpenStack, query: LayerQuery, target: PaddedSequences, mean_log_probs: bool
-    ) -> None:
-        """Keep the arguments."""
-        self.opened, self.query, self.target, self.mean_log_probs = opened, query, target, mean_log_probs
-        self.scores: list[tuple[Tensor, Tensor]] = []
+    opened: OpenStack
+    query: LayerQuery
+    target: PaddedSequences
+    mean_log_probs: bool
+    scores: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
     def __call__(self, contexts: Float[Tensor, "B K D"], t: int) -> Float[Tensor, "B K"]:
         """Return the log-likelihood of the reference token of step `t` under each context."""
@@ -290,11 +287,6 @@ class _StepScorer:
         )
         self.scores.append((scores[:, 0], means[:, 0]))
         return scores[:, 0]
-
-    def stacked(self) -> tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]]:
-        """Return the log-likelihoods and means of all steps."""
-        log_likelihoods, means = (torch.stack(items, dim=1) for items in zip(*self.scores, strict=True))
-        return log_likelihoods, means
 
 
 def _attend(
@@ -318,14 +310,14 @@ def _attend(
 
 
 def _forward_output(
-    scores: tuple[Float[Tensor, "B T K"], Float[Tensor, "B T K"]],
+    log_likelihoods: Float[Tensor, "B T K"],
+    means: Float[Tensor, "B T K"],
     mask: Bool[Tensor, "B T"],
     queries: list[LayerQuery],
     steps: list[AttentionStep | None],
     encoder_attentions: list[Tensor],
 ) -> ForwardOutput:
     """Return the output of a forward pass, given each layer's query and, where computed, its attention."""
-    log_likelihoods, means = scores
     last, zeros = steps[-1], torch.zeros_like(log_likelihoods)
     known = [step for step in steps if step is not None]
     # If a mechanism computes no posterior, its posterior is its prior.
@@ -350,13 +342,9 @@ def _forward_output(
 def continue_state(
     prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"], observes: bool
 ) -> StackState:
-    """Return the state of the hypotheses that are continued.
+    """Return the state of the hypotheses that are continued; see `TranslationModel.update`.
 
-    Args:
-        prediction: The result of a step; its state is a `StackState` without attention.
-        rows: The row of the prediction that each hypothesis extends.
-        tokens: The token that each hypothesis is extended with.
-        observes: Whether the last layer's mechanism is updated with the token.
+    `observes` is whether the last layer's mechanism is updated with the token.
     """
     pending = prediction.state
     assert isinstance(pending, StackState)

@@ -25,7 +25,6 @@ __all__ = [
     "LAYER_ATTENTION_HELP",
     "LayerQuery",
     "StackLayer",
-    "check_exclusive",
     "check_stack",
     "layer_mechanisms",
     "normal_embedding",
@@ -99,15 +98,10 @@ def layer_mechanisms(config: Any) -> tuple[AttentionConfig, ...]:
     """
     if config.layer_attention:
         return config.layer_attention
-    lower = SoftAttentionConfig() if _only_in_last_layer(config.attention) else config.attention
+    kind = attention_class(config.attention)
+    only_last = kind.observes_tokens or kind.objective != "marginal"
+    lower = SoftAttentionConfig() if only_last else config.attention
     return (*(lower,) * (config.decoder.num_layers - 1), config.attention)
-
-
-def check_exclusive(config: Any) -> None:
-    """Raise ValueError if `attention` and `layer_attention` of a config are both set."""
-    # An explicit default cannot be distinguished from an absent table, so it is accepted.
-    if config.layer_attention and config.attention != SoftAttentionConfig():
-        raise ValueError("attention and layer_attention are both set: remove attention, or layer_attention")
 
 
 def check_stack(config: Any) -> None:
@@ -116,27 +110,26 @@ def check_stack(config: Any) -> None:
     Raises:
         ConfigError: if parts are incompatible. The message names the options and their values.
     """
-    mechanisms, num_layers = config.source_attentions, config.decoder.num_layers
+    # An explicit default cannot be distinguished from an absent table, so it is accepted.
+    if config.layer_attention and config.attention != SoftAttentionConfig():
+        raise ConfigError("model.attention and model.layer_attention are both set: remove one of them")
+    mechanisms, num_layers = layer_mechanisms(config), config.decoder.num_layers
     if len(mechanisms) != num_layers:
         raise ConfigError(
             f"model.layer_attention has {len(mechanisms)} mechanisms, but the decoder has {num_layers} "
             "layers: list one mechanism per layer"
         )
     for number, mechanism in enumerate(mechanisms):
-        if _only_in_last_layer(mechanism) and number < num_layers - 1:
+        kind = attention_class(mechanism)
+        if number < num_layers - 1 and (kind.observes_tokens or kind.objective != "marginal"):
             raise ConfigError(
                 f"model.layer_attention: {mechanism.kind!r} is in layer {number}, but it is allowed only in "
                 f"the last layer ({num_layers - 1}, counted from 0)"
             )
-        if attention_class(mechanism).needs_advance:
+        if kind.needs_advance:
             raise ConfigError(
                 f"attention {mechanism.kind!r} needs a recurrent decoder: set model.kind = 'rnn'"
             )
-
-
-def _only_in_last_layer(config: AttentionConfig) -> bool:
-    kind = attention_class(config)
-    return kind.observes_tokens or kind.objective != "marginal"
 
 
 def normal_embedding(size: int, width: int, std: float) -> nn.Embedding:

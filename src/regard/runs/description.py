@@ -15,8 +15,7 @@ from regard.config.plugins import is_loaded
 from regard.data.config import DataConfig
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.generation.config import GenerationConfig
-from regard.models.formats import foreign_format, missing_directory_message
-from regard.models.registry import MODELS, ModelConfig
+from regard.models.registry import MODELS, ModelConfig, foreign_format, missing_directory_message
 from regard.models.rnn.config import RnnConfig
 from regard.text.files import write_atomic
 from regard.text.paths import check_name

@@ -17,8 +17,7 @@ from regard.data.text import TextProcessor
 from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.models.base import PARTS_DIR, Precision, TranslationModel, parse_precision
-from regard.models.formats import foreign_format
-from regard.models.registry import MODELS, build_for_text
+from regard.models.registry import MODELS, build_for_text, foreign_format
 from regard.runs.checksums import check_model_files, compare_options, write_weights
 from regard.runs.description import (
     CONFIG_FILE,

@@ -20,9 +20,9 @@ from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.generation.config import GenerationConfig
 from regard.layers.linear import Linear
 from regard.layers.position_encoding import PositionEncoding
+from regard.models.stack_layer import layer_mechanisms
 from regard.models.transformer.config import TransformerConfig
-from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm
-from regard.models.transformer.model import TransformerModel
+from regard.models.transformer.model import DecoderLayer, EncoderLayer, LayerNorm, TransformerModel
 from regard.runs.description import CONFIG_FILE, ModelDescription, read_stated_config, write_config
 from regard.runs.fertility_predictor import save_text_processing
 from regard.runs.loading import LoadedModel, load_model
@@ -178,7 +178,7 @@ def _check_model(config: ModelDescription) -> None:
         raise ConfigError(f"model.kind = {model.kind!r}: CTranslate2 supports only Transformers")
     if layers := model.encoder.num_localness_layers:
         raise ConfigError(f"model.encoder.num_localness_layers = {layers}: CTranslate2 has no localness bias")
-    for number, attention in enumerate(model.source_attentions):
+    for number, attention in enumerate(layer_mechanisms(model)):
         _check_attention(
             attention, f"model.layer_attention[{number}]" if model.layer_attention else "model.attention"
         )
@@ -198,17 +198,15 @@ def _check_attention(one: AttentionConfig, name: str) -> None:
 
 def _specification(loaded: LoadedModel) -> Any:
     """Build CTranslate2's specification of the model."""
-    from ctranslate2.specs import common_spec, transformer_spec
+    from ctranslate2.specs import transformer_spec
 
     model, config = loaded.model, loaded.config.model
     assert isinstance(model, TransformerModel) and isinstance(config, TransformerConfig)
-    gelu = config.feed_forward.activation == "gelu"
     # Typed as Any, because CTranslate2 declares the fields with their initial value None.
     spec: Any = transformer_spec.TransformerSpec.from_config(
         (config.encoder.num_layers, config.decoder.num_layers),
         config.num_heads,
         pre_norm=config.norm_position == "pre",
-        activation=common_spec.Activation.GELU if gelu else common_spec.Activation.RELU,
     )
     num_positions = model.max_length or _num_positions(loaded.config.generation)
     _write_positions_and_norm(spec.encoder, model.source_positions, model.encoder_norm, num_positions)

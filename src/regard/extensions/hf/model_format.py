@@ -1,6 +1,6 @@
 """Hugging Face directories as model directories: their tokenizers and search settings make a description.
 
-The functions of this module implement the contract `regard.models.formats.ModelFormat`.
+The functions of this module implement the contract `regard.models.registry.ModelFormat`.
 """
 
 import logging

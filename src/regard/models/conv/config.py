@@ -1,19 +1,13 @@
-"""The configuration of the convolutional model, with checks of its consistency."""
+"""The configuration of the convolutional model."""
 
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models.base import TIE_EMBEDDINGS_HELP
-from regard.models.stack_layer import (
-    ATTENTION_HELP,
-    LAYER_ATTENTION_HELP,
-    check_exclusive,
-    layer_mechanisms,
-)
+from regard.models.stack_layer import ATTENTION_HELP, LAYER_ATTENTION_HELP
 
 __all__ = ["ConvConfig", "ConvSideConfig"]
 
@@ -45,14 +39,8 @@ class ConvConfig:
     position_encoding: LearnedPositionConfig = option(
         default=LearnedPositionConfig, help="Position encoding."
     )
-    attention: AttentionConfig = option(
-        default=SoftAttentionConfig,
-        help=ATTENTION_HELP,
-    )
-    layer_attention: tuple[AttentionConfig, ...] = option(
-        default=(),
-        help=LAYER_ATTENTION_HELP,
-    )
+    attention: AttentionConfig = option(default=SoftAttentionConfig, help=ATTENTION_HELP)
+    layer_attention: tuple[AttentionConfig, ...] = option(default=(), help=LAYER_ATTENTION_HELP)
     dropout: float = option(
         default=0.1,
         help="Dropout probability on embeddings, on the input of each convolution and on the input of the "
@@ -60,28 +48,8 @@ class ConvConfig:
         ge=0,
         lt=1,
     )
-    tie_embeddings: Literal["none", "decoder", "all"] = option(
-        default="none",
-        help=TIE_EMBEDDINGS_HELP,
-    )
+    tie_embeddings: Literal["none", "decoder", "all"] = option(default="none", help=TIE_EMBEDDINGS_HELP)
     scale_encoder_gradient: bool = option(
         default=True,
         help="Divide the gradient of the encoder by twice the number of attention layers, as in the paper.",
-    )
-
-    def __post_init__(self) -> None:
-        """Check that `attention` and `layer_attention` are not both set."""
-        check_exclusive(self)
-
-    @property
-    def source_attentions(self) -> tuple[AttentionConfig, ...]:
-        """The mechanism of each decoder layer; several contexts are allowed only in the last layer."""
-        return tuple(_with_dot_scorer(mechanism) for mechanism in layer_mechanisms(self))
-
-
-def _with_dot_scorer(config: Any) -> AttentionConfig:
-    """Return the config with the dot product (the paper's Eq. 1) as score function, unless one is set."""
-    return (
-        # The fallback "none" keeps mechanisms without a score function unchanged.
-        replace(config, score_function="dot") if getattr(config, "score_function", "none") is None else config
     )

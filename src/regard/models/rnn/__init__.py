@@ -1,1 +1,1 @@
-"""Recurrent encoder-decoder models (LSTM, GRU), with recurrent or convolutional encoders."""
+"""Recurrent encoder-decoder models (LSTM)."""

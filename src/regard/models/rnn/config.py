@@ -6,7 +6,7 @@ from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.errors import ConfigError
-from regard.layers.recurrent import CellKind, Direction
+from regard.layers.recurrent import Direction
 from regard.models.base import TIE_EMBEDDINGS_HELP
 
 __all__ = [
@@ -29,7 +29,6 @@ class RnnEncoderConfig:
         default="bidirectional",
         help="Direction: forward, backward (from the last word to the first) or bidirectional.",
     )
-    rnn_type: CellKind = option(default="lstm", help="The recurrent cell.")
 
 
 @configclass
@@ -40,7 +39,6 @@ class RnnDecoderConfig:
     hidden_size: int = option(
         default=500, help="Hidden size of the states and of the attentional vector.", ge=1, le=16_384
     )
-    rnn_type: CellKind = option(default="lstm", help="The recurrent cell.")
     query: Literal["current", "previous"] = option(
         default="current",
         help="Attention query: the state after the recurrence (current; Luong et al.) or before it "
@@ -84,10 +82,7 @@ class RnnConfig:
     embedding_dropout: float | None = option(
         default=None, help="Dropout probability on the embeddings. Default: `dropout`.", ge=0, lt=1
     )
-    tie_embeddings: Literal["none", "decoder", "all"] = option(
-        default="none",
-        help=TIE_EMBEDDINGS_HELP,
-    )
+    tie_embeddings: Literal["none", "decoder", "all"] = option(default="none", help=TIE_EMBEDDINGS_HELP)
     init_range: float = option(
         default=0.1,
         help="Range u of the uniform initialization of all parameters from (-u, u) (Malaviya et al., 2018). "

@@ -5,7 +5,6 @@ directions (Bahdanau et al., 2015). The decoder has several layers; the attentio
 first one (input feeding; Luong et al., 2015, Section 3.3).
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -15,9 +14,8 @@ from regard.attention.base import AttentionStep, State
 from regard.layers.batched_state import BatchedState
 from regard.layers.dropout import dropout
 from regard.layers.linear import StepLinear
-from regard.layers.recurrent import CELLS, CellState, RecurrentLayer, RecurrentWeights
+from regard.layers.recurrent import CellState, RecurrentLayer, RecurrentWeights, lstm_cell
 from regard.models.rnn.config import RnnConfig, RnnEncoderConfig
-from regard.models.rnn.readout import SourceReadout
 from regard.types import Float, Int, Tensor
 
 __all__ = [
@@ -32,22 +30,14 @@ __all__ = [
 
 
 class RecurrentEncoder(nn.Module):
-    """A recurrent encoder of several layers, with dropout between them.
-
-    Args:
-        config: The configuration.
-        inputs: Embedding size.
-        dropout: Dropout probability on the input of each layer except the first.
-    """
+    """A recurrent encoder of several layers, with dropout between them."""
 
     def __init__(self, config: RnnEncoderConfig, inputs: int, dropout: float) -> None:
         """Build the layers."""
         super().__init__()
         self.dropout = dropout
         self.layers = nn.ModuleList(
-            RecurrentLayer(
-                config.rnn_type, config.hidden_size if i else inputs, config.hidden_size, config.direction
-            )
+            RecurrentLayer(config.hidden_size if i else inputs, config.hidden_size, config.direction)
             for i in range(config.num_layers)
         )
 
@@ -69,46 +59,37 @@ class StateInit(nn.Module):
 
     It consists of the final states of the encoder (copy), a tanh layer of them (dense), or learned vectors
     (s_0 = w; Martins, 2020).
-
-    Args:
-        config: The configuration of the model.
     """
 
     def __init__(self, config: RnnConfig) -> None:
         """Create the parameters that the kind of state needs."""
         super().__init__()
         decoder = config.decoder
-        self.kind, width = decoder.state_init, decoder.hidden_size
-        shape = (decoder.num_layers, CELLS[decoder.rnn_type].num_states)
+        self.kind, self.num_layers, width = decoder.state_init, decoder.num_layers, decoder.hidden_size
         self.dense = nn.ModuleList(
             nn.Linear(config.encoder.hidden_size, width)
-            for _ in range(math.prod(shape) if self.kind == "dense" else 0)
+            for _ in range(2 * self.num_layers if self.kind == "dense" else 0)
         )
-        self.learned = nn.Parameter(torch.zeros(*shape, width)) if self.kind == "learned" else None
+        self.learned = None
+        if self.kind == "learned":
+            self.learned = nn.Parameter(torch.zeros(self.num_layers, 2, width))
 
-    def forward(self, finals: list[CellState], zeros: list[CellState]) -> list[CellState]:
-        """Return the initial state of each decoder layer.
+    def forward(self, finals: list[CellState]) -> list[CellState]:
+        """Return the initial state of each decoder layer, given the final states of the encoder's layers.
 
-        Args:
-            finals: The encoder's final states, one per layer, of tensors [B, D]. If the decoder has more
-                layers, the last one is used for these.
-            zeros: Zero states of the decoder's layers, which determine shapes and dtypes.
+        If the decoder has more layers, the last state is used for these.
         """
         first: list[CellState] = []
-        for i, layer in enumerate(zeros):
+        for i in range(self.num_layers):
             tensors: list[Tensor] = []
-            for k, like in enumerate(layer):
-                # A GRU encoder has one state tensor per layer, which then initializes all of the decoder's.
-                if self.kind == "copy":
-                    value = finals[i][min(k, len(finals[i]) - 1)]
-                elif self.learned is not None:
-                    value = self.learned[i, k].expand_as(like)
-                else:
-                    final = finals[min(i, len(finals) - 1)]
-                    dense = self.dense[i * len(layer) + k]
-                    value = torch.tanh(dense(final[min(k, len(final) - 1)].to(like.dtype)))
-                tensors.append(value.to(like.dtype))
-            first.append(tuple(tensors))
+            for k, final in enumerate(finals[min(i, len(finals) - 1)]):
+                value = final
+                if self.learned is not None:
+                    value = self.learned[i, k].expand(len(final), -1)
+                elif self.kind == "dense":
+                    value = torch.tanh(self.dense[2 * i + k](final))
+                tensors.append(value.to(final.dtype))
+            first.append((tensors[0], tensors[1]))
         return first
 
 
@@ -117,27 +98,20 @@ class OpenDecoder:
     """The weights of the decoder, prepared for the steps of one forward pass.
 
     Attributes:
-        feed: The weight of the input-feeding vector in the first layer.
-        inputs: The input weights of all layers except the first.
-        hidden: The hidden weights of all layers.
-        combine: The weight of [context; state] before the output layer.
-        source_readout: A linear output layer with source positions as contexts.
+        feed: That of the input-feeding vector in the first layer.
+        inputs: Those of the inputs of all layers except the first.
+        hidden: Those of the hidden states of all layers.
+        combine: That of [context; state] before the output layer.
     """
 
     feed: StepLinear | None
     inputs: tuple[StepLinear, ...]
     hidden: tuple[StepLinear, ...]
     combine: StepLinear | None
-    source_readout: SourceReadout | None
 
 
 class RecurrentDecoder(nn.Module):
-    """The decoder's recurrent layers.
-
-    Args:
-        config: The configuration of the model.
-        feed: Size of the input-feeding vector; 0 disables input feeding.
-    """
+    """The decoder's recurrent layers, with an input-feeding vector of size `feed`; 0 disables it."""
 
     def __init__(self, config: RnnConfig, feed: int) -> None:
         """Build the layers."""
@@ -145,11 +119,7 @@ class RecurrentDecoder(nn.Module):
         self.embedding, self.feed, self.dropout = config.embedding_size, feed, config.dropout
         decoder = config.decoder
         self.layers = nn.ModuleList(
-            RecurrentWeights(
-                decoder.rnn_type,
-                decoder.hidden_size if i else self.embedding + feed,
-                decoder.hidden_size,
-            )
+            RecurrentWeights(decoder.hidden_size if i else self.embedding + feed, decoder.hidden_size)
             for i in range(decoder.num_layers)
         )
 
@@ -158,24 +128,19 @@ class RecurrentDecoder(nn.Module):
         assert isinstance(layer, RecurrentWeights)
         return layer
 
-    def open(self, combine: Tensor | None, source_readout: SourceReadout | None) -> OpenDecoder:
-        """Prepare the weights for the steps of one forward pass; see `OpenDecoder` for the arguments."""
+    def open(self, combine: Tensor | None) -> OpenDecoder:
+        """Prepare the weights for the steps of one forward pass; see `OpenDecoder` for `combine`."""
         count = len(self.layers)
         return OpenDecoder(
             feed=StepLinear.prepare(self._layer(0).input_weight[self.embedding :]) if self.feed else None,
             inputs=tuple(StepLinear.prepare(self._layer(i).input_weight) for i in range(1, count)),
             hidden=tuple(StepLinear.prepare(self._layer(i).hidden_weight[0]) for i in range(count)),
             combine=None if combine is None else StepLinear.prepare(combine),
-            source_readout=source_readout,
         )
 
     def project(self, embedded: Float[Tensor, "*B E"]) -> Float[Tensor, "*B G"]:
         """Compute the embeddings' part of the first layer's gates, for any number of steps at once."""
         return self._layer(0).project_inputs(embedded)
-
-    def zeros(self, batch: int, like: Tensor) -> list[CellState]:
-        """Return zero states of all layers."""
-        return [self._layer(i).initial_state(batch, like=like) for i in range(len(self.layers))]
 
     def advance(
         self,
@@ -184,16 +149,9 @@ class RecurrentDecoder(nn.Module):
         feed: Float[Tensor, "B F"] | None,
         states: tuple[CellState, ...],
     ) -> tuple[tuple[CellState, ...], Float[Tensor, "B D"]]:
-        """Run one step.
+        """Run one step, and return the layers' states and the top layer's hidden state.
 
-        Args:
-            opened: The prepared weights.
-            gates: The embeddings' part of the first layer's gates.
-            feed: The input-feeding vector.
-            states: The layers' states after the previous step.
-
-        Returns:
-            The layers' states, and the top layer's hidden state.
+        `gates` is the embeddings' part of the first layer's gates, `feed` the input-feeding vector.
         """
         # The first layer's input is [embedding; feed]; the two parts are multiplied separately.
         if opened.feed is not None and feed is not None:
@@ -205,7 +163,7 @@ class RecurrentDecoder(nn.Module):
             if i:
                 below = dropout(new[-1][0], self.dropout, self.training)
                 gates = opened.inputs[i - 1](below) + layer.bias.to(below.dtype)
-            new.append(layer.step(gates, opened.hidden[i](state[0]), state))
+            new.append(lstm_cell(gates, opened.hidden[i](state[0]), state))
         return tuple(new), new[-1][0]
 
 
@@ -220,14 +178,7 @@ class RnnState(BatchedState):
 
 @dataclass(frozen=True)
 class RnnStep(BatchedState):
-    """The results of one step before its token is known.
-
-    Attributes:
-        layers: The layers' states.
-        top: The top layer's hidden state.
-        attention_step: The attention step.
-        outputs: The output layer's input for each context, where needed.
-    """
+    """The results of one step before its token is known; `outputs` is the output layer's input."""
 
     layers: tuple[CellState, ...]
     top: Float[Tensor, "B D"]

@@ -24,7 +24,6 @@ from regard.models.base import (
     TranslationModel,
     name_infeasible_sentence,
     shift_right,
-    target_step_mask,
 )
 from regard.models.output import (
     predict,
@@ -46,7 +45,7 @@ from regard.models.rnn.layers import (
 )
 from regard.models.rnn.readout import ReadoutMemory, SourceReadout
 from regard.text.vocabulary import PAD
-from regard.types import Bool, Float, Int, Tensor
+from regard.types import Float, Int, Tensor
 
 __all__ = ["RnnModel"]
 
@@ -85,11 +84,7 @@ class RnnModel(TranslationModel):
         # A linear output layer permits the factorization of `regard.models.rnn.readout`.
         self.linear_readout = self.attention.attends_to_single_positions and decoder.output_layer == "linear"
         # Size of the vector that is concatenated to the embedding in the recurrence.
-        feed_size = (
-            memory_size
-            if decoder.query == "previous"
-            else {"attentional": width, "context": memory_size, "none": 0}[decoder.input_feeding]
-        )
+        feed_size = {"attentional": width, "context": memory_size, "none": 0}[decoder.input_feeding]
         self.decoder = RecurrentDecoder(config, feed_size)
         self.combine = None
         if decoder.query == "current":
@@ -132,7 +127,6 @@ class RnnModel(TranslationModel):
         upper: Float[Tensor, "B S"] | None,
         lower: Float[Tensor, "B S"] | None,
         target: PaddedSequences | None = None,
-        steps: Bool[Tensor, "B T"] | None = None,
     ) -> tuple[Memory, RnnState]:
         """Encode the source sentences and prepare the mechanism; the target is given in training."""
         reference = None
@@ -140,8 +134,10 @@ class RnnModel(TranslationModel):
             reference = Reference(self._embed(self.target_embedding, target.tokens), target.mask)
         x = self._embed(self.source_embedding, source.tokens, source)
         states, finals = self.encoder(x, source.lengths)
-        memory = self.attention.prepare(Memory(states, source.mask, upper, lower, target_mask=steps))
-        layers = self.state_init(finals, self.decoder.zeros(len(source), like=states))
+        # Only mechanisms with bounds need the target's mask.
+        target_mask = None if target is None or upper is None else target.mask
+        memory = self.attention.prepare(Memory(states, source.mask, upper, lower, target_mask=target_mask))
+        layers = self.state_init(finals)
         feed = states.new_zeros(len(source), self.decoder.feed)
         return memory, RnnState(tuple(layers), self.attention.start(memory, reference), feed)
 
@@ -209,25 +205,22 @@ class RnnModel(TranslationModel):
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
         assert isinstance(state, RnnState)
-        opened = self.decoder.open(self.combine, None)
+        opened = self.decoder.open(self.combine)
         gates = self.decoder.project(self.target_embedding(tokens))
         step = self._advance(opened, tokens, gates, memories[0], state)
-        eos_constraint = self.attention.eos_constraint(memories[0], state.attention)
         source_mixture = None
         if isinstance(memories[0], ReadoutMemory) and self.combine is not None:
             weight, _ = self._output(compute_dtype(self.combine))
             source_mixture = memories[0].mix(
                 step.top, step.attention_step, self.combine, weight, self._dropout
             )
-        output = self._output(step.top.dtype if step.outputs is None else step.outputs.dtype)
-        marginalize_contexts = self.attention.observes_tokens
         return predict(
             step.outputs,
-            output,
+            self._output(step.top.dtype if step.outputs is None else step.outputs.dtype),
             (step.attention_step,),
             step,
-            eos_constraint,
-            marginalize_contexts,
+            self.attention.eos_constraint(memories[0], state.attention),
+            self.attention.observes_tokens,
             source_mixture,
         )
 
@@ -236,7 +229,7 @@ class RnnModel(TranslationModel):
         step = prediction.state.select(rows)
         assert isinstance(step, RnnStep)
         log_likelihoods = prediction.token_log_probs(rows, tokens) if self.attention.observes_tokens else None
-        return self._finish(self.decoder.open(self.combine, None), step, log_likelihoods)
+        return self._finish(self.decoder.open(self.combine), step, log_likelihoods)
 
     # --- training -------------------------------------------------------------------------------------
 
@@ -246,9 +239,7 @@ class RnnModel(TranslationModel):
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`."""
         assert batch.target is not None
         targets = batch.target.tokens
-        memory, state = self._begin(
-            batch.source, batch.upper_bounds, batch.lower_bounds, batch.target, target_step_mask(batch)
-        )
+        memory, state = self._begin(batch.source, batch.upper_bounds, batch.lower_bounds, batch.target)
         shifted = shift_right(targets)
         embedded = self._embed(self.target_embedding, shifted)
         # All embeddings are known in training, so their part of the gates is one matrix multiplication.
@@ -258,7 +249,7 @@ class RnnModel(TranslationModel):
             assert self.combine is not None
             output = self._output(compute_dtype(self.combine))
             source_readout = SourceReadout.open(memory.states, self.combine, *output, targets, self._dropout)
-        opened = self.decoder.open(self.combine, source_readout)
+        opened = self.decoder.open(self.combine)
         steps: list[RnnStep] = []
         scored: list[tuple[Tensor, Tensor]] = []
         posteriors: list[Tensor] = []
@@ -270,12 +261,12 @@ class RnnModel(TranslationModel):
             log_likelihoods = None
             # Other mechanisms do not need the likelihoods for the next step: all are scored at once below.
             if self.attention.observes_tokens:
-                scored.append(self._score(opened, step, targets, t, mean_log_probs))
+                scored.append(self._score(source_readout, step, targets[:, t], t, mean_log_probs))
                 log_likelihoods = scored[-1][0]
             state = self._finish(opened, step, log_likelihoods)
             posteriors.append(state.attention.posteriors)
             steps.append(step)
-        attention_step = stack_steps([step.attention_step for step in steps], state.attention)
+        attention_step = stack_steps([step.attention_step for step in steps], state.attention, posteriors)
         mask, top = batch.target.mask, None
         if self.attention.observes_tokens:
             # Steps after the end of a shorter sentence were scored too; mask them.
@@ -297,7 +288,7 @@ class RnnModel(TranslationModel):
             penalty=attention_step.penalty,
             mask=mask,
             cross_attentions=(attention_step.weights,),
-            posteriors=(torch.stack(posteriors, dim=1),),
+            posteriors=() if attention_step.posteriors is None else (attention_step.posteriors,),
             top_tokens=top,
         )
 
@@ -308,23 +299,23 @@ class RnnModel(TranslationModel):
 
     def _score(
         self,
-        opened: OpenDecoder,
+        source_readout: SourceReadout | None,
         step: RnnStep,
-        targets: Int[Tensor, "B T"],
+        targets: Int[Tensor, "B"],
         t: int,
         mean_log_probs: bool,
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B K"]]:
         """Return log p(y_t | context k), and its mean over the vocabulary, for one step."""
         scored: list[tuple[Tensor, Tensor]] = []
-        if opened.source_readout is not None:
+        if source_readout is not None:
             positions = step.attention_step.positions
             assert positions is not None
-            log_likelihoods, means = opened.source_readout.score(step.top, targets[:, t], t)
+            log_likelihoods, means = source_readout.score(step.top, targets, t)
             scored.append((log_likelihoods.gather(1, positions), means.gather(1, positions)))
         if step.outputs is not None:
             output = self._output(step.outputs.dtype)
             # With `linear_readout` these contexts are not single source positions: score all of them.
             contexts = None if self.linear_readout else scored_contexts(step.attention_step)
-            scored.append(score_tokens(step.outputs, output, targets[:, t], mean_log_probs, contexts))
+            scored.append(score_tokens(step.outputs, output, targets, mean_log_probs, contexts))
         log_likelihoods, means = (torch.cat(parts, dim=1) for parts in zip(*scored, strict=True))
         return log_likelihoods, means

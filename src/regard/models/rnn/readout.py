@@ -8,7 +8,7 @@ step. The sum over the vocabulary is then a matrix multiplication of their expon
 
 The logits of all source positions, time steps and tokens are therefore never kept in memory. Each factor is
 computed relative to its largest logit. Where the product of the two factors is smaller than 1e-38, i.e. where
-their maxima are 87 nats apart, the sum is clamped to that value. `layers.step_linear` computes the gradient
+their maxima are 87 nats apart, the sum is clamped to that value. `StepLinear` computes the gradient
 of exp(g) after the backward pass has visited all time steps.
 
 Search needs the probabilities of all tokens. With u_tv = exp(h_tv - max_v h_tv), the mixture over source
@@ -35,13 +35,6 @@ from regard.models.output import Mixture, OutputLayer, clamped_log
 from regard.types import Float, Int, Tensor
 
 __all__ = ["ReadoutMemory", "SourceReadout"]
-
-
-def _source_hidden(
-    states: Tensor, combine: Tensor, weight: Tensor, noise: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """Return the input of the output layer that depends on the source alone, [B, S, Q]."""
-    return noise(linear(states.to(weight.dtype), combine[: states.shape[-1]].to(weight.dtype)))
 
 
 @dataclass(frozen=True)
@@ -76,17 +69,12 @@ class SourceReadout:
         targets: Int[Tensor, "B T"],
         dropout: Callable[[Tensor], Tensor],
     ) -> "SourceReadout":
-        """Prepare the output layer for a batch.
+        """Prepare the output layer O, b for a batch with the encoder states x and the target y.
 
-        Args:
-            states: x.
-            combine: W, transposed: D rows for x, followed by the rows for s.
-            output: O.
-            bias: b.
-            targets: y.
-            dropout: The dropout function.
+        `combine` is W, transposed: D rows for x, followed by the rows for s.
         """
-        logits = linear(_source_hidden(states, combine, output, dropout), output.t(), bias)
+        hidden = dropout(linear(states.to(output.dtype), combine[: states.shape[-1]].to(output.dtype)))
+        logits = linear(hidden, output.t(), bias)
         logits = logits.to(accumulation_dtype(logits.dtype))
         # The maximum cancels in log p, so its gradient is not needed.
         top = logits.detach().amax(-1, keepdim=True)
@@ -104,13 +92,7 @@ class SourceReadout:
     def score(
         self, state: Float[Tensor, "B Q"], targets: Int[Tensor, "B"], step: int
     ) -> tuple[Float[Tensor, "B S"], Float[Tensor, "B S"]]:
-        """Return log p(y_t) under each source position, and the mean of log p over the vocabulary.
-
-        Args:
-            state: s_t.
-            targets: y_t.
-            step: t, counted from 0.
-        """
+        """Return log p(y_t) under each source position, and the mean of log p, given the state s_t."""
         logits = self.output(self.dropout(self.combine(state)))
         logits = logits.to(accumulation_dtype(logits.dtype))
         top = logits.detach().amax(-1, keepdim=True)
@@ -141,7 +123,9 @@ class ReadoutMemory(Memory):
     ) -> "ReadoutMemory":
         """Compute the source part for a memory; see `SourceReadout.open` for the arguments."""
         weight, bias = output
-        powers, _ = linear_exponentials(_source_hidden(memory.states, combine, weight, dropout), weight, bias)
+        source_weight = combine[: memory.states.shape[-1]].to(weight.dtype)
+        hidden = dropout(linear(memory.states.to(weight.dtype), source_weight))
+        powers, _ = linear_exponentials(hidden, weight, bias)
         parts = {field.name: getattr(memory, field.name) for field in dataclasses.fields(memory)}
         return cls(**parts, exp_logits=powers)
 
@@ -177,12 +161,7 @@ class ReadoutMemory(Memory):
     ) -> Mixture:
         """Return the contribution of the source positions of a step to the distribution over its token.
 
-        Args:
-            state: s_t of each hypothesis.
-            attention_step: The attention step; its first contexts are source positions.
-            combine: W; see `SourceReadout.open`.
-            output: O.
-            dropout: The dropout function.
+        The state s_t is that of each hypothesis; see `SourceReadout.open` for the other arguments.
         """
         assert attention_step.positions is not None
         positions, tables = attention_step.positions, self.sentence_exp_logits

@@ -87,11 +87,7 @@ class FertilityTagger(nn.Module):
         The loss is -w log p(k), where w is `fertility_one_weight` for k = 1 and 1 otherwise. The difference
         to -log p(k) is returned as `penalty`.
 
-        Args:
-            batch: Sources, with fertilities as targets. Fertilities above the largest class are clamped to
-                it.
-            mean_log_probs: Whether to compute `ForwardOutput.mean_log_probs`.
-            output_attentions: Ignored: the tagger has no attention.
+        Fertilities above the largest class are clamped to it. There is no attention to return.
         """
         assert batch.target is not None
         log_probs = self.log_probs(batch.source)

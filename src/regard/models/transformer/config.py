@@ -1,4 +1,4 @@
-"""The configuration of the Transformer, with checks of its consistency."""
+"""The configuration of the Transformer."""
 
 from typing import Literal
 
@@ -7,12 +7,7 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.layers.position_encoding import PositionEncodingConfig, SinusoidalPositionConfig
 from regard.models.base import TIE_EMBEDDINGS_HELP
-from regard.models.stack_layer import (
-    ATTENTION_HELP,
-    LAYER_ATTENTION_HELP,
-    check_exclusive,
-    layer_mechanisms,
-)
+from regard.models.stack_layer import ATTENTION_HELP, LAYER_ATTENTION_HELP
 
 __all__ = ["FeedForwardConfig", "TransformerConfig", "TransformerDecoderConfig", "TransformerEncoderConfig"]
 
@@ -22,9 +17,6 @@ class FeedForwardConfig:
     """The feed-forward network of the Transformer layers."""
 
     ffn_size: int = option(default=2048, help="Width of the hidden layer.", ge=1, le=65_536)
-    activation: Literal["relu", "gelu"] = option(
-        default="relu", help="Activation function of the hidden layer."
-    )
     dropout: float = option(default=0.0, help="Dropout probability of the hidden layer.", ge=0, lt=1)
 
 
@@ -69,27 +61,9 @@ class TransformerConfig:
     position_encoding: PositionEncodingConfig = option(
         default=SinusoidalPositionConfig, help="Position encoding."
     )
-    attention: AttentionConfig = option(
-        default=SoftAttentionConfig,
-        help=ATTENTION_HELP,
-    )
-    layer_attention: tuple[AttentionConfig, ...] = option(
-        default=(),
-        help=LAYER_ATTENTION_HELP,
-    )
+    attention: AttentionConfig = option(default=SoftAttentionConfig, help=ATTENTION_HELP)
+    layer_attention: tuple[AttentionConfig, ...] = option(default=(), help=LAYER_ATTENTION_HELP)
     dropout: float = option(
         default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
     )
-    tie_embeddings: Literal["none", "decoder", "all"] = option(
-        default="decoder",
-        help=TIE_EMBEDDINGS_HELP,
-    )
-
-    def __post_init__(self) -> None:
-        """Check that `attention` and `layer_attention` are not both set."""
-        check_exclusive(self)
-
-    @property
-    def source_attentions(self) -> tuple[AttentionConfig, ...]:
-        """The mechanism of each decoder layer; several contexts are allowed only in the last layer."""
-        return layer_mechanisms(self)
+    tie_embeddings: Literal["none", "decoder", "all"] = option(default="decoder", help=TIE_EMBEDDINGS_HELP)

@@ -3,6 +3,12 @@
 Each decoder layer has its own mechanism, applied to H heads (`regard.attention.multihead`). A mechanism with
 several contexts is allowed only in the last layer. The rest of that layer and the distribution over the next
 token are then computed for each context.
+
+The layer normalization around a sublayer f is placed as in Vaswani et al. (2017), Section 3.1 (`post`), or as
+in Xiong et al. (2020), which trains without a warm-up and with more layers (`pre`):
+
+    post   LayerNorm(x + dropout(f(x)))
+    pre    x + dropout(f(LayerNorm(x))), with one more LayerNorm after the last layer
 """
 
 import math
@@ -14,19 +20,145 @@ from torch import nn
 from regard.attention.base import Attention, Memory
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig, attention_class, build_attention
+from regard.attention.self_attention import KVCache, SelfAttention
 from regard.data.batch import PaddedSequences
 from regard.errors import ConfigError
-from regard.layers.linear import compute_dtype
+from regard.layers.batched_state import BatchedState
+from regard.layers.dropout import add_dropout, relu_dropout
+from regard.layers.linear import Linear, compute_dtype
 from regard.layers.position_encoding import PositionEncoding
 from regard.models.base import Memories
 from regard.models.registry import register_model
 from regard.models.stack import OpenStack, StackModel
-from regard.models.stack_layer import check_stack, normal_embedding
-from regard.models.transformer.config import TransformerConfig
-from regard.models.transformer.layers import DecoderLayer, EncoderLayer, LayerNorm
+from regard.models.stack_layer import (
+    LayerQuery,
+    StackLayer,
+    check_stack,
+    layer_mechanisms,
+    normal_embedding,
+)
+from regard.models.transformer.config import FeedForwardConfig, TransformerConfig
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["SourceEncoder", "TransformerModel"]
+__all__ = ["DecoderLayer", "EncoderLayer", "LayerNorm", "SourceEncoder", "TransformerModel"]
+
+
+class LayerNorm(nn.Module):
+    """Layer normalization (Ba et al., 2016), computed in float32 or float64."""
+
+    def __init__(self, width: int) -> None:
+        """Initialize the scale to 1 and the shift to 0."""
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.shift = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Normalize to mean 0 and variance 1 along the last axis, then scale and shift."""
+        scale, shift = self.scale, self.shift
+        # Normalization in bfloat16 would be too inexact.
+        if x.dtype != scale.dtype:
+            x = x.to(torch.promote_types(x.dtype, scale.dtype))
+            scale, shift = scale.to(x.dtype), shift.to(x.dtype)
+        return torch.layer_norm(x, scale.shape, scale, shift)
+
+
+class Residual(nn.Module):
+    """The residual connection, layer normalization and dropout around a sublayer."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        """Build the normalization."""
+        super().__init__()
+        self.norm = LayerNorm(config.d_model)
+        self.pre = config.norm_position == "pre"
+        self.dropout = config.dropout
+
+    def prepare(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Return the input of the sublayer."""
+        return self.norm(x) if self.pre else x
+
+    def add(self, x: Float[Tensor, "*#B D"], output: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Return the result, given the sublayer's output `output`."""
+        summed = add_dropout(x, output, self.dropout, self.training)
+        return summed if self.pre else self.norm(summed)
+
+
+class FeedForward(nn.Module):
+    """The feed-forward network, FFN(x) = relu(x W1 + b1) W2 + b2 (Vaswani et al. (2017), Eq. 2)."""
+
+    def __init__(self, config: FeedForwardConfig, d_model: int) -> None:
+        """Create the parameters."""
+        super().__init__()
+        self.dropout = config.dropout
+        self.linear1 = Linear(d_model, config.ffn_size)
+        self.linear2 = Linear(config.ffn_size, d_model)
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Apply the network to each position."""
+        # ReLU and its dropout are a single operation, which needs one pass over memory on a CPU.
+        return self.linear2(relu_dropout(self.linear1(x), self.dropout, self.training))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, with or without a bias toward nearby positions, then the feed-forward network."""
+
+    def __init__(self, config: TransformerConfig, use_localness: bool) -> None:
+        """Build the sublayers."""
+        super().__init__()
+        self.self_attention = SelfAttention(config.d_model, config.num_heads, use_localness)
+        self.feed_forward = FeedForward(config.feed_forward, config.d_model)
+        self.around_attention, self.around_feed = Residual(config), Residual(config)
+
+    def forward(
+        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], output_attentions: bool
+    ) -> tuple[Float[Tensor, "B S D"], Float[Tensor, "B H S S"] | None]:
+        """Return the states of the layer, and its self-attention if `output_attentions` is True."""
+        attended, weights = self.self_attention(
+            self.around_attention.prepare(x), mask, return_weights=output_attentions
+        )
+        x = self.around_attention.add(x, attended)
+        return self.around_feed.add(x, self.feed_forward(self.around_feed.prepare(x))), weights
+
+
+class DecoderLayer(StackLayer):
+    """Causal self-attention, attention to the source, then the feed-forward network."""
+
+    def __init__(self, config: TransformerConfig, cross_attention: Attention) -> None:
+        """Build the sublayers."""
+        super().__init__()
+        self.self_attention = SelfAttention(config.d_model, config.num_heads)
+        self.cross_attention = cross_attention
+        self.feed_forward = FeedForward(config.feed_forward, config.d_model)
+        self.around_attention, self.around_source = Residual(config), Residual(config)
+        self.around_feed = Residual(config)
+
+    def query(self, x: Tensor, embedded: Tensor, prepared: None, output_attentions: bool) -> LayerQuery:
+        """Run self-attention over a whole target; its weights are returned if `output_attentions` is True."""
+        attended, weights = self.self_attention(
+            self.around_attention.prepare(x), None, return_weights=output_attentions
+        )
+        x = self.around_attention.add(x, attended)
+        return LayerQuery(x, self.around_source.prepare(x), self.finish, weights)
+
+    # `Tensor` without a shape, because an annotated shape would be parsed at each step.
+    def step(
+        self, x: Tensor, cache: BatchedState, embedded: Tensor, prepared: None
+    ) -> tuple[LayerQuery, KVCache]:
+        """Run self-attention for one more token."""
+        assert isinstance(cache, KVCache)
+        attended, cache = self.self_attention.step(self.around_attention.prepare(x), cache)
+        x = self.around_attention.add(x, attended)
+        return LayerQuery(x, self.around_source.prepare(x), self.finish), cache
+
+    def empty_cache(self, batch: int, prepared: None) -> KVCache:
+        """Return an empty cache of the self-attention."""
+        weight = self.self_attention.in_proj.weight
+        # The compute dtype may be bfloat16.
+        return KVCache.empty(batch, weight.new_empty(0, 2 * len(weight), dtype=compute_dtype(weight)))
+
+    def finish(self, x: Float[Tensor, "*#B D"], contexts: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Return the states of the layer, given the contexts of the attention to the source."""
+        x = self.around_source.add(x, contexts)
+        return self.around_feed.add(x, self.feed_forward(self.around_feed.prepare(x)))
 
 
 class SourceEncoder(nn.Module, ABC):
@@ -94,7 +226,7 @@ class TransformerModel(StackModel):
             EncoderLayer(config, i < config.encoder.num_localness_layers) for i in layers
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(config, self._source_attention(attention)) for attention in config.source_attentions
+            DecoderLayer(config, self._source_attention(attention)) for attention in layer_mechanisms(config)
         )
         # With pre-norm the residual stream is not normalized, so one more LayerNorm follows each stack.
         pre = config.norm_position == "pre"
@@ -105,7 +237,7 @@ class TransformerModel(StackModel):
         if config.tie_embeddings == "none":
             weight = torch.empty(target_size, config.d_model)
             self.output = nn.Parameter(nn.init.normal_(weight, 0, std))
-        last = self._mechanisms()[-1]
+        last = self._layers()[-1].cross_attention
         self.objective, self.reward = last.objective, last.reward
 
     def _source_attention(self, config: AttentionConfig) -> Attention:
@@ -139,12 +271,9 @@ class TransformerModel(StackModel):
         if self.pretrained_encoder is not None:
             states, self_attentions = self.pretrained_encoder(source, output_attentions)
         else:
-            x, mask = (
-                self._embed(self.source_embedding, self.source_positions, source.tokens, 0, source),
-                source.mask,
-            )
+            x = self._embed(self.source_embedding, self.source_positions, source.tokens, source=source)
             for layer in self.encoder:
-                x, weights = layer(x, mask, output_attentions)
+                x, weights = layer(x, source.mask, output_attentions)
                 if weights is not None:
                     self_attentions.append(weights)
             states = self.encoder_norm(x)
