@@ -93,11 +93,7 @@ class ConstrainedAttentionConfig:
 
 @dataclass(frozen=True)
 class ConstrainedState(CoverageState):
-    """A state with the received attention and the real target positions ahead.
-
-    Attributes:
-        remaining_target_mask: [B, T], True at future time steps that are real; see `Memory.target_mask`.
-    """
+    """A state with the received attention and the mask of the time steps ahead; see `Memory.target_mask`."""
 
     remaining_target_mask: Bool[Tensor, "B T"] | None = None
 

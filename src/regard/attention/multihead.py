@@ -37,12 +37,7 @@ __all__ = ["FoldedHeads", "MultiHeadAttention"]
 
 @dataclass(frozen=True)
 class FoldedHeads(BatchedState):
-    """The batch rows of all heads; `select` takes indices of sentences.
-
-    Attributes:
-        folded: B H rows; the heads of a sentence are consecutive.
-        num_heads: H.
-    """
+    """The B H batch rows of all heads; `select` takes indices of sentences."""
 
     folded: Any
     num_heads: int
@@ -67,12 +62,7 @@ class MultiHeadState(State):
 
 @dataclass(frozen=True)
 class MultiHeadStep(AttentionStep):
-    """The attention step of a mechanism with one head, whose state still depends on the token.
-
-    Attributes:
-        mechanism_step: The attention step of the mechanism.
-        out_proj: W^O.
-    """
+    """The attention step of a mechanism with one head, whose state still depends on the token."""
 
     mechanism_step: AttentionStep
     out_proj: Linear

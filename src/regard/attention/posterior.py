@@ -116,12 +116,7 @@ class PosteriorAttentionConfig:
 
 @dataclass(frozen=True)
 class PosteriorState(State):
-    """A state with the distributions over source positions of the last step.
-
-    Attributes:
-        carried: [B, S], the distribution that the next step's coupling starts from. None before the first
-            step.
-    """
+    """A state with the distribution that the next step's coupling starts from; None before the first step."""
 
     carried: Float[Tensor, "B S"] | None = None
 
@@ -131,8 +126,7 @@ class PosteriorStep(AttentionStep):
     """The attention step of one time step, before its token is known.
 
     Attributes:
-        tail_weights: [B, S], the share of each position in the additional mean context. None if there is no
-            such context.
+        tail_weights: The share of each position in the additional mean context, if there is one.
         values: The states, prepared for weighted sums.
         posterior_weight: m. None if the prior is passed on.
     """
@@ -187,12 +181,12 @@ class PosteriorAttention(ScorerAttention):
         assert contexts is not None and log_weights is not None
         zeros, passes_posterior = torch.zeros_like(log_weights), self.config.state_attention == "posterior"
         return PosteriorStep(
-            contexts=contexts,
-            log_weights=log_weights,
-            weights=log_prior.exp(),
-            log_policy=zeros,
-            penalty=zeros[:, 0],
-            state=state,
+            contexts,
+            log_weights,
+            log_prior.exp(),
+            zeros,
+            zeros[:, 0],
+            state,
             positions=positions,
             tail_weights=tail,
             values=memory.values,
@@ -254,11 +248,7 @@ class PosteriorAttention(ScorerAttention):
         return masked_log_softmax(scores, mask)
 
     def coupling_bias(self, size: int) -> Float[Tensor, "S S"]:
-        """Return the coupling bias [i, j]: added to the score of position i after attention to position j.
-
-        Args:
-            size: S.
-        """
+        """Return the coupling bias [i, j]: added to the score of position i after attention to position j."""
         assert self.coupling is not None
         positions = torch.arange(size, device=self.coupling.device)
         distance = positions.unsqueeze(1) - positions

@@ -47,11 +47,7 @@ def expected_context(
 ) -> AttentionStep:
     """Return an attention step with an axis T and one context per step, c_t = sum_j a_tj h_j, for one head.
 
-    Args:
-        weights: Attention weights.
-        memory: A prepared memory.
-        make_state: Function that returns the state after the last step, given its weights [B, 1, S] and its
-            context [B, D].
+    `make_state` returns the state after the last step, given its weights [B, 1, S] and its context [B, D].
     """
     assert memory.values is not None
     # One multiplication for all steps, whose gradient is accumulated once (`StepLinear`).
@@ -131,13 +127,9 @@ def masked_log_softmax(scores: Float[Tensor, "*B S"], mask: Bool[Tensor, "*#B S"
 def top_k_positions(
     log_probs: Float[Tensor, "*B S"], k: int
 ) -> tuple[Float[Tensor, "*B K"], Int[Tensor, "*B K"]]:
-    """Return the log-probabilities and indices of the top K positions, or of all if there are fewer.
+    """Return the log-probabilities and indices of the top K positions; of all if there are fewer or K is 0.
 
     Masked positions have log-probability -inf and index 0, which is always valid.
-
-    Args:
-        log_probs: Log-probabilities, -inf where masked.
-        k: K; 0 returns all positions.
     """
     num_positions = log_probs.shape[-1]
     top_log_probs, positions = log_probs.topk(min(k or num_positions, num_positions), dim=-1)
@@ -158,13 +150,8 @@ def posterior_over_positions(
 ) -> Float[Tensor, "B S"]:
     """Compute the posterior over source positions: proportional to weight times likelihood.
 
-    Args:
-        log_weights: Log-weights of the contexts: K, or K + 1 if `tail_weights` is given.
-        log_likelihood: Log p(token | context k).
-        positions: Source position of each of the first K contexts.
-        num_positions: S.
-        tail_weights: The share of each position in the last context, a mean of positions. None if there is no
-            such context.
+    The first K contexts are single positions. If `tail_weights` is given, one more context is a mean with
+    these shares of the positions.
     """
     posterior = torch.softmax(log_weights + log_likelihood.to(log_weights.dtype), dim=-1)
     # scatter_add: masked positions all have index 0, but a posterior of zero.

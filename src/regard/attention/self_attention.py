@@ -32,11 +32,7 @@ MIN_WINDOW = 1e-3
 class KVStore:
     """An append-only buffer of keys and values with spare room.
 
-    Rows below `used` never change, so caches of different time steps may share one store.
-
-    Attributes:
-        entries: [room, W], the buffer.
-        used: Number of rows in use.
+    The first `used` rows never change, so caches of different time steps may share one store.
     """
 
     entries: Float[Tensor, "N W"]
@@ -65,19 +61,13 @@ class KVCache(BatchedState):
     def empty(cls, batch: int, like: Float[Tensor, "_ W"]) -> "KVCache":
         """Return a cache without time steps.
 
-        Args:
-            batch: B.
-            like: An empty tensor [0, W] with the width (twice that of the model), device and dtype of the
-                entries that will be appended.
+        `like` is an empty tensor [0, W] with the width (twice that of the model), device and dtype of the
+        entries that will be appended.
         """
         return cls(KVStore(like, 0), torch.empty(batch, 0, dtype=torch.int64, device=like.device))
 
     def append(self, entries: Float[Tensor, "B W"]) -> "KVCache":
-        """Return the cache with one more time step.
-
-        Args:
-            entries: Keys and values of the step's tokens.
-        """
+        """Return the cache with one more time step, given the keys and values of its tokens."""
         store, slots = self.store, self.slots
         # Two kinds of stores must not be written in place: those that autograd has recorded, and those
         # created in inference mode once inference mode is left.
@@ -114,10 +104,6 @@ class Localness(nn.Module):
 
     P_i is the center of the attention of position i and D_i its window size. Both are between 0 and I, in
     positions counted from 0. W is shared by both and by all heads.
-
-    Args:
-        width: Width of the queries of all heads together.
-        num_heads: H.
     """
 
     def __init__(self, width: int, num_heads: int) -> None:
@@ -129,13 +115,7 @@ class Localness(nn.Module):
     def forward(
         self, queries: Float[Tensor, "B T D"], lengths: Float[Tensor, "#B #T"], num_positions: int
     ) -> Float[Tensor, "B H T S"]:
-        """Compute the bias G, in float32 or better.
-
-        Args:
-            queries: Q, with the heads concatenated.
-            lengths: I of each query.
-            num_positions: S.
-        """
+        """Compute the bias G, in float32 or better; the heads are concatenated in the queries Q."""
         predicted = self.center_window_proj(torch.tanh(self.hidden_proj(queries)))
         predicted = torch.sigmoid(predicted.to(accumulation_dtype(predicted.dtype))) * lengths.unsqueeze(-1)
         center, window = predicted.transpose(1, 2).unsqueeze(-1).chunk(2, dim=1)  # (B, H, T, 1) each

@@ -124,12 +124,7 @@ class VariationalAttention(ScorerAttention):
         return VariationalState(first.weights, first.context, proposals)
 
     def compute_log_proposals(self, memory: Memory, target: Reference) -> Float[Tensor, "B T S"]:
-        """Compute log q of every step, in nats; -inf where masked.
-
-        Args:
-            memory: The memory that is attended.
-            target: The reference.
-        """
+        """Compute log q of every step, in nats; -inf where masked."""
         target_states, _ = self.inference_lstm(target.embeddings, target.mask.sum(-1))
         scores = self.inference_scorer(target_states, self.inference_scorer.compute_keys(memory.states))
         return masked_log_softmax(scores, memory.mask.unsqueeze(1))
