@@ -2,7 +2,7 @@
 
     python benchmarks/rewards.py [--sentences 64] [--words 50] [--calls 200] [--json FILE]
 
-`prefix BLEU` is `regard.metrics.utility.prefix_bleu` on arrays. `returns` is the function that a training
+`prefix BLEU` is `regard.metrics.translation.prefix_bleu` on arrays. `returns` is the function that a training
 step calls, `regard.training.losses.objectives.compute_returns`, from tensors to the sum of the rewards from
 each time step on. The words of the references are sampled from Zipf's law, so that some are repeated; the
 share `--right` of the generated words is equal to the reference. Both sides have the same number of words,
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from regard.data.batch import PaddedSequences
-from regard.metrics.utility import prefix_bleu
+from regard.metrics.translation import prefix_bleu
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, UNK
 from regard.training.losses.objectives import compute_returns
 

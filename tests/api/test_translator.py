@@ -20,8 +20,7 @@ from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.generation.neural_translator import NeuralTranslator
-from regard.metrics.translation import count_statistics
-from regard.metrics.utility import utilities
+from regard.metrics.translation import count_statistics, utilities
 from regard.models import build_model
 from regard.plot.heatmap import attention_heatmap
 from regard.runs.checksums import write_weights

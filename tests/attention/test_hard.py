@@ -8,7 +8,7 @@ import torch
 from regard.attention.base import Memory, Reward
 from regard.attention.hard import HardAttention, HardAttentionConfig
 from regard.data.batch import PaddedSequences
-from regard.metrics.utility import prefix_bleu
+from regard.metrics.translation import prefix_bleu
 from regard.models.base import ForwardOutput
 from regard.text.vocabulary import EOS, UNK
 from regard.training.losses.objectives import (

@@ -22,17 +22,10 @@ from regard.metrics.alignment import (
 from regard.text.links import GoldLinks, parse_gold_links, parse_links
 
 
-def test_aer_of_a_worked_example():
-    # A has 4 links: 2 of the 3 sure ones, 1 more that is possible, 1 wrong.
-    gold = parse_gold_links("0-0 1-1 2-2 3p2")
-    links = parse_links("0-0 1-1 3-2 3-3")
-    # precision 3/4, recall 2/3, AER 1 - (2 + 3) / (4 + 3).
-    assert alignment_score([links], [gold]) == AlignmentScore(3 / 4, 2 / 3, 1 - 5 / 7)
-
-
 def test_counts_are_summed_over_the_corpus():
     gold = [parse_gold_links("0-0 1-1 2-2 3p2"), parse_gold_links("0-0"), parse_gold_links("0p0")]
     links = [parse_links("0-0 1-1 3-2 3-3"), parse_links(""), parse_links("0-0 0-1")]
+    # The first sentence: A has 2 of the 3 sure links, 1 more that is possible, and 1 wrong.
     # |A| = 4 + 0 + 2, |S| = 3 + 1 + 0, |A & S| = 2, |A & P| = 3 + 0 + 1.
     assert alignment_score(links, gold) == AlignmentScore(4 / 6, 2 / 4, 1 - (2 + 4) / (6 + 4))
     np.testing.assert_array_equal(count_links(links, gold), [[4, 3, 2, 3], [0, 1, 0, 0], [2, 0, 0, 1]])
@@ -56,11 +49,6 @@ def test_empty_alignment_has_recall_zero():
     assert alignment_score([frozenset()], [parse_gold_links("")]) == AlignmentScore(1.0, 1.0, 0.0)
 
 
-def test_link_is_the_argmax_of_attention():
-    weights = np.array([[0.1, 0.7, 0.2], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
-    assert links_from_weights(weights) == parse_links("1-0 0-1")
-
-
 def test_subwords_are_summed_over_source_and_averaged_over_target():
     # Source: word 0 in two subword tokens, word 1, EOS. Target: word 0, word 1 in two subword tokens, EOS.
     weights = np.array(
@@ -78,6 +66,9 @@ def test_word_that_attends_only_to_non_words_is_not_linked():
     assert links_from_weights(weights, source_words=[0, -1]) == parse_links("0-1")
     assert links_from_weights(weights, source_words=[-1, -1]) == frozenset()
     assert links_from_weights(np.zeros((0, 3))) == frozenset()
+    # Symbols that a tokenizer adds to every line are no words either.
+    boundary = np.array([[0.1, 0.2, 0.7], [0.0, 0.0, 1.0]])
+    assert links_from_weights(boundary, [0, 1, -2]) == parse_links("1-0")
 
 
 def test_word_that_attends_mainly_to_the_sink_is_not_linked():
@@ -87,12 +78,6 @@ def test_word_that_attends_mainly_to_the_sink_is_not_linked():
     assert links_from_weights(weights) == parse_links("0-0 2-1 1-2")
     # The subword tokens of a target word are averaged before they are compared with the sink.
     assert links_from_weights(weights, [0, 1, -1], [0, 0, 1]) == parse_links("1-1")
-
-
-def test_boundary_symbols_are_ignored():
-    weights = np.array([[0.1, 0.2, 0.7], [0.0, 0.0, 1.0]])
-    assert links_from_weights(weights, [0, 1, -2]) == parse_links("1-0")
-    assert links_from_weights(weights, [-2, -2, -2]) == frozenset()
 
 
 @given(arrays(np.float64, (4, 3), elements=st.sampled_from([0.0, 1e-9, 0.25, 0.5, 1.0])), st.floats(0.1, 10))
@@ -131,9 +116,9 @@ def test_difference_is_antisymmetric_and_zero_for_equal_maps(one, other, first, 
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        (SOURCE, ("the", "cat"), "word 2 of the translation: it is 'dog' in soft, it is 'cat' in other"),
-        (SOURCE, ("the",), "word 2 of the translation: it is 'dog' in soft, there is none in other"),
-        (("der", "Hund", "."), TARGET, "word 3 of the source: there is none in soft, it is '.' in other"),
+        (SOURCE, ("the", "cat"), "word 2 of the translation is 'dog' in soft and 'cat' in other"),
+        (SOURCE, ("the",), "word 2 of the translation is 'dog' in soft and None in other"),
+        (("der", "Hund", "."), TARGET, "word 3 of the source is None in soft and '.' in other"),
     ],
 )
 def test_message_has_the_first_different_word(source, target, message):

@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,20 +70,14 @@ def test_empty_sentence_is_in_the_first_bucket_and_its_label():
     assert buckets[0].label == "0-10" and buckets[0].sentence_ids.tolist() == [0]
 
 
-def test_single_bucket_has_the_score_of_the_corpus():
-    buckets = bucket_by_length(count_lengths(REFERENCES), 100)
-    counts = bleu(OUTPUTS)
-    found = score_by_length(counts, buckets)
-    assert found.buckets[0] == found.total and found.buckets[1:] == (None,) * 6
-    assert found.total.value == pytest.approx(counts.corpus_score()) and found.name == counts.name
-    assert found.total == as_score(bootstrap(counts.rows, counts.aggregate))
-
-
 def test_bucket_has_the_score_of_its_sentences():
     lengths = count_lengths(REFERENCES)
     buckets = bucket_by_length(lengths, 5, 3)
     assert [len(bucket.sentence_ids) for bucket in buckets] == [2, 2, 1, 1]
-    found = score_by_length(bleu(OUTPUTS), buckets, resamples=20)
+    counts = bleu(OUTPUTS)
+    found = score_by_length(counts, buckets, resamples=20)
+    assert found.total == as_score(bootstrap(counts.rows, counts.aggregate, resamples=20))
+    assert score_by_length(counts, bucket_by_length(lengths, 100)).buckets[1:] == (None,) * 6
     for bucket, score in zip(buckets, found.buckets, strict=True):
         # The oracle scores a corpus that contains only the sentences of the bucket.
         alone = bleu(*([lines[row] for row in bucket.sentence_ids] for lines in (OUTPUTS, REFERENCES)))
@@ -107,8 +100,3 @@ def test_every_bucket_is_compared_with_the_first_system():
                 first.rows[bucket.sentence_ids], other.rows[bucket.sentence_ids], other.aggregate, 50
             )
             assert (one.difference, one.p_value) == (pair.difference, pair.p_value)
-
-
-def test_length_is_the_number_of_bleu_tokens():
-    assert count_lengths(["Well, no.", "", "Donaudampfschiff"]) == [4, 0, 1]
-    assert count_lengths(["Well, no.", "", "Donaudampfschiff"], "none") == [2, 0, 1]

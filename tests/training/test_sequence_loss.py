@@ -12,7 +12,7 @@ from regard.attention.variational import VariationalAttentionConfig
 from regard.config import from_dict
 from regard.data.batch import PaddedSequences, collate
 from regard.errors import ConfigError
-from regard.metrics.utility import prefix_bleu
+from regard.metrics.translation import prefix_bleu
 from regard.models import build_model
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig

@@ -87,7 +87,7 @@ class Reward:
     """Settings of the reward for sampled attention: the BLEU of the tokens with the highest probability.
 
     The reward of a time step is the increase in BLEU that its token causes
-    (`regard.metrics.utility.prefix_bleu`). The return of a time step is the sum of the
+    (`regard.metrics.translation.prefix_bleu`). The return of a time step is the sum of the
     rewards from that step onward.
 
     Attributes:

@@ -14,7 +14,6 @@ from regard.generation.hypothesis import Hypothesis, HypothesisScorer
 from regard.generation.lines import any_attention
 from regard.generation.linking import attention_links, select_heads
 from regard.generation.translation import Translation
-from regard.metrics.alignment import is_selection
 from regard.metrics.attention import SentenceAttention, attention_statistics
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.text.vocabulary import BOS, EOS
@@ -146,7 +145,9 @@ def sentence_attention(
     assert line.correct is not None
     words = line.source_word_ids, line.target_word_ids
     layers = line.attention if prior else line.posterior_attention
-    by_prior = prior and not is_selection(select_heads(line.attention, config, name))
+    weights = select_heads(line.attention, config, name)
+    # A selection of source tokens has weights that are exactly 0 or 1.
+    by_prior = prior and not ((weights == 0) | (weights == 1)).all()
     linked = line.attention if by_prior else line.posterior_attention
     return attention_statistics(
         select_heads(layers, config, name),

@@ -4,9 +4,9 @@ Kumar & Byrne (2004) apply minimum Bayes risk to n-best lists, Eikema & Aziz (20
 
     y* = argmax_y sum_y' w(y') u(y, y'),
 
-where y and y' run over the same candidates, including y' = y, and u is a function of
-`regard.metrics.utility`. Samples have equal weights, and a translation that is sampled twice counts twice.
-The weight of a hypothesis in an n-best list is its share of the list's probability.
+where y and y' run over the same candidates, including y' = y, and u is one of `regard.metrics.translation`.
+Samples have equal weights, and a translation that is sampled twice counts twice. The weight
+of a hypothesis in an n-best list is its share of the list's probability.
 
 Detectors of coverage errors choose repaired translations (`regard.generation.repair`). They are built above
 this package (`regard.extensions.check`), so only their interface and their records are here.
@@ -21,7 +21,7 @@ import numpy as np
 from regard.config import configclass, option
 from regard.errors import UsageError
 from regard.generation.config import GenerationConfig
-from regard.metrics.utility import utilities
+from regard.metrics.translation import utilities
 
 __all__ = [
     "MBR",

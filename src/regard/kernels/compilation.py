@@ -161,9 +161,9 @@ MAX_NGRAM_ORDER = 4
 def fill_prefix_bleu(scores, produced, produced_lengths, reference, reference_lengths, eos_id, unk_id):
     """Write the BLEU of each prefix of a translation to `scores`, [B, T].
 
-    The other arguments are those of `regard.metrics.utility.prefix_bleu`. Let L_j(t) be the length, at most
-    4, of the longest common suffix of the first t and the first j tokens. The n-gram that ends at t occurs
-    once for each j with L_j(t) >= n. One recurrence for L thus counts the n-grams of all orders.
+    The other arguments are those of `regard.metrics.translation.prefix_bleu`. Let L_j(t) be the length, at
+    most 4, of the longest common suffix of the first t and the first j tokens. The n-gram that ends at t
+    occurs once for each j with L_j(t) >= n. One recurrence for L thus counts the n-grams of all orders.
     """
     rows = len(produced)
     width = reference.shape[1]

@@ -29,7 +29,6 @@ __all__ = [
     "aer_from_counts",
     "alignment_score",
     "count_links",
-    "is_selection",
     "links_from_weights",
     "map_difference",
     "match_columns",
@@ -124,11 +123,6 @@ def links_from_weights(
     return frozenset((int(best[t]), int(t)) for t in np.flatnonzero(linked))
 
 
-def is_selection(weights: Float[np.ndarray, "*N"]) -> bool:
-    """Return whether weights select source tokens, which means that each is exactly 0 or 1."""
-    return bool(((weights == 0) | (weights == 1)).all())
-
-
 def merge_subwords(
     weights: Float[np.ndarray, "T S"],
     source_words: Sequence[int] | None = None,
@@ -211,11 +205,12 @@ def match_columns(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
             ("source", base.source, attention_map.source),
             ("translation", base.target, attention_map.target),
         ):
-            if base_words != theirs:
-                raise DataError(
-                    f"the maps of {first} and {name} have different words and cannot be subtracted: "
-                    + _first_difference(side, (base_words, theirs), (first, name))
-                )
+            for place, (ours, word) in enumerate(zip_longest(base_words, theirs), 1):
+                if ours != word:
+                    raise DataError(
+                        f"the maps of {first} and {name} have different words and cannot be subtracted: word "
+                        f"{place} of the {side} is {ours!r} in {first} and {word!r} in {name}"
+                    )
     if all(attention_map.has_sink == base.has_sink for attention_map in maps.values()):
         return dict(maps)
     # A new column for the sink has zeros.
@@ -225,16 +220,6 @@ def match_columns(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
         else replace(attention_map, weights=np.pad(attention_map.weights, ((0, 0), (0, 1))))
         for name, attention_map in maps.items()
     }
-
-
-def _first_difference(side: str, words: tuple[Sequence[str], Sequence[str]], names: tuple[str, str]) -> str:
-    """Describe the first word that differs."""
-    for place, both in enumerate(zip_longest(*words), 1):
-        if both[0] != both[1]:
-            descriptions = ("there is none" if word is None else f"it is {word!r}" for word in both)
-            parts = (f"{what} in {name}" for what, name in zip(descriptions, names, strict=True))
-            return f"word {place} of the {side}: {', '.join(parts)}"
-    raise AssertionError("the words are the same")
 
 
 def map_difference(

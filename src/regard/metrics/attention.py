@@ -36,7 +36,6 @@ __all__ = [
     "entropy",
     "score_links",
     "summarize",
-    "support",
 ]
 
 _DECIMALS = 6  # decimals before binning, so that values on a bin edge do not depend on rounding errors
@@ -55,11 +54,6 @@ def entropy(weights: Float[np.ndarray, "*N S"]) -> Float[np.ndarray, "*N"]:
     logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
     # Rounding could make the entropy of a one-hot distribution slightly negative.
     return np.maximum(-(shares * logs).sum(axis=-1), 0.0)
-
-
-def support(weights: Float[np.ndarray, "*N S"]) -> Float[np.ndarray, "*N"]:
-    """Return the number of nonzero weights in each row."""
-    return (weights != 0).sum(axis=-1).astype(np.float64)
 
 
 def coverage(words: Float[np.ndarray, "V W"]) -> float:
@@ -121,7 +115,7 @@ def attention_statistics(
     mean_weights = weights[:-1].mean(axis=1)  # (T - 1, S)
     return SentenceAttention(
         entropies=entropy(weights).mean(axis=1),
-        support=support(weights).mean(axis=1),
+        support=(weights != 0).sum(axis=-1).astype(np.float64).mean(axis=1),
         correct=correct,
         coverage=coverage(merge_subwords(mean_weights, source_words, target_words)),
         links=links_from_weights(mean_weights, source_words, target_words) if links is None else links,

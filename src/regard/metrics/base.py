@@ -17,12 +17,12 @@ are then sampled with replacement, in addition to the sentences, because scores 
 runs, the intervals are somewhat too narrow, as bootstrap intervals of small samples are.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from regard.config.registry import NamedRegistry
 from regard.errors import DataError
@@ -101,9 +101,8 @@ def bootstrap(
         DataError: if there is no sentence.
     """
     runs = _runs(rows)
-    sampled = [counts @ runs for counts in _resample_counts(runs.shape[1], resamples, seed)]
-    shares = _run_weights(len(runs), resamples, seed)
-    return _estimate(float(aggregate(runs.sum(axis=1)).mean()), _mean_scores(sampled, shares, aggregate))
+    value = float(aggregate(runs.sum(axis=1)).mean())
+    return _estimate(value, _sampled_scores(runs, aggregate, resamples, seed))
 
 
 def paired_bootstrap(
@@ -136,13 +135,10 @@ def paired_bootstrap(
                 f"paired bootstrap: {first_size} {what} of one system but {two} of the other; "
                 "expected equal numbers"
             )
-    # Two matrix multiplications instead of one of the joined columns give equal systems identical scores.
-    sampled = [
-        (counts @ ours, counts @ theirs) for counts in _resample_counts(ours.shape[1], resamples, seed)
-    ]
-    shares = _run_weights(len(ours), resamples, seed)
-    first_scores = _mean_scores([pair[0] for pair in sampled], shares, aggregate)  # (resamples,)
-    other_scores = _mean_scores([pair[1] for pair in sampled], shares, aggregate)  # (resamples,)
+    # The same test sets and runs are sampled for both systems.
+    first_scores, other_scores = (
+        _sampled_scores(runs, aggregate, resamples, seed) for runs in (ours, theirs)
+    )
     first_score, other_score = (float(aggregate(runs.sum(axis=1)).mean()) for runs in (ours, theirs))
     difference = other_score - first_score
     # Number of resamples in which the sign of the difference is reversed or the difference is zero.
@@ -165,28 +161,21 @@ def _runs(rows: Float[np.ndarray, "*r n k"]) -> Float[np.ndarray, "r n k"]:
     return runs
 
 
-def _resample_counts(sentences: int, resamples: int, seed: int) -> Iterator[Int[np.ndarray, "n"]]:
-    """Yield the number of occurrences of each sentence in each resampled test set."""
-    generator = np.random.default_rng(seed)
-    for _ in range(resamples):
-        yield np.bincount(generator.integers(sentences, size=sentences), minlength=sentences)
-
-
-def _run_weights(runs: int, resamples: int, seed: int) -> Float[np.ndarray, "d r"]:
-    """Return the share of each run in each resample."""
-    if runs == 1:
-        return np.ones((resamples, 1))
-    # A different seed than in `_resample_counts`, so that runs and sentences are sampled independently.
-    picked = np.random.default_rng((seed, runs)).integers(runs, size=(resamples, runs))
-    return (picked[:, :, None] == np.arange(runs)).mean(axis=1)
-
-
-def _mean_scores(
-    summed: Sequence[Float[np.ndarray, "r k"]], shares: Float[np.ndarray, "d r"], aggregate: Aggregate
+def _sampled_scores(
+    runs: Float[np.ndarray, "r n k"], aggregate: Aggregate, resamples: int, seed: int
 ) -> Float[np.ndarray, "d"]:
-    """Return the mean score of the sampled runs in each resample."""
-    scores = aggregate(np.concatenate(summed)).reshape(shares.shape)
-    return scores[:, 0] if shares.shape[1] == 1 else (scores * shares).sum(axis=1)
+    """Return the mean score of the sampled runs on each of `resamples` sampled test sets."""
+    generator, (num_runs, sentences, _) = np.random.default_rng(seed), runs.shape
+    summed = []
+    for _ in range(resamples):
+        counts = np.bincount(generator.integers(sentences, size=sentences), minlength=sentences)
+        summed.append(counts @ runs)
+    scores = aggregate(np.concatenate(summed)).reshape(resamples, num_runs)
+    if num_runs == 1:
+        return scores[:, 0]
+    # Another seed than that of the sentences, so that runs and sentences are sampled independently.
+    picked = np.random.default_rng((seed, num_runs)).integers(num_runs, size=(resamples, num_runs))
+    return (scores * (picked[:, :, None] == np.arange(num_runs)).mean(axis=1)).sum(axis=1)
 
 
 def _estimate(value: float, scores: Float[np.ndarray, "r"]) -> Estimate:

@@ -57,7 +57,10 @@ def count_meteor(hypotheses: Sequence[str], references: Sequence[Sequence[str]])
         for texts in (*references, hypotheses)
     ]
     lines = [" ||| ".join(("SCORE", *fields)) for fields in zip(*plain, strict=True)]
-    rows = _zero_single_chunks(_run(lines))
+    rows = _run(lines)
+    matched = rows[:, 4:_CHUNKS].reshape(len(rows), -1, 2).sum(axis=1)  # of the output, of the reference
+    # The program counts no chunk where output and reference match entirely.
+    rows[(matched == rows[:, :2]).all(axis=1) & (rows[:, _CHUNKS] == 1), _CHUNKS] = 0
     signature = f"nrefs:{len(references)}|lang:en|norm:yes|task:rank|version:1.5"
     return SentenceCounts("METEOR", signature, rows, meteor_from_counts)
 
@@ -103,18 +106,7 @@ def _run(lines: Sequence[str]) -> Float[np.ndarray, "n 23"]:
     java, jar = find_java(), find_jar()
     # The system's locale affects lowercasing (Turkish differs from English), so it is set explicitly.
     command = [java, "-Xmx2G", "-Dfile.encoding=UTF-8", "-Duser.language=en", "-Duser.country=US"]
-    command += [
-        "-jar",
-        str(jar),
-        "-",
-        "-",
-        "-stdio",
-        "-l",
-        "en",
-        "-norm",
-        "-a",
-        str(jar.parent / _PARAPHRASES),
-    ]
+    command += ["-jar", str(jar), *"- - -stdio -l en -norm -a".split(), str(jar.parent / _PARAPHRASES)]
     text = "".join(f"{line}\n" for line in lines)
     try:
         process = subprocess.run(
@@ -133,15 +125,6 @@ def _run(lines: Sequence[str]) -> Float[np.ndarray, "n 23"]:
             f"METEOR: {java} failed with status {process.returncode} for {len(lines)} sentences: {first}"
         ) from None
     return rows
-
-
-def _zero_single_chunks(rows: Float[np.ndarray, "n 23"]) -> Float[np.ndarray, "n 23"]:
-    """Set the number of chunks to 0 where output and reference match entirely, as the program does."""
-    output, reference = rows[:, 4:_CHUNKS:2].sum(axis=1), rows[:, 5:_CHUNKS:2].sum(axis=1)
-    whole = (output == rows[:, 0]) & (reference == rows[:, 1]) & (rows[:, _CHUNKS] == 1)
-    counts = rows.copy()
-    counts[whole, _CHUNKS] = 0
-    return counts
 
 
 def meteor_from_counts(summed: Float[np.ndarray, "r 23"]) -> Float[np.ndarray, "r"]:

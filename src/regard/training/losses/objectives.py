@@ -9,7 +9,7 @@ The reward of sampled attention is the gain in BLEU of the predicted tokens (Ind
     r_t = R(y'_1..t) - R(y'_1..t-1),   G_t = sum of r_t' for t' >= t                            (Eq. 8)
 
 y' is the top-scoring token of each step under teacher forcing, and R is the BLEU of a prefix; see
-`regard.metrics.utility`. The advantage is w (G_t - b_t), where w is the weight of the reward. The
+`regard.metrics.translation`. The advantage is w (G_t - b_t), where w is the weight of the reward. The
 baseline b_t is the mean G_t of the other sentences of the batch, or 0.
 """
 
@@ -23,7 +23,7 @@ from regard.attention.base import Objective, Reward
 from regard.data.batch import PaddedSequences
 from regard.functional.latent import leave_one_out
 from regard.functional.latent import reinforce_objective as estimate
-from regard.metrics.utility import prefix_bleu
+from regard.metrics.translation import prefix_bleu
 from regard.models.base import ForwardOutput
 from regard.text.vocabulary import EOS, UNK
 from regard.types import Float, Int, Tensor

@@ -1,7 +1,7 @@
 """Sequence-level losses (Shen et al. 2016; Wu et al. 2018): minimum risk training and REINFORCE with BLEU.
 
 For each sentence, n candidate translations y' are sampled from the model or taken from a beam. Let R be the
-BLEU of `regard.metrics.utility.prefix_bleu`, which is scaled by the length of the reference. The losses are
+BLEU of `regard.metrics.translation.prefix_bleu`, scaled by the length of the reference. The losses are
 
     mrt        - sum_y' Q(y') R(y'),   Q(y') proportional to P(y')^alpha, over the distinct candidates
     reinforce  - 1/n sum_y' sum_t (G_t - b_t) log p(y'_t)
@@ -28,7 +28,7 @@ from regard.functional.latent import leave_one_out, reinforce_objective
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, Sampling
 from regard.generation.sampling import sample
-from regard.metrics.utility import prefix_bleu
+from regard.metrics.translation import prefix_bleu
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.text.vocabulary import EOS, UNK
 from regard.training.losses.base import LossTerm, TermBatch, register_loss
