@@ -6,7 +6,6 @@ import logging
 import pytest
 
 from regard.config import from_dict
-from regard.config.reference import reference
 from regard.data.config import DataConfig
 from regard.errors import ConfigError, DataError
 from regard.text.corpus import MAX_LINE_BYTES, CorpusConfig, read_lines, read_pairs
@@ -64,26 +63,16 @@ def test_empty_files_are_reported(tmp_path, content):
         list(read_lines(write(tmp_path / "nothing", content)))
 
 
-def test_missing_files_and_directories_are_reported(tmp_path):
-    with pytest.raises(DataError, match=r"absent: No such file"):
-        list(read_lines(tmp_path / "absent"))
-    with pytest.raises(DataError, match="directory"):
-        list(read_lines(tmp_path))
-
-
 def test_pairs_are_read_from_two_files_or_one_tsv_file(tmp_path):
     source, target = write(tmp_path / "s", b"a\nb\n"), write(tmp_path / "t", b"x\ny\n")
     both = write(tmp_path / "both", b"a\tx\nb\ty\tmore\n")
     expected = [("a", "x"), ("b", "y")]
     assert list(read_pairs(CorpusConfig(source=source, target=target))) == expected
     assert list(read_pairs(CorpusConfig(tsv=both))) == expected
-
-
-def test_columns_select_source_and_target(tmp_path):
-    # The columns of the inflection data: lemma, features, form.
-    path = write(tmp_path / "nouns", "Kloß\tplural\tKlöße\n".encode())
-    assert list(read_pairs(CorpusConfig(tsv=path, columns=(1, 2, 3)))) == [("Kloß\tplural", "Klöße")]
-    assert list(read_pairs(CorpusConfig(tsv=path, columns=(3, 1)))) == [("Klöße", "Kloß")]
+    # The columns of inflection data: lemma, features, form.
+    nouns = write(tmp_path / "nouns", "Kloß\tplural\tKlöße\n".encode())
+    assert list(read_pairs(CorpusConfig(tsv=nouns, columns=(1, 2, 3)))) == [("Kloß\tplural", "Klöße")]
+    assert list(read_pairs(CorpusConfig(tsv=nouns, columns=(3, 1)))) == [("Klöße", "Kloß")]
 
 
 @pytest.mark.parametrize(
@@ -95,12 +84,8 @@ def test_different_line_counts_are_reported_with_both_files(tmp_path, left, righ
     with pytest.raises(DataError) as caught:
         list(read_pairs(CorpusConfig(source=source, target=target)))
     assert f"{source} has {counts[0]} lines but {target} has {counts[1]}" in str(caught.value)
-
-
-def test_line_without_a_tab_is_reported(tmp_path):
-    path = write(tmp_path / "both", b"a\tx\nb\n")
-    with pytest.raises(DataError, match="both: line 2: 1 tab-separated columns, expected 2"):
-        list(read_pairs(CorpusConfig(tsv=path)))
+    with pytest.raises(DataError, match="line 1: 1 tab-separated columns, expected 2"):
+        list(read_pairs(CorpusConfig(tsv=source)))
 
 
 FILES = {"source": "s", "target": "t"}
@@ -144,12 +129,6 @@ def test_inconsistent_settings_are_rejected():
     both = {side: {"kind": "bpe", "language": code} for side, code in (("source", "de"), ("target", "en"))}
     tokenizers = {f"{side}_tokenizer": table for side, table in both.items()}
     assert from_dict(DataConfig, {**data, **tokenizers}).target_tokenizer.language == "en"
-
-
-def test_every_option_has_a_help_sentence():
-    for table in reference(DataConfig):
-        for option in table.options:
-            assert option.help.endswith("."), option.name
 
 
 @pytest.mark.parametrize("zipped", [False, True])

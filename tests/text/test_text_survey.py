@@ -44,8 +44,3 @@ def test_lengths_are_words_and_characters() -> None:
     side = survey_pairs([("a bb  ccc ", "x"), ("dd", "y"), (" ", "z")]).source
     assert (side.words, side.characters, side.max_words) == (4, 11, 3)
     assert side.distinct_characters == 4
-
-
-def test_text_without_pairs_has_no_findings() -> None:
-    survey = survey_pairs([("", "")])
-    assert (survey.empty, survey.suspicious, survey.source.script, survey.duplicates) == (1, 0, "", 0)

@@ -50,11 +50,6 @@ class SideSurvey:
     distinct_characters: int
     script: str
 
-    def describe(self) -> str:
-        """Return a description of the lengths and the script."""
-        script = self.script if self.script == "CJK" else self.script.capitalize()
-        return f"{self.words:,} words, {self.max_words} in the longest line; letters: {script or 'none'}"
-
 
 @dataclass(frozen=True)
 class TextSurvey:
@@ -86,10 +81,14 @@ class TextSurvey:
 
     def describe(self, num_train: int, num_valid: int) -> tuple[str, ...]:
         """Return sentences about the text, which has these numbers of training and validation pairs."""
+        sides = [
+            f"{name}: {side.words:,} words, {side.max_words} in the longest line; letters: "
+            f"{(side.script if side.script == 'CJK' else side.script.capitalize()) or 'none'}."
+            for name, side in (("Source", self.source), ("Target", self.target))
+        ]
         return (
             f"Text: {num_train:,} training pairs and {num_valid:,} validation pairs.",
-            f"Source: {self.source.describe()}.",
-            f"Target: {self.target.describe()}.",
+            *sides,
             f"Pairs: {self.duplicates:,} repeated, {self.empty:,} with an empty side, "
             f"{self.untranslated:,} equal on both sides, {self.suspicious:,} of suspicious lengths.",
         )

@@ -23,7 +23,6 @@ __all__ = [
     "ASCII_WHITESPACE",
     "CONTROL_CHARACTERS",
     "fold_word",
-    "graphemes",
     "is_alphabetic",
     "is_reduplication",
     "is_unspaced",
@@ -58,7 +57,6 @@ _STARTS_UNSPACED = regex.compile(f"(?V1){_UNSPACED}")
 _STARTS_IDEOGRAPH = regex.compile(f"(?V1){_IDEOGRAPHS}")
 _JOINS = regex.compile(rf"(?V1)[[\p{{L}}\p{{M}}\p{{N}}]--{_UNSPACED}]|{_ATTACHED}")
 _IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}")
-_GRAPHEME = regex.compile(r"\X")
 _DOUBLING_IS_AN_ERROR = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}\p{N}]")
 
 
@@ -73,11 +71,6 @@ def split_line(line: str) -> tuple[str, ...]:
 def word_spans(line: str) -> list[tuple[int, int]]:
     """Return for each word of `split_line` its first character and the one after its last."""
     return [match.span() for match in _WORD.finditer(line)]
-
-
-def graphemes(text: str) -> list[str]:
-    """Return the characters of a text as a reader perceives them: a letter with its accents is one."""
-    return _GRAPHEME.findall(text)
 
 
 def is_word(token: str) -> bool:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Self
 
 import numpy as np
+import regex
 from jaxtyping import Float, Int
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
@@ -22,7 +23,7 @@ from regard.alignment.base import DEFAULT_ALIGNER, default_config
 from regard.alignment.corpus import UNKNOWN
 from regard.extensions.check.base import WordPair
 from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors
-from regard.text.words import graphemes, is_alphabetic, is_word
+from regard.text.words import is_alphabetic, is_word
 
 __all__ = ["STATISTICS", "Evidence", "LinkModel", "SideEvidence", "WordNorms"]
 
@@ -381,6 +382,7 @@ def _stemmed(pairs: Sequence[WordPair], length: int | None) -> Sequence[WordPair
     @lru_cache(maxsize=100_000)
     def stem(word: str) -> str:
         # The digits of a number carry its meaning up to the last one.
-        return "".join(graphemes(word)[:length]) if is_alphabetic(word) else word
+        # A letter with its accents is one character.
+        return "".join(regex.findall(r"\X", word)[:length]) if is_alphabetic(word) else word
 
     return [WordPair(*(tuple(map(stem, side)) for side in pair.folded)) for pair in pairs]

@@ -14,7 +14,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -121,6 +121,7 @@ class Tokenizer(ABC):
             line.
         tokens_are_words: If this is the source tokenizer, whether each target token counts as a word in
             alignments and attention maps.
+        word_start: Pattern of the tokens that start a word, except at the start of a line; None if all do.
         subword: Whether words are split into subword tokens, so that no unknown token need be generated.
         has_vocabulary: Whether the tokenizer is pre-trained and has its own vocabulary.
         serves_both_sides: Whether the source tokenizer is also that of the target, with the same options.
@@ -137,6 +138,7 @@ class Tokenizer(ABC):
     pretrained_tokens: tuple[str, ...] | None = None
     special_tokens: tuple[str, ...] = ()
     tokens_are_words: bool = False
+    word_start: ClassVar[re.Pattern[str] | None] = None
     subword: bool = False
     has_vocabulary: ClassVar[bool] = False
     serves_both_sides: ClassVar[bool] = False
@@ -229,7 +231,8 @@ class Tokenizer(ABC):
 
     def word_ids(self, tokens: Sequence[str]) -> list[int]:
         """Return the word index of each token: from 0, non-decreasing, equal for subwords of a word."""
-        return list(range(len(tokens)))
+        starts = (self.word_start is None or self.word_start.match(token) for token in tokens)
+        return list(accumulate(int(place > 0 and bool(start)) for place, start in enumerate(starts)))
 
     def save(self, directory: Path, side: str) -> None:
         """Write the learned parameters, if there are any, to the file `SIDE.EXTENSION` in `directory`.

@@ -10,8 +10,9 @@ bytes.
 """
 
 import io
+import re
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import Literal, Self
 
 import sentencepiece
@@ -82,6 +83,7 @@ class SentencePieceTokenizer(Tokenizer):
     libraries = ("sentencepiece",)
     subword = True
     extension = "sentencepiece"
+    word_start = re.compile(SPACE_MARK)
 
     def __init__(self, config: SentencePieceConfig, learned: bytes) -> None:
         """Initialize from the content of a model file, as written by its trainer."""
@@ -192,10 +194,6 @@ class SentencePieceTokenizer(Tokenizer):
                 text.append("".join(run).replace(SPACE_MARK, " "))
         # The mark of the first word becomes a space at the start of the text.
         return "".join(text).strip(" ")
-
-    def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """Return the word index of each token; a word starts at every token that begins with U+2581."""
-        return list(accumulate(int(token.startswith(SPACE_MARK) and i > 0) for i, token in enumerate(tokens)))
 
 
 def _byte_tokens(character: str) -> tuple[str, ...]:

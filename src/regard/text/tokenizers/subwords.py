@@ -13,6 +13,7 @@ pair encoding does, not by likelihood as in the paper.
 
 import contextlib
 import io
+import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Literal
@@ -191,6 +192,7 @@ class WordPieceTokenizer(_WordSplitter):
 
     libraries = ("sacremoses", "tokenizers")
     extension = "wordpiece"
+    word_start = re.compile(f"(?!{_WORDPIECE_MARK}.)")
 
     def __init__(self, config: WordPieceConfig, learned: bytes = b"") -> None:
         """Initialize from the learned tokens, one per line, as in the file `vocab.txt` of BERT."""
@@ -255,8 +257,3 @@ class WordPieceTokenizer(_WordSplitter):
             for token in tokens
         )
         return self._words.decode(split_whitespace(text))
-
-    def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """Return the word index of each token; a word starts at every token without the mark."""
-        starts = (not token.startswith(_WORDPIECE_MARK) or token == _WORDPIECE_MARK for token in tokens)
-        return list(accumulate(int(start and place > 0) for place, start in enumerate(starts)))

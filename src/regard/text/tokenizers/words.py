@@ -13,7 +13,6 @@ any character token.
 
 import re
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Literal
 
 from regard.config import configclass, option
@@ -74,6 +73,7 @@ class CharactersTokenizer(Tokenizer):
     and makes spaces visible in tokens. A space belongs to the word after it.
     """
 
+    word_start = re.compile(f"{SPACE_MARK}$")
     _swap = str.maketrans({" ": SPACE_MARK, SPACE_MARK: " "})
 
     def pretokenize(self, line: str) -> list[str]:
@@ -84,17 +84,8 @@ class CharactersTokenizer(Tokenizer):
         """Join characters to text."""
         return "".join(tokens).translate(self._swap)
 
-    def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """Return the word index of each token; a new word starts at every space."""
-        # A space at position 0 does not start a second word.
-        return list(accumulate(int(token == SPACE_MARK and i > 0) for i, token in enumerate(tokens)))
-
 
 STEP = "→"
-
-
-_CHARACTERS = CharactersTokenizer(CharactersConfig())
-"""The tokenizer of the text in actions, and of lemmas."""
 
 
 @configclass
@@ -108,29 +99,23 @@ class ActionsConfig:
 
 
 @register_tokenizer("actions", ActionsConfig)
-class ActionsTokenizer(Tokenizer):
-    """A character tokenizer in which the arrow `→` is a step; the step always has the same id."""
+class ActionsTokenizer(CharactersTokenizer):
+    """A character tokenizer in which the arrow `→` is a step, part of a word; it always has the same id."""
 
     required_tokens = (STEP,)
     plain_text = True
 
-    def pretokenize(self, line: str) -> list[str]:
-        """Return the actions of a line."""
-        return _CHARACTERS.pretokenize(line)
-
     def decode(self, tokens: Sequence[str]) -> str:
         """Join the written characters to text."""
-        return _CHARACTERS.decode([token for token in tokens if token != STEP])
+        return super().decode([token for token in tokens if token != STEP])
 
     def to_plain_text(self, line: str) -> str:
         """Return a line without its steps."""
         return line.replace(STEP, "")
 
-    def word_ids(self, tokens: Sequence[str]) -> list[int]:
-        """Return the word index of each token; a word starts at every space, and steps are part of a word."""
-        return _CHARACTERS.word_ids(tokens)
 
-
+_CHARACTERS = CharactersTokenizer(CharactersConfig())
+"""The tokenizer of lemmas."""
 FEATURE_PREFIX = "+"
 """Prefix of feature tokens."""
 _FEATURE_SEPARATOR = re.compile(r"[,;\s]+")
