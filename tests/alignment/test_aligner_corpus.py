@@ -36,11 +36,6 @@ def test_part_selects_pairs_and_swapped_exchanges_sides():
     assert spelled(corpus.swapped().source, 1) == ["y", "x"]
 
 
-def test_empty_corpus_raises():
-    with pytest.raises(DataError, match="no sentence pair"):
-        Corpus.from_tokens([])
-
-
 def test_empty_side_raises_with_file_and_line(tmp_path):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("a\nb\n")
@@ -48,6 +43,8 @@ def test_empty_side_raises_with_file_and_line(tmp_path):
     with pytest.raises(DataError, match=r"t:2: the line is empty"):
         Corpus.read(source, target)
     assert len(Corpus.read(source, target, allow_empty=True)) == 2
+    with pytest.raises(DataError, match="no sentence pair"):
+        Corpus.from_tokens([])
 
 
 def test_prepared_data_gives_the_same_sentences_without_eos(tmp_path):
@@ -58,13 +55,3 @@ def test_prepared_data_gives_the_same_sentences_without_eos(tmp_path):
     corpus = prepare_data(config).alignment_corpus()
     for row, (source, target) in enumerate(PAIRS):
         assert spelled(corpus.source, row) == source and spelled(corpus.target, row) == target
-
-
-def test_unicode_spaces_do_not_split_words(tmp_path):
-    """KFTT has U+3000 inside Japanese tokens; other aligners do not split there."""
-    source, target = tmp_path / "s", tmp_path / "t"
-    source.write_text("1\u3000章 の\u00a0目次 \u3000 。\n")
-    target.write_text("contents\tof  1\u2009a .\n")
-    corpus = Corpus.read(source, target)
-    assert spelled(corpus.source, 0) == ["1\u3000章", "の\u00a0目次", "\u3000", "。"]
-    assert spelled(corpus.target, 0) == ["contents", "of", "1\u2009a", "."]

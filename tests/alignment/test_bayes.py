@@ -158,44 +158,6 @@ def test_posteriors_of_new_text_match_enumeration_under_learned_counts(max_enume
     np.testing.assert_allclose(found, expected / total, atol=0.01)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        ("die die", "the the"),
-        ("die Frau die Frau", "the woman the woman"),
-        ("die die die", "the"),
-        ("die", "the the the the the the the the"),
-        ("Frau die Frau unbekannt", "woman the woman unknown the"),
-        ("unbekannt unbekannt", "unknown unknown unknown"),
-    ],
-)
-def test_posteriors_of_short_sentences_with_repeated_words_are_exact(trained, text, line):
-    corpus, config, learned = corpus_of([line], words_of(text)), trained.config, trained.statistics
-    source, target = corpus.source.sentence(0), corpus.target.sentence(0)
-    targets = len(learned.nulls) - 1
-    rows = [dict[int, float]() for _ in range(len(learned.totals))]
-    for word, row in enumerate(rows):
-        entries = slice(learned.starts[word], learned.starts[word + 1])
-        row.update(zip(learned.columns[entries].tolist(), learned.values[entries].tolist(), strict=True))
-    expected, total = np.zeros((len(target), len(source))), 0.0
-    for path in paths(len(source), len(target)):
-        weight = path_weight(path, source, learned.jumps, learned.ratios)
-        for place, token in zip(path, target.tolist(), strict=True):
-            if place < 0:
-                count, among = learned.nulls[token] if token >= 0 else 0, learned.nulls[-1]
-                weight *= config.null_probability
-            else:
-                word = source[place]
-                count, among = (rows[word].get(token, 0), learned.totals[word]) if word >= 0 else (0, 0)
-            weight *= float((count + config.alpha) / (among + targets * config.alpha))
-        total += weight
-        for j, place in enumerate(path):
-            if place >= 0:
-                expected[j, place] += weight
-    (posteriors,) = trained.posteriors(corpus)
-    np.testing.assert_allclose(posteriors, expected / total, atol=1e-5)
-
-
 def test_another_seed_changes_few_links(text, trained):
     other = BayesAligner.train(text[0], QUICK, TrainingSetup(num_threads=2, seed=2)).align(text[0])
     assert 0 < np.mean(other != trained.align(text[0])) < 0.2
@@ -220,14 +182,3 @@ def test_training_accepts_pairs_with_an_empty_side():
     links = BayesAligner.train(corpus, QUICK, TrainingSetup(num_threads=1)).align(corpus)
     assert links[4] == -1
     assert len(links) == 9
-
-
-def test_every_pass_reports_the_fraction_of_changed_links(text):
-    seen = []
-    BayesAligner.train(text[0], QUICK, TrainingSetup(num_threads=1, report=seen.append))
-    assert [(item.stage, item.iteration, item.num_iterations) for item in seen] == [
-        (stage, number, of)
-        for stage, of in zip(("bayes ibm1", "bayes hmm", "bayes fertility"), QUICK.passes(200), strict=True)
-        for number in range(1, of + 1)
-    ]
-    assert seen[0].metrics["moved"] > 0.5 > 0.2 > seen[-1].metrics["moved"] > 0

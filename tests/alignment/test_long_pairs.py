@@ -4,12 +4,10 @@ import logging
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.base import ALIGNERS, MAX_LENGTH, default_config
 from regard.alignment.word_aligner import align_fertilities
-from regard.cli.main import app
 
 PAIRS = [(["a", "b"], ["x", "y"]), (["b", "a"], ["y", "x"]), (["a"], ["x"]), (["b"], ["y"])] * 5
 SETUP = TrainingSetup(num_threads=1)
@@ -61,14 +59,3 @@ def test_fertilities_of_long_pairs_are_zero(caplog):
     assert by_pair[0].tolist() == [1, 1]
     assert not any(by_pair[row].any() for row in (3, 21, 22))
     assert len(caplog.records) == 1
-
-
-@pytest.mark.parametrize("option", [[], ["--posteriors"], ["--symmetrize", "forward"]])
-def test_command_writes_an_empty_line_for_a_long_pair(tmp_path, option):
-    source, target, out = (tmp_path / name for name in ("source", "target", "links"))
-    source.write_text("a b\n" * 20 + "a " * 50_000 + "\na b\n")
-    target.write_text("x y\n" * 20 + "x " * 50_000 + "\nx y\n")
-    run = CliRunner().invoke(app, ["align", str(source), str(target), "-o", str(out), *option])
-    assert run.exit_code == 0
-    lines = out.read_text().split("\n")
-    assert lines[20] == "" and lines[0] == lines[21] != ""

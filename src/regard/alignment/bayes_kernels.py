@@ -63,14 +63,8 @@ def uniform(random):
 def link_weights(m, factors, jumps, forth, backs, back, weights):
     """Compute the weights of linking one word to each of `m` source positions, and return their sum.
 
-    Args:
-        m: Number of source positions.
-        factors: Factor of each position.
-        jumps: The jumps from the linked word before.
-        forth: Index of the jump to position 0 in `jumps`.
-        backs: The jumps to the linked word after.
-        back: Index of the jump from position 0 in `backs`.
-        weights: The weights of the translation to each position; multiplied in place.
+    The weights of the translation are multiplied in place by the factor of each position, and by the jumps
+    from the linked word before and to that after, which start at the indices `forth` and `back`.
     """
     # An unsigned index is not compared with 0 in each step, so the loop is vectorized.
     for i in range(np.uintp(m)):
@@ -263,14 +257,9 @@ def recount_links(layout, links, steps, fertilities):
 
 @njit(nogil=True, cache=True)
 def best_links_of_marginals(first, last, layout, marginals, links):
-    """Compute the top-scoring link (or no link) of every word of sentences `first` to `last`.
+    """Write the top-scoring link (or no link) of every word of sentences `first` to `last` to `links`, int32.
 
-    Args:
-        first: The first sentence.
-        last: The end of the range (exclusive).
-        layout: The text; slots are not needed.
-        marginals: float32, the probability of each cell of these sentences.
-        links: int32, the links of the whole text; filled in place.
+    `marginals`, float32, are the probabilities of the cells of these sentences. No slots are needed.
     """
     cell = 0
     for row in range(first, last):

@@ -93,12 +93,7 @@ class Sampler:
     ) -> None:
         """Initialize the links at random.
 
-        Args:
-            layout: The text.
-            slots: Number of slots of the layout.
-            sizes: Number of source words and of target words.
-            config: The configuration.
-            seed: Seed of the sampler's random generator.
+        The layout has `slots` slots, and `sizes` are the numbers of source words and of target words.
         """
         words, targets = sizes
         # Jumps range from -(length + 1) to length + 1: the positions before and after the sentence count too.

@@ -10,7 +10,6 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,6 +119,7 @@ class Corpus:
 
     source: Text
     target: Text
+    _shortened: dict[int, "Corpus"] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -178,10 +178,6 @@ class Corpus:
                     *(len(short) - int(short.sum()), len(short), max_length),
                 )
         return self._shortened[max_length]
-
-    @cached_property
-    def _shortened(self) -> dict[int, "Corpus"]:
-        return {}
 
     @classmethod
     def from_tokens(

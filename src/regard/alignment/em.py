@@ -82,11 +82,6 @@ class TranslationTable:
         return len(self.starts) - 2
 
     @property
-    def targets(self) -> int:
-        """The number of target words."""
-        return int(self.starts[-1] - self.starts[-2])
-
-    @property
     def nulls(self) -> np.ndarray:
         """The row of the null word, float32 [target words]: a view of `values`."""
         return self.values[self.starts[-2] :]
@@ -204,17 +199,10 @@ class Block:
         counts: np.ndarray,
         threads: int,
     ) -> None:
-        """Add the posterior of every cell to the count of its table entry.
+        """Add the posterior of every cell, and of the null words, to the count of its table entry, float64.
 
         Each task has its own source words, and hence rows of the table. No two tasks write to the same entry,
         and the order of every sum is that of the text, so the result is deterministic.
-
-        Args:
-            posteriors: float32, the posterior of each cell.
-            null: float32, the posterior of the null word for each target token of the block.
-            table: The table.
-            counts: float64, the counts of its entries; modified in place.
-            threads: Number of threads.
         """
         shared = (self.firsts, self.order, self.widths, self.layout.slots, posteriors, counts)
         run_parallel(accumulate, [(*span, *shared) for span in self.word_ranges], threads)
