@@ -7,9 +7,10 @@ its OpenAPI description. `tests/docs/test_reference_pages.py` compares the pages
 
 import importlib
 import inspect
+import json
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -17,7 +18,7 @@ import site_examples
 from typer.main import get_command
 
 import regard
-from regard.config.reference import OptionTable, reference, render_markdown
+from regard.config.reference import OptionTable, reference
 
 __all__ = ["api_pages", "command_parameters", "commands", "fill", "option_pages", "pages", "public_names"]
 
@@ -160,15 +161,39 @@ def option_pages() -> dict[str, str]:
     for name, tables in groups.items():
         title = "Options of a run" if name == "run" else f"Options: {name}"
         command = "regard config" if name == "run" else f"regard config {name}"
-        text = f"# {title}\n\n```sh\n{command}\n```\n\n{render_markdown(tables)}"
+        text = f"# {title}\n\n```sh\n{command}\n```\n\n{_render_markdown(tables)}"
         made[f"reference/options/{'0_' if name == 'run' else ''}{name}.md"] = text
     for name, cls, command in (
         ("pretrain", PretrainConfig, "regard pretrain encoder.toml --output-dir encoders/de"),
         ("serve", ServeConfig, "regard serve runs/first --set max_words=300"),
     ):
         title = f"# Options of regard {name}\n\n```sh\n{command}\n```\n\n"
-        made[f"reference/options/z_{name}.md"] = title + render_markdown(reference(cls))
+        made[f"reference/options/z_{name}.md"] = title + _render_markdown(reference(cls))
     return made
+
+
+def _render_markdown(tables: Iterable[OptionTable]) -> str:
+    """Return the reference as Markdown: a section for each table, with its options as a table."""
+    parts: list[str] = []
+    path = ""
+
+    def cell(text: str) -> str:
+        return text.replace("|", "\\|").replace("<", "&lt;")
+
+    for table in tables:
+        if table.path != path:
+            parts.append(f"## `{table.title}` {{ #{table.key} }}")
+            path = table.path
+        if table.kind is not None:
+            parts.append(f"### `kind = {json.dumps(table.kind)}` {table.default_mark}".rstrip())
+        parts.append(cell(table.notes))
+        if table.options:
+            rows = ["| option | default | type and range | |", "|---|---|---|---|"]
+            for option in table.options:
+                cells = map(cell, (option.shown_default, option.type, option.help))
+                rows.append(f"| `{option.name}` | {' | '.join(cells)} |")
+            parts.append("\n".join(rows))
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def commands() -> Iterator[tuple[str, Any]]:

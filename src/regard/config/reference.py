@@ -4,7 +4,7 @@ A path may have a table for each kind (`training.optimizer` is an Adam or an SGD
 kind of the table above (`model.encoder` has other options for each kind of model). A class that appears at a
 second path refers to the first one: `data.valid` has the options of `data.train`.
 
-They are rendered as text, as Markdown and as a TOML template.
+They are rendered as text and as a TOML template.
 """
 
 import dataclasses
@@ -28,7 +28,6 @@ __all__ = [
     "Option",
     "OptionTable",
     "reference",
-    "render_markdown",
     "render_text",
     "render_toml",
     "select_tables",
@@ -50,6 +49,11 @@ class Option:
     type: str
     default: str | None
     help: str
+
+    @property
+    def shown_default(self) -> str:
+        """The default, `required` or `unset`."""
+        return "required" if self.default is None else self.default or "unset"
 
 
 @dataclass
@@ -82,6 +86,29 @@ class OptionTable:
     def key(self) -> str:
         """The path without the mark of lists."""
         return self.path.replace("[]", "")
+
+    @property
+    def title(self) -> str:
+        """The line that opens the table in a TOML file."""
+        return f"[[{self.key}]]" if self.path.endswith("[]") else f"[{self.key}]"
+
+    @property
+    def default_mark(self) -> str:
+        """A mark for the default kind of a table; empty for other kinds."""
+        if not self.default_for:
+            return ""
+        kinds = ", ".join(self.default_for)
+        return f"(default of {kinds})" if kinds else "(default)"
+
+    @property
+    def notes(self) -> str:
+        """The description, with the notes that apply to the table."""
+        notes = [f"[{', '.join(self.only_for)}]" if self.only_for else "", self.help, self.kind_help]
+        if self.optional:
+            notes.append("Absent by default.")
+        if self.same_as is not None:
+            notes.append(f"Same options as {self.same_as.replace('[]', '')}.")
+        return " ".join(note for note in notes if note)
 
 
 def reference(cls: type[Any], name: str = "") -> list[OptionTable]:
@@ -222,33 +249,6 @@ def _type_name(hint: Any) -> str:
     return getattr(hint, "__name__", str(hint))
 
 
-def _title(table: OptionTable) -> str:
-    """Return the line that opens a table in a TOML file."""
-    return f"[[{table.key}]]" if table.path.endswith("[]") else f"[{table.key}]"
-
-
-def _default_mark(table: OptionTable) -> str:
-    """Return a mark for the default kind of a table; empty for other kinds."""
-    if not table.default_for:
-        return ""
-    kinds = ", ".join(table.default_for)
-    return f"(default of {kinds})" if kinds else "(default)"
-
-
-def _notes(table: OptionTable) -> str:
-    """Return the description of a table, with the notes that apply to it."""
-    notes = [f"[{', '.join(table.only_for)}]" if table.only_for else "", table.help, table.kind_help]
-    if table.optional:
-        notes.append("Absent by default.")
-    if table.same_as is not None:
-        notes.append(f"Same options as {table.same_as.replace('[]', '')}.")
-    return " ".join(note for note in notes if note)
-
-
-def _shown_default(option: Option) -> str:
-    return "required" if option.default is None else option.default or "unset"
-
-
 def render_text(tables: Iterable[OptionTable], width: int | None = None) -> list[str]:
     """Return the lines of the reference: for each table its name and one line per option.
 
@@ -260,36 +260,12 @@ def render_text(tables: Iterable[OptionTable], width: int | None = None) -> list
     for table in tables:
         if table.path:
             kind = "" if table.kind is None else f"kind = {json.dumps(table.kind)}"
-            parts = (_title(table), kind, _default_mark(table), _notes(table))
+            parts = (table.title, kind, table.default_mark, table.notes)
             lines.append("  ".join(part for part in parts if part))
-        lines += [f"  {o.name} = {_shown_default(o)}  ({o.type})  {o.help}" for o in table.options]
+        lines += [f"  {o.name} = {o.shown_default}  ({o.type})  {o.help}" for o in table.options]
     if width is None:
         return lines
     return [part for line in lines for part in textwrap.wrap(line, width, subsequent_indent=" " * 6)]
-
-
-def render_markdown(tables: Iterable[OptionTable]) -> str:
-    """Return the reference as Markdown: a section for each table, with its options as a table."""
-    parts: list[str] = []
-    path = ""
-
-    def cell(text: str) -> str:
-        return text.replace("|", "\\|").replace("<", "&lt;")
-
-    for table in tables:
-        if table.path != path:
-            parts.append(f"## `{_title(table)}` {{ #{table.key} }}")
-            path = table.path
-        if table.kind is not None:
-            parts.append(f"### `kind = {json.dumps(table.kind)}` {_default_mark(table)}".rstrip())
-        parts.append(cell(_notes(table)))
-        if table.options:
-            rows = ["| option | default | type and range | |", "|---|---|---|---|"]
-            for option in table.options:
-                cells = map(cell, (_shown_default(option), option.type, option.help))
-                rows.append(f"| `{option.name}` | {' | '.join(cells)} |")
-            parts.append("\n".join(rows))
-    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def render_toml(tables: Iterable[OptionTable]) -> str:
@@ -302,12 +278,12 @@ def render_toml(tables: Iterable[OptionTable]) -> str:
     for table in tables:
         if table.path:
             lines.append("")
-            comment(_notes(table))
+            comment(table.notes)
             # These tables stay comments: their presence alone would change the run, or is an error.
             fixed = "[]" in table.path or table.optional or table.only_for or table.same_as or table.kind
-            lines.append(f"{'# ' if fixed else ''}{_title(table)}")
+            lines.append(f"{'# ' if fixed else ''}{table.title}")
         if table.kind is not None:
-            mark = _default_mark(table)
+            mark = table.default_mark
             lines.append(f"# kind = {json.dumps(table.kind)}" + (f"  # {mark}" if mark else ""))
         for option in table.options:
             comment(option.help)

@@ -258,9 +258,7 @@ class EntmaxLoss(_Loss):
     """Module for `regard.functional.entmax_loss`.
 
     Args:
-        alpha: A value in (1, 4].
-        ignore_index: Target of ignored positions.
-        reduction: "mean" over the targets that are not ignored, "sum" or "none".
+        alpha: A value in (1, 4]. The other arguments are those of `SparsemaxLoss`.
 
     Raises:
         ValueError: Alpha is out of range.

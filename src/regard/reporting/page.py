@@ -62,10 +62,6 @@ class PageCheck:
         if not 0 <= self.threshold <= 1:
             raise UsageError(f"threshold={self.threshold}: expected a probability from 0 to 1")
 
-    def describe(self) -> dict[str, Any]:
-        """Return the detector, the threshold and the notes on sentences in words."""
-        return {"detector": self.detector, "threshold": self.threshold, "notes": dict(self.notes)}
-
 
 class SystemsCheck(Protocol):
     """A check of the translations of all systems, as a report uses it."""
@@ -123,12 +119,13 @@ def render(report: Report) -> str:
     """Return the HTML text of a report."""
     # `_sentence` fills the packer; its chunks are complete only after all sentences have been added.
     packer = MapPacker()
+    check = report.check
     data = {
         "title": report.title,
         "date": report.date,
         "source": report.source,
         "reference": report.reference,
-        "check": report.check and report.check.describe(),
+        "check": check and {"detector": check.detector, "threshold": check.threshold, "notes": check.notes},
         "notes": [*report.notes, *report.scores.missing_reasons],
         "systems": [_system(system) for system in report.systems],
         **_scores(report.scores),
