@@ -103,9 +103,7 @@ def test_forged_sizes_are_rejected_quickly(directory):
         (directory / "config.toml").write_text(before)
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float8_e4m3fn", "float8_e5m2", "bfloat16", "float16", "float64", "complex64", "int32", "bool"]
-)
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "bfloat16", "complex64", "bool"])
 def test_weights_of_another_dtype_are_rejected(directory, dtype):
     path = directory / "model.safetensors"
     tensors, about = read_tensors(path)
@@ -113,14 +111,6 @@ def test_weights_of_another_dtype_are_rejected(directory, dtype):
     write_tensors(path, tensors | {name: tensors[name].to(getattr(torch, dtype))}, about)
     with pytest.raises(CheckpointError, match=rf"model\.safetensors: '{name}' has dtype torch\.{dtype}"):
         load_model(directory, "cpu")
-
-
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "bfloat16"])
-def test_a_data_array_of_a_dtype_that_numpy_lacks_is_rejected(tmp_path, dtype):
-    path = tmp_path / "counted.fertilities"
-    write_tensors(path, {"array": torch.zeros(3).to(getattr(torch, dtype))}, {})
-    with pytest.raises(DataError, match=r"counted\.fertilities: not an array of prepared text; remove"):
-        read_array(path, "float32", 3)
 
 
 def test_any_changed_byte_of_a_data_array_is_detected(tmp_path):
@@ -132,19 +122,20 @@ def test_any_changed_byte_of_a_data_array_is_detected(tmp_path):
     with pytest.raises(DataError, match="dtype int32, expected float32"):
         read_array(path, "float32", 5)
     whole = bytearray(path.read_bytes())
+    # NumPy lacks this dtype.
+    write_tensors(path, {"array": torch.zeros(3, dtype=torch.bfloat16)}, {})
+    with pytest.raises(DataError, match=r"counted\.fertilities: not an array of prepared text; remove"):
+        read_array(path, "float32", 3)
     for place in range(0, len(whole), 3):
         path.write_bytes(bytes([*whole[:place], whole[place] ^ 1, *whole[place + 1 :]]))
         with pytest.raises(DataError, match=r"counted\.fertilities"):
             read_array(path, "int32", 5)
 
 
-@pytest.mark.parametrize("file", ["text.json"])
-def test_description_with_wrong_types_is_rejected(directory, file):
-    content = json.loads((directory / file).read_text())
+def test_description_with_wrong_types_is_rejected(directory):
+    content = json.loads((directory / "text.json").read_text())
     for name in content:
         for wrong in (1, "x", [[]], {"a": {"b": 1}}, None if name == "source" else 2.5):
-            (directory / file).write_text(json.dumps(content | {name: wrong}))
+            (directory / "text.json").write_text(json.dumps(content | {name: wrong}))
             with pytest.raises(DataError, match="not the description"):
                 TextProcessor.load(directory)
-            with pytest.raises(CheckpointError, match=r"text\.json"):
-                load_model(directory, "cpu")

@@ -73,10 +73,3 @@ def test_collate_pads_on_the_right():
 def test_empty_batches_and_empty_sentences_collate():
     assert collate([], None, []).source.tokens.shape == (0, 0)
     assert collate([[], [5]], None, [0, 1]).source.lengths.tolist() == [0, 1]
-
-
-def test_moving_a_batch_moves_all_tensors():
-    batch = collate([[5]], [[6, EOS]], [0]).to("meta")
-    assert batch.target is not None
-    tensors = (batch.source.tokens, batch.source.lengths, batch.target.tokens, batch.rows)
-    assert all(t.device.type == "meta" for t in tensors)

@@ -35,13 +35,6 @@ def test_sink_follows_the_last_token_before_padding() -> None:
     assert batch.upper_bounds.tolist() == [[2.0, math.inf, 0.0], [2.0, 2.0, math.inf]]
 
 
-def test_sentences_are_unchanged_without_sink_or_budget() -> None:
-    bare = text(Budget.constant(ConstantFertilityConfig(value=3.0, sink=False), 7))
-    assert bare.sink_tokens == () and bare.batch([[EIN]], None, [0]).source.tokens.tolist() == [[EIN]]
-    free = text(None).batch([[EIN]], None, [0])
-    assert free.upper_bounds is None and free.source.tokens.tolist() == [[EIN]]
-
-
 def test_user_specified_fertilities_override_the_models() -> None:
     made = text(Budget.constant(ConstantFertilityConfig(value=2.0), 7))
     batch = made.batch(

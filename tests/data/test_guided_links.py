@@ -31,7 +31,7 @@ def made(tmp_path: Path):
         train = [names[0], {**names[1], "source_prefix": "<x>"}]
         plain = {"cache_dir": str(tmp_path / "p"), "train": train, "valid": names[0], "max_length": 5}
         config = from_dict(DataConfig, plain)
-        prepared: PreparedData = prepare_data(config, num_processes=1)
+        prepared: PreparedData = prepare_data(config)
         if sink:
             size = len(prepared.text.source.vocabulary)
             prepared = prepared.with_budget(Budget.constant(ConstantFertilityConfig(), size))
@@ -98,7 +98,7 @@ def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> Non
     plain = {"cache_dir": str(tmp_path / "p"), "train": [{**pair, "source_prefix": "<x>"}], "valid": pair}
     plain |= {"source_tokenizer": bpe, "target_tokenizer": bpe}
     config = from_dict(DataConfig, plain)
-    split = prepare_data(config, num_processes=1).split("train")
+    split = prepare_data(config).split("train")
     found = split, SplitLinks.read(tmp_path / "links", split, config.train, "words")
     # <x> a@@ a@@ b c@@ c d, and D c@@ c </s>
     first = distributions(found, [0])[0]
@@ -137,7 +137,7 @@ def test_links_of_raw_text_count_its_words_with_every_tokenizer(tmp_path: Path, 
     # Rare tokens are unknown; the words of their pairs are known all the same.
     plain |= {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer, "min_frequency": 2}
     config = from_dict(DataConfig, plain)
-    split = prepare_data(config, num_processes=1).split("train")
+    split = prepare_data(config).split("train")
     links = SplitLinks.read(tmp_path / "links", split, config.train, "words")
     sides = split.text.source, split.text.target
     for row, line in enumerate(RAW["links"]):

@@ -5,18 +5,15 @@ from pathlib import Path
 
 import pytest
 
-import regard.training.run
 from regard.config import from_dict, plugins
 from regard.data.dataset import open_data, prepare_data
 from regard.errors import ConfigError, DataError
 from regard.runs.loading import load_model
 from regard.training.config import TrainingConfig
 from regard.training.losses.base import LOSSES, resumable_loss_options
-from regard.training.losses.guided_alignment import GuidedAlignment
 from regard.training.metrics_logger import read_metrics
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig
-from regard.training.run_context import Callback
 
 PLUGIN = """
 from typing import Literal
@@ -119,33 +116,6 @@ def test_terms_are_applied_in_the_order_of_the_list(run_settings, tmp_path: Path
         losses[name] = read_metrics(tmp_path / name)[0]["loss"]
     whole, half = losses["last"] - losses["none"], losses["first"] - losses["none"]
     assert half == pytest.approx(whole / 2, rel=1e-4)
-
-
-def test_data_is_prepared_and_links_are_read_once(run_settings, tmp_path: Path, monkeypatch) -> None:
-    calls: list[str] = []
-
-    def count(owner: object, name: str) -> None:
-        original = getattr(owner, name)
-
-        def counted(*arguments, **options):
-            calls.append(name)
-            return original(*arguments, **options)
-
-        monkeypatch.setattr(owner, name, counted)
-
-    count(regard.training.run, "prepare_data")
-    count(regard.training.run, "add_fertilities")
-    count(GuidedAlignment, "prepare")
-    steps: list[int] = []
-
-    class Count(Callback):
-        def on_step(self, statistics) -> None:
-            steps.append(statistics.step)
-
-    config = from_dict(RunConfig, run_settings([{"kind": "guided_alignment"}]))
-    train(config, tmp_path / "run", callbacks=[Count()])
-    assert sorted(calls) == ["add_fertilities", "prepare", "prepare_data"]
-    assert steps == [1, 2]
 
 
 def test_other_processes_open_the_prepared_data(run_settings) -> None:

@@ -144,10 +144,3 @@ def test_restored_schedule_resumes_exactly(config) -> None:
         resumed = LRScheduler(config)
         resumed.load_state_dict(state)
         assert resumed.factor(7) == uninterrupted.factor(7)
-
-
-def test_exponential_decay_supports_warmup() -> None:
-    schedule = LRScheduler(ExponentialConfig(start_epoch=1, warmup_steps=4))
-    assert [schedule.factor(step) for step in (1, 2, 4, 5)] == [0.25, 0.5, 1, 1]
-    schedule.on_epoch_end(1, None)
-    assert schedule.factor(5) == 0.5

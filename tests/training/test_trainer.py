@@ -1,6 +1,5 @@
 """Tests of the trainer: exact resumption, accumulation, validation, divergence, and checkpoints."""
 
-import json
 import math
 import os
 import signal
@@ -13,7 +12,7 @@ from regard.data.batch import BatchConfig
 from regard.errors import CheckpointError, ConfigError, DataError, TrainingDivergedError
 from regard.runs.serialization import read_metadata, write_tensors
 from regard.runs.weights import load_weights, named_weights, state_file
-from regard.training.evaluate import ValidationScore, validate
+from regard.training.evaluate import validate
 from regard.training.metrics_logger import read_metrics
 from regard.training.run_context import Callback, RunContext
 from regard.training.trainer import Trainer
@@ -152,19 +151,9 @@ def test_recorded_loss_is_the_mean_over_tokens(trainer, settings, pairs, tiny_mo
 
 def test_validation_does_not_depend_on_the_batch(pairs, tiny_model) -> None:
     model = tiny_model(dropout=0.5)
-    scores = [validate(model, pairs(30), BatchConfig(batch_size=size)) for size in (1, 7, 30)]
-    assert scores[0].num_tokens == scores[1].num_tokens == scores[2].num_tokens
-    assert scores[0].loss == pytest.approx(scores[1].loss, rel=1e-5)
-    assert scores[0].loss == pytest.approx(scores[2].loss, rel=1e-5)
+    losses = [validate(model, pairs(30), BatchConfig(batch_size=size)) for size in (1, 7, 30)]
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-5)
     assert model.training
-
-
-def test_training_learns_the_task(trainer, settings, run_dir: Path) -> None:
-    optimizer = {"kind": "adam", "learning_rate": 0.03}
-    config = settings(optimizer=optimizer, max_epochs=60, max_steps=0, validation={"every_steps": 1000})
-    trainer(config, count=8, dropout=0.0).run()
-    losses = [entry["loss"] for entry in read_metrics(run_dir) if entry["kind"] == "train"]
-    assert losses[-1] < 0.5 * losses[0]
 
 
 def test_best_model_is_saved_and_patience_stops_training(trainer, settings, run_dir: Path) -> None:
@@ -245,11 +234,7 @@ def test_nonfinite_validation_loss_keeps_the_best_model(
 ) -> None:
     run = trainer(settings(validation={"every_steps": 2}, max_steps=8, max_epochs=0))
     scores = iter([2.0, math.nan])
-
-    def evaluate_with_given_losses(*_: object) -> ValidationScore:
-        return ValidationScore(next(scores), 8)
-
-    monkeypatch.setattr("regard.training.trainer.validate", evaluate_with_given_losses)
+    monkeypatch.setattr("regard.training.trainer.validate", lambda *_: next(scores))
     with pytest.raises(
         TrainingDivergedError, match=r"after step 4 is nan\. The best model, of step 2, is kept"
     ):
@@ -331,14 +316,6 @@ def test_tensorboard_events_are_written(trainer, settings, run_dir: Path) -> Non
     pytest.importorskip("tensorboard")
     trainer(settings(logging={"every_steps": 4, "tensorboard": True}, max_steps=4, max_epochs=0)).run()
     assert list((run_dir / "tensorboard").glob("events.*"))
-
-
-def test_record_has_one_json_object_per_step(trainer, settings, run_dir: Path) -> None:
-    trainer(settings()).run()
-    entries = [json.loads(line) for line in (run_dir / "record.jsonl").read_text().splitlines()]
-    training = [entry for entry in entries if entry["kind"] == "train"]
-    assert [entry["step"] for entry in training] == list(range(1, 13))
-    assert all(entry["tokens_per_second"] > 0 for entry in training)
 
 
 def test_callbacks_follow_the_run(trainer, settings, run_dir: Path) -> None:

@@ -14,8 +14,8 @@ from regard.api.translator import Translator
 from regard.config import dump_toml, from_dict, to_dict
 from regard.config.plugins import load_plugins
 from regard.config.reference import reference, render_text, render_toml, select_tables
+from regard.data.config import input_files
 from regard.data.dataset import PreparedData, prepare_data
-from regard.data.manifest import input_files
 from regard.errors import ConfigError, DataError, UsageError
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
 from regard.runs.description import CONFIG_FILE, END_MARKER, listed_plugins

@@ -1,26 +1,87 @@
-"""The second half of preprocessing: numbered units are converted to the arrays of token ids for training.
+"""The arrays of preprocessed text: text becomes numbered units, and these become the token ids for training.
 
-Rows are processed in chunks, which are read from the temporary files of `regard.data.pretokenization` and
-appended to the final files.
+A unit is a result of `Tokenizer.pretokenize`. Each distinct unit gets the next number when it first occurs.
+The text becomes a temporary file of unit numbers and one of sentence lengths. Text is therefore tokenized
+once, and memory holds the distinct units, not the corpus. The rows of these files are then read in chunks,
+and their tokens are appended to the final files.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
-from regard.data.pretokenization import SIDES, TAG_PREFIX, TOO_LONG
 from regard.text.tokenizers.base import Tokenizer
 from regard.text.vocabulary import EOS, UNK
+from regard.text.words import split_whitespace
 
-__all__ = ["PAIR_OUTCOMES", "SegmentedUnits", "count_kept_tokens", "count_units", "write_split"]
+__all__ = [
+    "PAIR_OUTCOMES",
+    "SIDES",
+    "TAG_PREFIX",
+    "ProgressCallback",
+    "SegmentedUnits",
+    "UnitNumbers",
+    "count_kept_tokens",
+    "count_units",
+    "tokenize_pairs",
+    "write_split",
+]
 
+ProgressCallback = Callable[[str, int, int | None], None]
+
+SIDES = ("source", "target")
+TAG_PREFIX = "\0"
+"""First character of the unit for a source prefix. The character does not occur in text; see `clean_line`."""
+TOO_LONG = -1
+"""The length recorded for a sentence that was not tokenized because it has too many words."""
+_BETWEEN, _LONG = "\x1f", "\x1e"
 CHUNK_ROWS = 10_000
 """Number of rows in a chunk."""
 PAIR_OUTCOMES = ("kept", "empty", "too_long")
 """What becomes of a pair, by number: it is kept, or dropped because a side is empty or too long."""
+
+
+class UnitNumbers(dict[str, int]):
+    """The number of each distinct unit of one language; a new unit gets the next number."""
+
+    def __missing__(self, key: str) -> int:
+        """Assign the next number."""
+        number = self[key] = len(self)
+        return number
+
+    def append(self, lines: Iterable[str], source_prefix: str | None, files: Sequence[IO[bytes]]) -> None:
+        """Append the units of the lines of `tokenize_pairs`, and their numbers, to two files."""
+        first = [] if source_prefix is None else [self[TAG_PREFIX + source_prefix]]
+        flat: list[int] = []
+        sizes: list[int] = []
+        for line in lines:
+            # An empty sentence gets no prefix, so that the pair is dropped.
+            units = (
+                [*first, *(self[unit] for unit in line.split(_BETWEEN))] if line not in ("", _LONG) else []
+            )
+            flat += units
+            sizes.append(TOO_LONG if line == _LONG else len(units))
+        for file, numbers in zip(files, (flat, sizes), strict=True):
+            file.write(np.array(numbers, dtype="<i4").tobytes())
+
+
+def tokenize_pairs(
+    tokenizers: tuple[Tokenizer, Tokenizer], max_words: int, pairs: list[tuple[str, str]]
+) -> list[list[str]]:
+    """Split the sides of pairs into units, separated by `_BETWEEN`."""
+
+    def split(tokenizer: Tokenizer, line: str) -> str:
+        # No tokenizer produces fewer tokens than words, so that a line with too many words will be dropped
+        # in any case and need not be tokenized.
+        if len(line) > max_words and len(split_whitespace(line)) > max_words:
+            return _LONG
+        return _BETWEEN.join(tokenizer.pretokenize(line))
+
+    return [[split(tokenizer, pair[side]) for pair in pairs] for side, tokenizer in enumerate(tokenizers)]
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from regard.alignment.corpus import Corpus, Text, WordList
+from regard.data.arrays import ProgressCallback
 from regard.data.batch import Batch, BatchConfig, make_batches
-from regard.data.config import DataConfig
-from regard.data.fertility import Budget
-from regard.data.manifest import (
+from regard.data.config import (
     MANIFEST,
+    DataConfig,
     describe_inputs,
     describe_settings,
     is_up_to_date,
     read_manifest,
 )
+from regard.data.fertility import Budget
 from regard.data.preprocessing import preprocess
-from regard.data.pretokenization import ProgressCallback
 from regard.data.text import TextProcessor
 from regard.errors import ConfigError, DataError
 from regard.text.array_files import check_offsets, check_range
@@ -291,7 +291,6 @@ def prepare_data(
     config: DataConfig,
     output_dir: Path | str | None = None,
     progress: ProgressCallback | None = None,
-    num_processes: int | None = None,
 ) -> PreparedData:
     """Preprocess the corpora of a configuration, or open existing data that is up to date.
 
@@ -302,8 +301,6 @@ def prepare_data(
         config: Corpora, tokenizers, vocabularies.
         output_dir: The output directory. Default: `config.cache_dir`.
         progress: Called with the name of a stage, the number of processed pairs and the total number.
-        num_processes: Number of processes for tokenization; the result does not depend on it. Default: the
-            number of processors, or 1 for small corpora.
 
     Raises:
         ConfigError: if no output directory is given.
@@ -326,7 +323,7 @@ def prepare_data(
             return prepared
     check_outputs([described["path"] for described in inputs.values()], directories=[output_dir])
     report = progress or (lambda stage, done, total: None)
-    preprocess(config, output_dir, {"wanted": wanted, "inputs": inputs}, report, num_processes)
+    preprocess(config, output_dir, {"wanted": wanted, "inputs": inputs}, report)
     prepared = PreparedData.open(output_dir)
     _log_unknown_tokens(prepared.manifest["splits"])
     return prepared

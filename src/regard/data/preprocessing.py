@@ -5,12 +5,15 @@ before any slow work, then to tokenize it. Memory holds the distinct words, not 
 written to a temporary directory, which is renamed at the end.
 """
 
+import itertools
 import json
 import logging
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +22,17 @@ import numpy as np
 from regard.config.cpu_threads import num_available_cpus
 from regard.data.arrays import (
     PAIR_OUTCOMES,
+    SIDES,
+    TAG_PREFIX,
+    ProgressCallback,
     SegmentedUnits,
+    UnitNumbers,
     count_kept_tokens,
     count_units,
+    tokenize_pairs,
     write_split,
 )
-from regard.data.config import DataConfig
-from regard.data.manifest import MANIFEST
-from regard.data.pretokenization import SIDES, TAG_PREFIX, ProgressCallback, UnitNumbers, UnitWriter
+from regard.data.config import MANIFEST, DataConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
 from regard.text.corpus import CorpusConfig, corpus_name, read_pairs
@@ -41,6 +47,7 @@ from regard.text.tokenizers.base import (
     learn_tokenizers,
 )
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.text.workers import ordered_map
 
 __all__ = ["preprocess"]
 
@@ -50,6 +57,8 @@ MAX_EVALUATION_LENGTH = 1024
 """Maximum number of tokens of a validation or test sentence, if `max_length` of training is not higher."""
 FORMAT_DETECTION_LINES = 10_000
 """Number of lines per training corpus that `TextFormatDetector` examines."""
+CHUNK_LINES = 4096
+"""Number of lines in a chunk that is tokenized at once."""
 SINGLE_PROCESS_PAIRS = 20_000
 """Number of pairs up to which tokenization uses one process: starting more would take longer."""
 
@@ -59,7 +68,6 @@ def preprocess(
     output_dir: Path,
     manifest: dict[str, Any],
     progress: ProgressCallback,
-    num_processes: int | None,
 ) -> None:
     """Preprocess the corpora into `output_dir`, replacing earlier preprocessed data there.
 
@@ -68,7 +76,6 @@ def preprocess(
         output_dir: The output directory.
         manifest: The entries `wanted` and `inputs` of the manifest.
         progress: Called with the stage, the number of processed pairs and the total number of pairs.
-        num_processes: Number of processes for tokenization. None chooses it by the size of the text.
 
     Raises:
         DataError: if an input is invalid or the output cannot be written. No partial output remains.
@@ -79,7 +86,7 @@ def preprocess(
             # Temporary files go to the same file system and disappear with the partial directory.
             scratch = temporary_dir / "scratch"
             scratch.mkdir()
-            splits = _Preprocessor(config, scratch, temporary_dir, progress, num_processes).run()
+            splits = _Preprocessor(config, scratch, temporary_dir, progress).run()
             shutil.rmtree(scratch)
             files = {
                 path.name: {"size": path.stat().st_size, "sha256": file_digest(path)}
@@ -103,7 +110,6 @@ class _Preprocessor:
     scratch: Path
     temporary_dir: Path
     progress: ProgressCallback
-    processes: int | None
 
     def __post_init__(self) -> None:
         config = self.config
@@ -118,8 +124,8 @@ class _Preprocessor:
         texts = (self._sample(0, pairs["train"]), self._sample(1, pairs["train"]))
         tokenizers = create_tokenizers(self.config.source_tokenizer, self.config.target_tokenizer, texts)
         units = (UnitNumbers(), UnitNumbers())
-        for split, corpora in self.corpora.items():
-            self._tokenize(split, corpora, pairs[split], UnitWriter(tokenizers, units, self.scratch))
+        for split in self.corpora:
+            self._tokenize(split, pairs[split], tokenizers, units)
         # Byte pair encoding is learned from the unit counts, so that the text need not be read again.
         counts = (self._count_units("source", units[0]), self._count_units("target", units[1]))
         tokenizers = learn_tokenizers(tokenizers, counts)
@@ -198,19 +204,48 @@ class _Preprocessor:
                 number += 1
 
     def _tokenize(
-        self, split: str, corpora: tuple[CorpusConfig, ...], pairs: list[int], writer: UnitWriter
+        self,
+        split: str,
+        pairs: list[int],
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        units: tuple[UnitNumbers, UnitNumbers],
     ) -> None:
-        done = 0
+        """Write the units of a split to the files `SPLIT.SIDE.units` and `SPLIT.SIDE.sizes`.
 
-        def tick(more: int) -> None:
-            nonlocal done
-            done += more
-            self.progress(f"tokenizing {split}", done, sum(pairs))
+        Args:
+            split: Name of the split.
+            pairs: The number of pairs of each corpus.
+            tokenizers: The source and the target tokenizer.
+            units: The source and the target numbering; new units are added.
 
-        chosen = self.processes or (num_available_cpus() if sum(pairs) > SINGLE_PROCESS_PAIRS else 1)
-        counted = writer.write(split, corpora, self._max_length(split), chosen, tick)
+        Raises:
+            DataError: if a line does not have the format of its tokenizer. The message gives file and line.
+        """
+        total, counts = sum(pairs), []
+        num_processes = num_available_cpus() if total > SINGLE_PROCESS_PAIRS else 1
+        if any(type(tokenizer).__module__ == "__main__" for tokenizer in tokenizers):
+            num_processes = 1  # another process cannot import the class of a script or a notebook
+        tokenize = partial(tokenize_pairs, tokenizers, self._max_length(split))
+        with ExitStack() as opened:
+            files = [
+                [
+                    opened.enter_context(open(self.scratch / f"{split}.{side}.{kind}", "wb"))
+                    for kind in ("units", "sizes")
+                ]
+                for side in SIDES
+            ]
+            for corpus in self.corpora[split]:
+                checked = _checked(corpus, tokenizers)
+                chunks = iter(lambda checked=checked: list(islice(checked, CHUNK_LINES)), [])
+                counts.append(0)
+                prefixes = corpus.source_prefix, None
+                for sides in ordered_map(tokenize, chunks, num_processes):
+                    for side, lines in enumerate(sides):
+                        units[side].append(lines, prefixes[side], files[side])
+                    counts[-1] += len(sides[0])
+                    self.progress(f"tokenizing {split}", sum(counts), total)
         # The files were read a second time; the arrays must agree with the first reading.
-        if counted != pairs:
+        if counts != pairs:
             raise DataError(f"the {split} corpora changed during preprocessing; run it again")
 
     def _count_units(self, side: str, units: UnitNumbers) -> dict[str, int]:
@@ -251,11 +286,22 @@ class _Preprocessor:
         )
 
     def _write_raw(self, split: str, outcomes: np.ndarray) -> None:
-        for side in SIDES:
-            lines = open(self.scratch / f"{split}.{side}.raw", "rb")
-            with lines, open(self.temporary_dir / f"{split}.{side}.txt", "wb") as file:
-                # The text of dropped pairs is dropped, too, so that lines and rows agree.
-                file.writelines(line for line, outcome in zip(lines, outcomes, strict=True) if outcome == 0)
+        """Write the lines of the kept pairs, so that lines and rows agree."""
+        pairs = itertools.chain.from_iterable(map(read_pairs, self.corpora[split]))
+        rows = [pair for pair, outcome in zip(pairs, outcomes, strict=True) if outcome == 0]
+        for side, name in enumerate(SIDES):
+            text = "".join(f"{pair[side]}\n" for pair in rows)
+            (self.temporary_dir / f"{split}.{name}.txt").write_bytes(text.encode())
+
+
+def _checked(corpus: CorpusConfig, tokenizers: tuple[Tokenizer, Tokenizer]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a corpus after checking that they have the format of the tokenizers."""
+    for number, pair in enumerate(read_pairs(corpus), 1):
+        for tokenizer, line, name in zip(tokenizers, pair, (corpus.source, corpus.target), strict=True):
+            problem = tokenizer.format_error(line)
+            if problem is not None:
+                raise DataError(f"{corpus.tsv or name}: line {number}: {problem}")
+        yield pair
 
 
 def _known(segments: SegmentedUnits, counts: np.ndarray, tokenizer: Tokenizer) -> dict[str, int]:

@@ -9,7 +9,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 
-from regard.config.results import perplexity
 from regard.data.batch import Batch, BatchConfig
 from regard.data.dataset import PreparedData
 from regard.errors import InfeasibleBoundsError
@@ -22,7 +21,6 @@ from regard.training.run_context import SINGLE_PROCESS, ProcessGroup, autocast
 __all__ = [
     "TrainingExamples",
     "TranslationMetric",
-    "ValidationScore",
     "add_error_location",
     "validate",
 ]
@@ -82,25 +80,6 @@ def add_error_location(data: TrainingExamples, batch: Batch) -> Iterator[None]:
         raise InfeasibleBoundsError(f"{where}: {error}", error.row) from None
 
 
-@dataclass(frozen=True)
-class ValidationScore:
-    """The score of a model on a split.
-
-    Attributes:
-        loss: The mean negative log-likelihood per target token, EOS included, in nats, without label
-            smoothing.
-        num_tokens: The number of target tokens.
-    """
-
-    loss: float
-    num_tokens: int
-
-    @property
-    def perplexity(self) -> float:
-        """exp(loss)."""
-        return perplexity(self.loss)
-
-
 @torch.inference_mode()
 def validate(
     model: TranslationModel,
@@ -108,13 +87,15 @@ def validate(
     batch_config: BatchConfig,
     precision: Precision = "float32",
     processes: ProcessGroup = SINGLE_PROCESS,
-) -> ValidationScore:
-    """Compute the score of a model on a split, with the batches distributed over the processes.
+) -> float:
+    """Return the loss of a model on a split, with the batches distributed over the processes.
+
+    It is the mean negative log-likelihood per target token, EOS included, in nats, without label smoothing.
 
     Args:
         model: The model; it is in evaluation mode during the call.
         data: The split.
-        batch_config: The batch size; the score does not depend on it.
+        batch_config: The batch size; the loss does not depend on it.
         precision: The precision of matrix multiplications.
         processes: The processes of the run.
     """
@@ -133,7 +114,7 @@ def validate(
     model.train(was_training)
     nll, total = processes.sum([nll, float(tokens)])
     # An empty split has the loss 0 instead of a division by zero.
-    return ValidationScore(nll / max(1.0, total), int(total))
+    return nll / max(1.0, total)
 
 
 @dataclass(frozen=True)

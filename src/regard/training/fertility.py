@@ -164,13 +164,12 @@ class TaggedExamples:
 class _TaggerTrainer(Trainer):
     """A trainer that selects the best model by F1."""
 
-    def _score(self) -> tuple[dict[str, float], float, bool]:
-        """Return the scores of the tagger, and its F1."""
+    def _scores(self) -> dict[str, float]:
+        """Return the scores of the tagger."""
         assert isinstance(self.state.model, FertilityTagger) and isinstance(self.valid, TaggedExamples)
         score = self.valid.score(self.state.model)
-        self._check_finite(score.loss)
         entry = {"loss": score.loss, "perplexity": perplexity(score.loss)}
-        return {**entry, "accuracy": score.accuracy, "f1": score.f1}, score.f1, True
+        return {**entry, "accuracy": score.accuracy, "f1": score.f1}
 
 
 def train_predictor(

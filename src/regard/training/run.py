@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from regard.config import to_dict
+from regard.data.arrays import ProgressCallback
 from regard.data.dataset import PreparedData, open_data, prepare_data
-from regard.data.pretokenization import ProgressCallback
 from regard.data.text import TextProcessor
 from regard.data.training_text import save_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError

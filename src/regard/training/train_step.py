@@ -121,7 +121,10 @@ class TrainStep:
         # Both numbers are equal in all processes, so that all of them apply or all of them skip the step.
         applied = math.isfinite(total) and math.isfinite(norm)
         if applied:
-            self._update_parameters(learning_rate, norm)
+            clip_gradients(self.parameters, self.config.optimizer.max_grad_norm, norm)
+            for group in self.state.optimizer.param_groups:
+                group["lr"] = learning_rate * group.get(LR_FACTOR_KEY, 1.0)
+            self.state.optimizer.step()
         # Gradients are freed before the next forward pass, so that they and its activations never use memory
         # at the same time.
         self.state.optimizer.zero_grad(set_to_none=True)
@@ -152,13 +155,6 @@ class TrainStep:
                     "and raise training.gradient_accumulation to keep the amount of text per step"
                 ) from None
         return losses
-
-    def _update_parameters(self, learning_rate: float, norm: float) -> None:
-        """Clip the gradients, whose total norm is `norm`, and run the optimizer."""
-        clip_gradients(self.parameters, self.config.optimizer.max_grad_norm, norm)
-        for group in self.state.optimizer.param_groups:
-            group["lr"] = learning_rate * group.get(LR_FACTOR_KEY, 1.0)
-        self.state.optimizer.step()
 
     def _backward(self, rows: np.ndarray, micro: int, scale: float, last: bool) -> Loss:
         """Accumulate the gradients of one micro-batch; return the loss of this process."""

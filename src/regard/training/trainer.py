@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from regard.config.results import Result, json_value
+from regard.config.results import Result, json_value, perplexity
 from regard.errors import ConfigError, DataError, TrainingDivergedError
 from regard.metrics.base import METRICS
 from regard.models.base import TranslationModel
@@ -164,7 +164,8 @@ class Trainer:
         progress = self.state.progress
         limit = progress.limit_reached(self.config, self.config.validation.early_stopping_patience)
         if limit is not None:
-            return self._result(f"{limit}, reached before", None)
+            reason = f"{limit}, reached before"
+            return TrainingResult(reason, None, progress, self.metric, self.output_dir)
         if self.processes.is_main:
             if progress.step:
                 where = f"step {progress.step} (epoch {progress.epoch})"
@@ -181,10 +182,7 @@ class Trainer:
                 self.metrics_logger.close()
         # The signal may have been sent to another process, so that its number is unknown here.
         number = next(iter(signals), signal.SIGTERM) if reason == INTERRUPTED else None
-        return self._result(reason, number)
-
-    def _result(self, reason: str, number: int | None) -> TrainingResult:
-        return TrainingResult(reason, number, self.state.progress, self.metric, self.output_dir)
+        return TrainingResult(reason, number, progress, self.metric, self.output_dir)
 
     def _restore(self) -> None:
         """Restore the last checkpoint or, without one, load the weights of `training.init_from`."""
@@ -279,16 +277,6 @@ class Trainer:
             "training.precision = 'float32'."
         )
 
-    def _check_finite(self, loss: float) -> None:
-        """Check that a validation loss is finite.
-
-        Raises:
-            TrainingDivergedError: if it is not finite.
-        """
-        if not math.isfinite(loss):
-            step = self.state.progress.step
-            raise self._divergence_error(f"the validation loss after step {step} is {loss}")
-
     def _after_step(self, statistics: StepStatistics, epoch_ended: bool) -> str | None:
         """Log, validate and save as due after a step; return the reason to stop, or None."""
         config, progress = self.config, self.state.progress
@@ -337,11 +325,28 @@ class Trainer:
         self._count_time()
 
     def _validate(self, epoch: int) -> float:
-        """Validate the model, save it if it is the best so far, and return the perplexity."""
+        """Validate the model, save it if it is the best so far, and return the perplexity.
+
+        Raises:
+            TrainingDivergedError: if the loss is not finite.
+        """
         progress, model = self.state.progress, self.state.model
         self._count_time()
-        entry, chosen, higher_is_better = self._score()
-        best = progress.record_validation(chosen, higher_is_better, entry["loss"])
+        entry = self._scores()
+        if not math.isfinite(entry["loss"]):
+            raise self._divergence_error(f"the validation loss after step {progress.step} is {entry['loss']}")
+        metric = METRICS.get(self.metric)
+        if metric is not None:
+            score = 0.0
+            # Only the first process translates; all of them must make the same decisions.
+            if self.processes.is_main:
+                assert self.translation_metric is not None
+                model.eval()
+                score = self.translation_metric(model)
+                model.train()
+            entry[self.metric] = self.processes.broadcast_from_main(score)
+        higher_is_better = self.metric != "perplexity" if metric is None else metric.higher_is_better
+        best = progress.record_validation(entry[self.metric], higher_is_better, entry["loss"])
         self.state.schedule.on_validation(best)
         if best and self.processes.is_main:
             self.checkpoints.save_model(model, {"step": progress.step, "epoch": epoch, **entry})
@@ -349,30 +354,10 @@ class Trainer:
         self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
         return entry["perplexity"]
 
-    def _score(self) -> tuple[dict[str, float], float, bool]:
-        """Return the scores of the model by name, the score that selects the best model, and its direction.
-
-        Raises:
-            TrainingDivergedError: if the loss is not finite.
-        """
-        score = validate(self.state.model, self.valid, self.config, self.config.precision, self.processes)
-        self._check_finite(score.loss)
-        entry = {"loss": score.loss, "perplexity": score.perplexity}
-        registered = METRICS.get(self.metric)
-        if registered is None:
-            return entry, score.perplexity, False
-        # Only the first process translates; all of them must make the same decisions.
-        chosen = self.processes.broadcast_from_main(
-            self._translation_score() if self.processes.is_main else 0.0
-        )
-        return {**entry, self.metric: chosen}, chosen, registered.higher_is_better
-
-    def _translation_score(self) -> float:
-        assert self.translation_metric is not None
-        self.state.model.eval()
-        score = self.translation_metric(self.state.model)
-        self.state.model.train()
-        return score
+    def _scores(self) -> dict[str, float]:
+        """Return the loss and the scores of the model that need no translations, by name."""
+        loss = validate(self.state.model, self.valid, self.config, self.config.precision, self.processes)
+        return {"loss": loss, "perplexity": perplexity(loss)}
 
     def _write(self, kind: str, epoch: int, entry: dict[str, Any]) -> None:
         if self.metrics_logger is not None:

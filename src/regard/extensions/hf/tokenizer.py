@@ -75,7 +75,6 @@ class PretrainedTokenizer(Tokenizer):
         UsageError: if the library is not installed, or the tokenizer does not support the language.
     """
 
-    libraries = ("tokenizers", "transformers")
     subword = True
     has_vocabulary = True
     extension = "pretrained"

@@ -21,7 +21,7 @@ from regard.alignment.base import default_config
 from regard.api.loading import load_translator
 from regard.config import read_config
 from regard.config.extensions import require_hook
-from regard.data.pretokenization import ProgressCallback
+from regard.data.arrays import ProgressCallback
 from regard.errors import DataError, TrainingInterruptedError
 from regard.generation.base import BaseTranslator
 from regard.generation.lines import enumerate_lines

@@ -125,7 +125,6 @@ class Tokenizer(ABC):
         subword: Whether words are split into subword tokens, so that no unknown token need be generated.
         has_vocabulary: Whether the tokenizer is pre-trained and has its own vocabulary.
         serves_both_sides: Whether the source tokenizer is also that of the target, with the same options.
-        libraries: Python packages that determine the tokens; their versions are recorded with the data.
         extension: Extension of the file of the learned parameters; empty if there are none.
         plain_text: Whether the tokenizer takes plain text, so that the punctuation of input is not separated.
             Text with the option `tokenized` of the configuration is never plain.
@@ -142,7 +141,6 @@ class Tokenizer(ABC):
     subword: bool = False
     has_vocabulary: ClassVar[bool] = False
     serves_both_sides: ClassVar[bool] = False
-    libraries: ClassVar[tuple[str, ...]] = ()
     extension: ClassVar[str] = ""
     plain_text: ClassVar[bool] = False
     config: Any

@@ -100,7 +100,6 @@ class MosesConfig:
 class MosesTokenizer(Tokenizer):
     """The Moses tokenizer and detokenizer, which restores the line."""
 
-    libraries = ("sacremoses",)
     plain_text = True
 
     def __init__(self, config: MosesConfig, learned: bytes = b"") -> None:

@@ -80,7 +80,6 @@ class SentencePieceTokenizer(Tokenizer):
     Without `byte_fallback`, a character outside the model is a token by itself, so that it can be copied.
     """
 
-    libraries = ("sentencepiece",)
     subword = True
     extension = "sentencepiece"
     word_start = re.compile(SPACE_MARK)

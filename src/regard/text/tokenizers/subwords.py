@@ -107,7 +107,6 @@ class _WordSplitter(Tokenizer):
 class BytePairTokenizer(_WordSplitter):
     """A tokenizer that applies byte pair encoding to Moses tokens or to white space separated words."""
 
-    libraries = ("sacremoses", "subword-nmt")
     extension = "bpe"
 
     def __init__(self, config: BytePairConfig, learned: bytes = _NO_MERGES) -> None:
@@ -190,7 +189,6 @@ class WordPieceTokenizer(_WordSplitter):
         tokens: The learned tokens.
     """
 
-    libraries = ("sacremoses", "tokenizers")
     extension = "wordpiece"
     word_start = re.compile(f"(?!{_WORDPIECE_MARK}.)")
 

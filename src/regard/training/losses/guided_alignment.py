@@ -132,17 +132,14 @@ def guided_alignment_loss(
     return -config.weight * (links * log).sum()
 
 
-@register_loss("guided_alignment")
+@register_loss("guided_alignment", GuidedAlignmentConfig)
 class GuidedAlignment(LossTerm):
     """Adds the cross-entropy of attention and links."""
 
     output_attentions = True
     resumable_options = ("links",)
 
-    def __init__(self, config: GuidedAlignmentConfig) -> None:
-        """Store the options."""
-        super().__init__(config)
-        self.links: SplitLinks | None = None
+    links: SplitLinks | None = None
 
     @property
     def supervised_attention(self) -> tuple[int, tuple[int, ...]]:

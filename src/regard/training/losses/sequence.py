@@ -180,13 +180,9 @@ def sequence_loss(
     return -gained.sum() / config.num_candidates
 
 
-@register_loss("sequence")
+@register_loss("sequence", SequenceLossConfig)
 class SequenceLoss(LossTerm):
     """Adds candidates to each batch and combines their sequence loss with the loss so far."""
-
-    def __init__(self, config: SequenceLossConfig) -> None:
-        """Store the options."""
-        super().__init__(config)
 
     def check_model(self, model: TranslationModel) -> None:
         """Reject models whose attention is conditioned on the reference in training."""
