@@ -157,11 +157,3 @@ def test_long_preparation_writes_lines_to_a_log(clock, console) -> None:
         "preparing the text: tokenize: 60 of 100",
         "preparing the text: count: 1,000",
     ]
-
-
-def test_preparation_on_a_terminal_is_a_bar_per_stage(console) -> None:
-    written = console(terminal=True)
-    with preparation_progress() as report:
-        report("tokenize", 10, 100)
-        report("count", 1, None)
-    assert "tokenize" in written.getvalue() and "10/100" in written.getvalue()

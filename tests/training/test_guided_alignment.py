@@ -211,23 +211,21 @@ def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("guided", "alignment", "recorded"),
+    ("guided", "alignment", "expected"),
     [
-        (None, {}, {"map": "attention", "layer": -1, "heads": []}),
-        ({"layer": 0, "heads": [1]}, {}, {"map": "attention", "layer": 0, "heads": [1]}),
-        (
-            {"layer": 0, "heads": [1]},
-            {"layer": -1},
-            {"map": "attention", "layer": -1, "heads": []},
-        ),
+        (None, {}, (-1, [])),
+        ({"layer": 0, "heads": [1]}, {"shift": True}, (0, [1])),
+        ({"layer": 0, "heads": [1]}, {"layer": -1}, (-1, [])),
     ],
 )
-def test_guided_layer_and_heads_become_the_alignment_defaults(guided, alignment, recorded) -> None:
+def test_guided_layer_and_heads_become_the_alignment_defaults(guided, alignment, expected) -> None:
     corpus = {"source": "s", "target": "t"}
     settings = {"data": {"train": [corpus], "valid": corpus}, "generation": {"alignment": alignment}}
     losses = [] if guided is None else [{"kind": "sequence"}, {"kind": "guided_alignment", **guided}]
     config = from_dict(RunConfig, {**settings, "training": {"losses": losses}})
     terms = [build_loss(loss) for loss in config.training.losses]
     config = _with_alignment(config, terms)
-    assert config.generation.alignment.record() == recorded
+    recorded = config.generation.alignment.record()
+    assert (recorded["layer"], recorded["heads"]) == expected
+    assert recorded["shift"] == alignment.get("shift", False)
     assert _with_alignment(config, terms) == config

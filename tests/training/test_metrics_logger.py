@@ -1,8 +1,8 @@
 """Tests of the training record: resumption, damaged lines, and TensorBoard."""
 
-import builtins
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,13 +51,6 @@ def test_numbers_that_are_not_finite_are_null_in_the_record(tmp_path: Path, valu
 
 
 def test_missing_tensorboard_is_reported(tmp_path: Path, monkeypatch) -> None:
-    real = builtins.__import__
-
-    def import_without_tensorboard(name: str, *args, **kwargs):
-        if name.startswith("torch.utils.tensorboard"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", import_without_tensorboard)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ConfigError, match=re.escape("pip install 'regard[tensorboard]'")):
         MetricsLogger(tmp_path, 0, tensorboard=True)

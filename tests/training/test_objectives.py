@@ -40,22 +40,6 @@ def test_marginal_with_one_context_equals_pytorch_cross_entropy(smoothing: float
     torch.testing.assert_close(loss.nll, F.cross_entropy(*real, reduction="sum"))
 
 
-def test_marginal_mixes_probabilities_and_adds_unmasked_penalties() -> None:
-    # p = 0.25 * 0.5 + 0.75 * 0.1 = 0.2 in the only unmasked time step.
-    logits = torch.log(torch.tensor([[[[0.5, 0.5], [0.1, 0.9]]] * 2], dtype=torch.float64).transpose(0, 1))
-    logits = logits.reshape(1, 2, 2, 2)
-    outcome = _outcome(
-        logits,
-        torch.zeros(1, 2, dtype=torch.long),
-        torch.tensor([[True, False]]),
-        log_weights=torch.log(torch.tensor([0.25, 0.75], dtype=torch.float64)).expand(1, 2, 2),
-        penalty=torch.tensor([[0.5, 9.0]], dtype=torch.float64),
-    )
-    loss = OBJECTIVES["marginal"](outcome, 0.0)
-    assert float(loss.nll) == pytest.approx(-math.log(0.2))
-    assert float(loss.total) == pytest.approx(-math.log(0.2) + 0.5)
-
-
 def _log(*values: float) -> torch.Tensor:
     return torch.log(torch.tensor(values, dtype=torch.float64))
 
@@ -70,6 +54,13 @@ def _two_contexts(penalty: float = 0.5):
         log_weights=_log(0.25, 0.75).expand(1, 2, 2),
         penalty=torch.tensor([[penalty, 9.0]], dtype=torch.float64),
     )
+
+
+def test_marginal_mixes_probabilities_and_adds_unmasked_penalties() -> None:
+    loss = OBJECTIVES["marginal"](_two_contexts(), 0.0)
+    # p = 0.25 * 0.5 + 0.75 * 0.1 = 0.2 in the only unmasked time step.
+    assert float(loss.nll) == pytest.approx(-math.log(0.2))
+    assert float(loss.total) == pytest.approx(-math.log(0.2) + 0.5)
 
 
 def test_bound_averages_log_probabilities_and_adds_unmasked_penalties() -> None:
@@ -121,13 +112,6 @@ def test_reinforce_uses_the_unsampled_context_as_baseline() -> None:
     loss.total.backward()
     expected = torch.tensor([[[-advantage, 0.0], [0.0, 0.0]]], dtype=torch.float64)
     torch.testing.assert_close(log_policy.grad, expected)
-
-
-def test_reinforce_without_an_unsampled_context_has_no_baseline() -> None:
-    outcome, _ = _sampled()
-    loss = OBJECTIVES["reinforce"](replace(outcome, log_weights=_log(0.5, 0.5).expand(1, 2, 2)), 0.0)
-    expected = 0.5 * (math.log(0.5) * (1 + math.log(0.3)) + math.log(0.1))
-    assert loss.total.item() == pytest.approx(-expected + 0.5)
 
 
 def test_given_advantage_is_used_without_gradient() -> None:

@@ -92,48 +92,34 @@ def _stop_after(trainer: Trainer, step: int) -> None:
     trainer.train_step._backward = interrupted  # type: ignore[method-assign]
 
 
-def test_gradient_accumulation_equals_one_large_batch(trainer, settings, tmp_path: Path) -> None:
+@pytest.fixture
+def step_weights(trainer, settings, tmp_path: Path):
+    """Return a function that trains one step on 8 sentences, and returns the weights."""
+
+    def make(name: str, **changes: object) -> dict[str, torch.Tensor]:
+        config = settings(bucket_batches=1, max_steps=1, **changes)
+        run = trainer(config, count=8, dropout=0.0, at=tmp_path / name)
+        run.run()
+        return _weights(run)
+
+    return make
+
+
+def test_gradient_accumulation_equals_one_large_batch(step_weights) -> None:
     sgd = {"kind": "sgd", "learning_rate": 0.5, "max_grad_norm": 0}
-    final_weights = []
-    for size, accumulate in ((8, 1), (4, 2)):
-        config = settings(
-            batch_size=size,
-            bucket_batches=1,
-            gradient_accumulation=accumulate,
-            optimizer=sgd,
-            max_steps=1,
-            max_epochs=0,
-        )
-        run = trainer(config, count=8, dropout=0.0, at=tmp_path / str(size))
-        run.run()
-        final_weights.append(_weights(run))
-    torch.testing.assert_close(final_weights[0], final_weights[1], rtol=1e-5, atol=1e-7)
+    whole = step_weights("whole", batch_size=8, optimizer=sgd)
+    halves = step_weights("halves", batch_size=4, gradient_accumulation=2, optimizer=sgd)
+    torch.testing.assert_close(whole, halves, rtol=1e-5, atol=1e-7)
 
 
-def test_loss_per_sentence_equals_loss_per_token_at_a_higher_rate(
-    trainer, settings, pairs, tmp_path: Path
-) -> None:
+def test_loss_per_sentence_equals_loss_per_token_at_a_higher_rate(step_weights, pairs) -> None:
     # Only in the first step, because gradients are normalized, not weights.
-    data = pairs(8)
-    mean = float(data.lengths[1].sum()) / 8
-    final_weights = []
-    for normalize, rate, clip in (("sentences", 0.1, 0.2 * mean), ("tokens", 0.1 * mean, 0.2)):
-        config = settings(
-            batch_size=8,
-            bucket_batches=1,
-            optimizer={
-                "kind": "sgd",
-                "learning_rate": rate,
-                "max_grad_norm": clip,
-                "loss_normalization": normalize,
-            },
-            max_steps=1,
-            max_epochs=0,
-        )
-        run = trainer(config, count=8, dropout=0.0, at=tmp_path / normalize)
-        run.run()
-        final_weights.append(_weights(run))
-    torch.testing.assert_close(final_weights[0], final_weights[1], rtol=1e-5, atol=1e-7)
+    mean = float(pairs(8).lengths[1].sum()) / 8
+    weights = []
+    for unit, rate, clip in (("sentences", 0.1, 0.2 * mean), ("tokens", 0.1 * mean, 0.2)):
+        sgd = {"kind": "sgd", "learning_rate": rate, "max_grad_norm": clip, "loss_normalization": unit}
+        weights.append(step_weights(unit, batch_size=8, optimizer=sgd))
+    torch.testing.assert_close(weights[0], weights[1], rtol=1e-5, atol=1e-7)
 
 
 def test_recorded_loss_is_the_mean_over_tokens(trainer, settings, pairs, tiny_model, run_dir: Path) -> None:

@@ -26,7 +26,6 @@ __all__ = [
     "describe_inputs",
     "describe_settings",
     "input_files",
-    "is_up_to_date",
     "read_manifest",
 ]
 
@@ -218,17 +217,6 @@ class _Corpus(BaseModel):
     pairs: int = Field(ge=0)
     kept: int = Field(ge=0)
     weight: float = Field(gt=0, le=1e4)
-
-
-def is_up_to_date(
-    manifest: dict[str, Any], wanted: dict[str, Any], inputs: dict[str, dict[str, Any]]
-) -> bool:
-    """Return whether existing data agrees with the current settings and the content of the inputs."""
-    old, new = (
-        {role: (about["size"], about["sha256"]) for role, about in described.items()}
-        for described in (manifest["inputs"], inputs)
-    )
-    return manifest["wanted"] == wanted and old == new
 
 
 def input_files(config: DataConfig) -> list[tuple[str, str]]:

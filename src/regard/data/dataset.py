@@ -22,7 +22,6 @@ from regard.data.config import (
     DataConfig,
     describe_inputs,
     describe_settings,
-    is_up_to_date,
     read_manifest,
 )
 from regard.data.fertility import Budget
@@ -294,8 +293,8 @@ def prepare_data(
 ) -> PreparedData:
     """Preprocess the corpora of a configuration, or open existing data that is up to date.
 
-    The data is preprocessed again only if the settings, the version of a tokenizer library or the content of
-    an input file have changed. The directory is written atomically.
+    The data is preprocessed again only if the settings or the content of an input file have changed. The
+    directory is written atomically.
 
     Args:
         config: Corpora, tokenizers, vocabularies.
@@ -311,22 +310,27 @@ def prepare_data(
     target = output_dir.resolve()
     remove_leftovers(target.parent, target)
     wanted = describe_settings(config)
-    manifest = _read_known_manifest(output_dir)
     inputs = describe_inputs(config)
-    if manifest is not None and is_up_to_date(manifest, wanted, inputs):
+    if (output_dir / MANIFEST).exists():
         try:
-            prepared = open_data(config, output_dir)
+            manifest = read_manifest(output_dir)
+            if manifest["wanted"] == wanted and _contents(manifest["inputs"]) == _contents(inputs):
+                prepared = open_data(config, output_dir)
+                _log_unknown_tokens(manifest["splits"])
+                return prepared
         except DataError as error:
             _log.warning("%s; the data is preprocessed again", error)
-        else:
-            _log_unknown_tokens(manifest["splits"])
-            return prepared
     check_outputs([described["path"] for described in inputs.values()], directories=[output_dir])
     report = progress or (lambda stage, done, total: None)
     preprocess(config, output_dir, {"wanted": wanted, "inputs": inputs}, report)
     prepared = PreparedData.open(output_dir)
     _log_unknown_tokens(prepared.manifest["splits"])
     return prepared
+
+
+def _contents(inputs: dict[str, dict[str, Any]]) -> dict[str, tuple[int, str]]:
+    """Return the size and the checksum of each input; its path may change."""
+    return {role: (about["size"], about["sha256"]) for role, about in inputs.items()}
 
 
 def open_data(config: DataConfig, output_dir: Path | str | None = None) -> PreparedData:
@@ -368,13 +372,3 @@ def _cache_dir(config: DataConfig, output_dir: Path | str | None) -> Path:
     if chosen is None:
         raise ConfigError("data.cache_dir is not set: set it to a directory for the preprocessed data")
     return Path(chosen)
-
-
-def _read_known_manifest(directory: Path) -> dict[str, Any] | None:
-    if not (directory / MANIFEST).exists():
-        return None
-    try:
-        return read_manifest(directory)
-    except DataError as error:
-        _log.warning("%s", error)
-        return None

@@ -63,16 +63,17 @@ class TextSide:
         method. The line is first converted to the format of the training text, see `convert_format`.
         """
         prefix, rest = self._split_prefix(line)
-        tokens = self.tokenizer.encode(convert_format(rest, self.text_format, self._known))
+
+        def is_known(word: str) -> bool:
+            return word in self.vocabulary or SPACE_MARK + word in self.vocabulary
+
+        tokens = self.tokenizer.encode(convert_format(rest, self.text_format, is_known))
         return [*prefix, *(part for token in tokens for part in self.split_unknown(token))]
 
     def split_unknown(self, token: str) -> Sequence[str]:
         """Return the token, or smaller tokens for the same text if it is not in the vocabulary."""
         # A subword token may be missing from the vocabulary if it is too rare in the training text.
         return (token,) if token in self.vocabulary else self.tokenizer.split_unknown(token)
-
-    def _known(self, word: str) -> bool:
-        return word in self.vocabulary or SPACE_MARK + word in self.vocabulary
 
     def format_error(self, line: str) -> str | None:
         """Return the reason why a line does not have the tokenizer's format, or None if it does."""

@@ -7,8 +7,7 @@ atomically. A file is written to a temporary directory, flushed to disk and rena
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +67,10 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     Raises:
         CheckpointError: if the file is missing, truncated or altered; the message names it.
     """
-    tensors, metadata = _read(path, with_tensors=True)
-    header = _parse_header(path, metadata)
+    tensors, header, metadata = _read(path, with_tensors=True)
     if header.sha256 != _digest(tensors, header.metadata):
         raise CheckpointError(f"{path}: the content does not match its checksum: the file was altered")
-    return tensors, _parse_metadata(path, header)
+    return tensors, metadata
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
@@ -81,8 +79,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: if the file is missing or truncated; the message names it.
     """
-    _, metadata = _read(path, with_tensors=False)
-    return _parse_metadata(path, _parse_header(path, metadata))
+    return _read(path, with_tensors=False)[2]
 
 
 @configclass
@@ -93,16 +90,20 @@ class _Header:
     sha256: str = option(help="Checksum of the tensors and of `metadata`.")
 
 
-def _parse_header(path: Path, metadata: Mapping[str, str]) -> _Header:
+def _read(path: Path, with_tensors: bool) -> tuple[dict[str, Tensor], _Header, dict[str, Any]]:
+    """Return the tensors of a file, its header and the metadata, before their checksum is verified."""
+    check_name(path)
     try:
-        return parse_json(metadata.get(METADATA_KEY, ""), _Header)
-    except InvalidJsonError:
-        raise CheckpointError(f"{path}: not a weight file written by regard") from None
-
-
-def _parse_metadata(path: Path, header: _Header) -> dict[str, Any]:
+        if not checked_file(path.parent, path.name).exists():
+            raise CheckpointError(f"{path}: no such file")
+        with open_safetensors(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in (file.keys() if with_tensors else ())}
+            content = (file.metadata() or {}).get(METADATA_KEY, "")
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
     try:
-        return parse_json(header.metadata, dict[str, Any])
+        header = parse_json(content, _Header)
+        return tensors, header, parse_json(header.metadata, dict[str, Any])
     except InvalidJsonError:
         raise CheckpointError(f"{path}: not a weight file written by regard") from None
 
@@ -136,24 +137,6 @@ def read_array(path: Path, dtype: str, *shape: int | None) -> np.ndarray:
         # NumPy has fewer dtypes than PyTorch.
         reason = error if isinstance(error, RegardError) else f"{path}: not an array of prepared text"
         raise DataError(f"{reason}; remove {path} and run the command again to recompute it") from None
-
-
-def _read(path: Path, with_tensors: bool) -> tuple[dict[str, Tensor], dict[str, str]]:
-    with _open(path) as file:
-        names = file.keys() if with_tensors else ()
-        return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[Any]:
-    check_name(path)
-    try:
-        if not checked_file(path.parent, path.name).exists():
-            raise CheckpointError(f"{path}: no such file")
-        with open_safetensors(path, "pt") as file:
-            yield file
-    except DataError as error:
-        raise CheckpointError(str(error)) from None
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:

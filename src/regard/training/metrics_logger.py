@@ -44,7 +44,9 @@ class MetricsLogger:
         # The steps after the checkpoint are run again, so their old lines would be duplicates.
         entries = [entry for entry in read_metrics(output_dir) if entry.get("step", 0) <= step]
         try:
-            write_atomic(self.path, "".join(_line(entry) for entry in entries).encode())
+            write_atomic(
+                self.path, "".join(f"{format_json(json_value(entry))}\n" for entry in entries).encode()
+            )
         except DataError as error:
             raise CheckpointError(str(error)) from None
         self._file: IO[str] = open(self.path, "a", encoding="utf-8")
@@ -56,7 +58,7 @@ class MetricsLogger:
             CheckpointError: if it cannot be written, for example because the disk is full.
         """
         try:
-            self._file.write(_line(entry))
+            self._file.write(f"{format_json(json_value(entry))}\n")
             # A flushed line survives a crash of this process; `sync` protects it from one of the machine.
             self._file.flush()
         except OSError as error:
@@ -101,10 +103,6 @@ def read_metrics(output_dir: Path | str) -> list[dict[str, Any]]:
                 break
             raise CheckpointError(f"{path}: line {number} is not a JSON object") from None
     return entries
-
-
-def _line(entry: dict[str, Any]) -> str:
-    return format_json(json_value(entry)) + "\n"
 
 
 def _open_board(directory: Path, step: int) -> Any:
