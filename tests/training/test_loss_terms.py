@@ -75,7 +75,7 @@ def run_settings(tmp_path: Path):
 def test_a_term_needs_its_kind() -> None:
     with pytest.raises(ConfigError, match=r"losses\.0: kind is required: .*'guided_alignment'"):
         from_dict(TrainingConfig, {"losses": [{"weight": 1.0}]})
-    with pytest.raises(ConfigError, match="expected a table with kind = .*'guided_alignment'"):
+    with pytest.raises(ConfigError, match=r"expected a table with kind = .*'guided_alignment'"):
         from_dict(TrainingConfig, {"losses": [{"kind": "mrt"}]})
 
 
