@@ -1,6 +1,5 @@
 """Tests of preprocessing: ids, vocabularies, splits, manifest, statistics, and memory."""
 
-import gzip
 import json
 import logging
 import re
@@ -124,16 +123,6 @@ def test_manifest_describes_the_data(data):
     assert list(prepared) == ["train", "valid"]
     with pytest.raises(DataError, match="no split 'test'; available: train, valid"):
         prepared.split("test")
-
-
-def test_gzip_and_tsv_text_give_the_same_arrays(tmp_path, data):
-    sources, targets = sentences(60)
-    pairs = "".join(f"{s}\t{t}\n" for s, t in zip(sources, targets, strict=True))
-    (tmp_path / "pairs.gz").write_bytes(gzip.compress(pairs.encode()))
-    plain = prepare_data(configure(data))
-    zipped = prepare_data(configure(data, train=[{"tsv": str(tmp_path / "pairs.gz")}]), tmp_path / "zipped")
-    name = "train.source.tokens"
-    assert (plain.directory / name).read_bytes() == (zipped.directory / name).read_bytes()
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path, data, monkeypatch):
