@@ -214,7 +214,7 @@ def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
     ("guided", "alignment", "expected"),
     [
         (None, {}, (-1, [])),
-        ({"layer": 0, "heads": [1]}, {"shift": True}, (0, [1])),
+        ({"layer": 0, "heads": [1]}, {}, (0, [1])),
         ({"layer": 0, "heads": [1]}, {"layer": -1}, (-1, [])),
     ],
 )
@@ -227,5 +227,4 @@ def test_guided_layer_and_heads_become_the_alignment_defaults(guided, alignment,
     config = _with_alignment(config, terms)
     recorded = config.generation.alignment.record()
     assert (recorded["layer"], recorded["heads"]) == expected
-    assert recorded["shift"] == alignment.get("shift", False)
     assert _with_alignment(config, terms) == config
