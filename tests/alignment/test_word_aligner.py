@@ -30,6 +30,7 @@ from regard.testing import check_aligner
 from regard.text.links import GoldLinks
 from regard.text.reading import compute_checksums
 
+SETUP = TrainingSetup(num_threads=1)
 CONFIGS = [IBM1Config(), IBM2Config(), HMMConfig(null_probability=0.1), BayesConfig(num_chains=2)]
 
 
@@ -70,9 +71,13 @@ def test_loaded_aligner_gives_identical_links_on_new_text(trained, phrases, tmp_
         np.testing.assert_array_equal(one, other)
 
 
-def test_altered_or_missing_file_raises(phrases, tmp_path):
-    directory = tmp_path / "aligner"
-    train_both(phrases[1].subset(0, 50), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
+def test_altered_or_missing_files_and_untrained_directions_are_reported(phrases, tmp_path):
+    directory, corpus = tmp_path / "aligner", phrases[1].subset(0, 50)
+    train_both(corpus, IBM1Config(), SETUP, directions=("forward",)).save(directory)
+    loaded = WordAligner.load(directory)
+    assert list(loaded.align(corpus, "forward"))
+    with pytest.raises(DataError, match="backward"):
+        loaded.align(corpus, "intersection")
     content = (directory / "source.words").read_bytes()
     (directory / "source.words").write_bytes(content[:-1])
     with pytest.raises(DataError, match=r"source\.words: truncated or altered"):
@@ -82,17 +87,6 @@ def test_altered_or_missing_file_raises(phrases, tmp_path):
         WordAligner.load(directory)
     with pytest.raises(DataError, match=r"aligner\.json"):
         WordAligner.load(tmp_path)
-
-
-def test_untrained_direction_raises_with_its_name(phrases, tmp_path):
-    aligner = train_both(
-        phrases[1].subset(0, 50), IBM1Config(), TrainingSetup(num_threads=1), directions=("forward",)
-    )
-    aligner.save(tmp_path / "aligner")
-    loaded = WordAligner.load(tmp_path / "aligner")
-    assert list(loaded.align(phrases[1].subset(0, 3), "forward"))
-    with pytest.raises(DataError, match="backward"):
-        loaded.align(phrases[1].subset(0, 3), "intersection")
 
 
 def forge(directory, name, arrays):
@@ -115,7 +109,7 @@ def reseal(directory, name):
 def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
     """An attacker can update the checksum, too. Invalid values must raise or at least stay in bounds."""
     directory, rng = tmp_path / "aligner", np.random.default_rng(1)
-    train_both(phrases[1].subset(0, 60), config, TrainingSetup(num_threads=1)).save(directory)
+    train_both(phrases[1].subset(0, 60), config, SETUP).save(directory)
     name, new, rejected = "forward.safetensors", phrases[0][60:64], 0
     # Cases 0-9 replace one value by an extreme one. The others truncate the array.
     whole = load_file(directory / name)
@@ -136,11 +130,7 @@ def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
                 loaded.align(corpus, "forward", threads=1)
     assert rejected > 4 * len(whole)
     kept = json.loads((directory / "aligner.json").read_text())
-    for wrong in (
-        {"kind": "none"},
-        {"alpha": -7},
-        {"iteration": [1]},
-    ):
+    for wrong in ({"kind": "none"}, {"alpha": -7}, {"iteration": [1]}):
         (directory / "aligner.json").write_text(json.dumps(kept | {"forward": kept["forward"] | wrong}))
         with pytest.raises(DataError, match="not the"):
             WordAligner.load(directory)
@@ -149,7 +139,7 @@ def test_forged_arrays_raise_or_stay_in_bounds(config, phrases, tmp_path):
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "bfloat16", "float64", "int8"])
 def test_arrays_of_another_dtype_or_name_are_named(phrases, tmp_path, dtype):
     directory, name = tmp_path / "aligner", "forward.safetensors"
-    train_both(phrases[1].subset(0, 60), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
+    train_both(phrases[1].subset(0, 60), IBM1Config(), SETUP).save(directory)
     whole = load_file(directory / name)
     forge(directory, name, whole | {"other": whole["values"]})
     with pytest.raises(DataError, match=r"forward\.safetensors: .*other: unknown"):
