@@ -142,9 +142,7 @@ class _BeamSearch:
         self.source_mask = source.word_mask
         self.terms = terms
         extra_tokens = None if terms is None else terms.num_tokens
-        self.constraints = TokenConstraints(
-            config, source, prefixes, model.max_length, extra_tokens, model.constraints
-        )
+        self.constraints = TokenConstraints(config, source, model, prefixes, extra_tokens)
         self.trace = SearchTrace()
         device = source.tokens.device
         num_stored = config.beam_size if config.scheme.hf_compatible else config.num_return

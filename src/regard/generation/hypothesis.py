@@ -62,21 +62,13 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class HypothesisScorer:
-    """Scoring function of hypotheses.
+    """Scoring function of hypotheses."""
 
-    Attributes:
-        alpha: Exponent of the length penalty. 0 disables it.
-        coverage_weight: beta of the coverage penalty. 0 disables it.
-        coverage_epsilon: eps of the coverage penalty, in (0, 1].
-        transformers_length_penalty: Whether the length penalty is |y|^alpha, as in transformers.
-        num_forced_tokens: Number of tokens forced at the start that |y| then includes.
-    """
-
-    alpha: float = 0.0
-    coverage_weight: float = 0.0
-    coverage_epsilon: float = 0.1
-    transformers_length_penalty: bool = False
-    num_forced_tokens: int = 0
+    alpha: float = 0.0  # exponent of the length penalty; 0 disables it
+    coverage_weight: float = 0.0  # beta of the coverage penalty; 0 disables it
+    coverage_epsilon: float = 0.1  # eps of the coverage penalty, in (0, 1]
+    transformers_length_penalty: bool = False  # whether the length penalty is |y|^alpha, as in transformers
+    num_forced_tokens: int = 0  # number of tokens forced at the start that |y| then includes
 
     @classmethod
     def from_config(cls, config: GenerationConfig, num_prefix_tokens: int = 1) -> "HypothesisScorer":
@@ -84,8 +76,7 @@ class HypothesisScorer:
 
         Args:
             config: Search settings.
-            num_prefix_tokens: Number of tokens before every translation of the model, including the start
-                symbol.
+            num_prefix_tokens: Number of tokens before every translation, including the start symbol.
         """
         coverage, compatible = config.coverage_penalty, config.scheme.hf_compatible
         # The start symbol is not a forced token.
@@ -118,16 +109,10 @@ _NEG_INF = -float("inf")
 
 
 class FinishedHypotheses:
-    """The best finished hypotheses of each sentence, best first. Empty slots have the score minus infinity.
-
-    Args:
-        sentences: Number of sentences.
-        size: Number of hypotheses stored per sentence.
-        device: Device of the tensors.
-    """
+    """The best finished hypotheses of each sentence, best first. Empty slots have the score -inf."""
 
     def __init__(self, sentences: int, size: int, device: torch.device) -> None:
-        """Create an empty pool."""
+        """Create an empty pool with `size` slots per sentence."""
         self.scores = torch.full((sentences, size), _NEG_INF, dtype=torch.float64, device=device)
         self.eos_log_probs = torch.zeros_like(self.scores)  # log-probability of the end symbol, in nats
         self.steps = torch.zeros_like(self.scores, dtype=torch.long)

@@ -48,22 +48,13 @@ class Repair:
 
 @dataclass(frozen=True)
 class RepairingTranslator(BaseTranslator):
-    """A translator whose translations are checked and repaired.
+    """A translator whose translations are checked and repaired."""
 
-    Attributes:
-        translator: The translator, which searches (no sampling).
-        candidates: The translator with a longer n-best list.
-        checker: The detector of coverage errors.
-        repair: Settings of the repair.
-        text: Text processing of the translator.
-        search: Search settings of the translator.
-        name: Name of the translator.
-    """
-
-    translator: BaseTranslator
-    candidates: BaseTranslator
+    translator: BaseTranslator  # searches, without sampling
+    candidates: BaseTranslator  # the same translator with a longer n-best list
     checker: CoverageJudge
     repair: Repair
+    # Those of the translator.
     text: TextProcessor
     search: GenerationConfig
     name: str

@@ -77,9 +77,7 @@ class _Sampler:
     ) -> None:
         self.model, self.batch, self.sampling = model, batch, sampling
         self.samples = config.num_return
-        self.rules = TokenConstraints(
-            config, batch.source, prefixes, model.max_length, constraints=model.constraints
-        )
+        self.rules = TokenConstraints(config, batch.source, model, prefixes)
         self.trace = SearchTrace()
         # All random numbers are sampled in advance, so they do not depend on which rows are still active.
         steps = self.rules.max_length + 1

@@ -18,7 +18,7 @@ import torch
 from regard.attention.base import EosConstraint
 from regard.data.batch import PaddedSequences
 from regard.generation.config import GenerationConfig
-from regard.models.base import GenerationConstraints
+from regard.models.base import GenerationConstraints, TranslationModel
 from regard.text.vocabulary import EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
 
@@ -62,12 +62,9 @@ class TokenConstraints:
     Args:
         config: Search settings.
         source: The batch.
+        model: The model, with its maximum length and the constraints from its directory.
         prefixes: Token ids that the translation of each sentence must start with.
-        max_model_length: Maximum number of tokens the model can process, including the end symbol. None for
-            no limit.
-        extra_tokens: Number of tokens that each translation must be able to hold beyond its prefix. Default:
-            0.
-        constraints: Constraints from the model's directory. Default: no constraints.
+        extra_tokens: Number of tokens that each translation must be able to hold beyond its prefix.
 
     Attributes:
         before: Token ids before each translation.
@@ -80,14 +77,13 @@ class TokenConstraints:
         self,
         config: GenerationConfig,
         source: PaddedSequences,
+        model: TranslationModel,
         prefixes: Sequence[Sequence[int]] | None = None,
-        max_model_length: int | None = None,
         extra_tokens: Sequence[int] | None = None,
-        constraints: GenerationConstraints | None = None,
     ) -> None:
         """Compute the length limits of each sentence."""
         self.config = config
-        constraints = constraints if constraints is not None else GenerationConstraints()
+        constraints = model.constraints
         self.before = torch.tensor(constraints.prefix, device=source.tokens.device)
         scheme, device = config.scheme, source.tokens.device
         banned = constraints if scheme.hf_compatible else GenerationConstraints()
@@ -107,8 +103,9 @@ class TokenConstraints:
             max(config.max_target_length(length) - counted, len(prefix) + more)
             for length, prefix, more in zip(source.lengths.tolist(), prefixes, extra_tokens, strict=True)
         ]
-        if max_model_length is not None:
-            limits = [min(limit, max_model_length - 1) for limit in limits]
+        if model.max_length is not None:
+            # The end symbol counts.
+            limits = [min(limit, model.max_length - 1) for limit in limits]
         if (most := constraints.max_pair_length) is not None:
             pairs = zip(limits, source.lengths.tolist(), strict=True)
             limits = [max(0, min(limit, most - length)) for limit, length in pairs]
