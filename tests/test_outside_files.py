@@ -86,16 +86,12 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     plain = {"device": "cpu", "num_threads": 1, "training": TRAINING, "generation": {"max_length_ratio": 1.0}}
     with pytest.MonkeyPatch.context() as patch:
         train_quickly(patch)
-        run_training(
-            from_dict(RunConfig, {**plain, "data": {**data, "fertility": FERTILITY}, "model": MODEL}),
-            work / "rnn",
-        )
         phrase = {"kind": "phrase", "lm_order": 2, "tuning": {"num_rounds": 1}}
-        run_training(from_dict(RunConfig, {**plain, "data": data, "model": phrase}), work / "phrase")
         transformer = {"kind": "transformer", "d_model": 8, "num_heads": 2, "feed_forward": {"ffn_size": 8}}
-        run_training(
-            from_dict(RunConfig, {**plain, "data": data, "model": transformer}), work / "transformer"
-        )
+        for name, model in (("rnn", MODEL), ("phrase", phrase), ("transformer", transformer)):
+            fertility = {"fertility": FERTILITY} if name == "rnn" else {}
+            settings = {**plain, "data": {**data, **fertility}, "model": model}
+            run_training(from_dict(RunConfig, settings), work / name)
         yield work
 
 
@@ -160,11 +156,8 @@ def test_python_and_the_server_use_only_the_text_in_the_directory(work: Path, tm
     stored = read_training_text(model)
     assert stored is not None and len(stored.examples) == 4
     assert set(stored.examples) <= set((work / "outside" / "source").read_text().splitlines())
-    assert (
-        local
-        == public
-        == [to_plain_text(line, engines[0].text.source.text_format) for line in stored.examples]
-    )
+    text_format = engines[0].text.source.text_format
+    assert local == public == [to_plain_text(line, text_format) for line in stored.examples]
     with opened_files(work / "outside") as names:
         regard.report(model, test="config", output=tmp_path / "page.html")
     assert set(names) == {"source", "target"}
@@ -189,7 +182,7 @@ def test_no_command_follows_a_link_out_of_the_directory(work: Path, tmp_path: Pa
     assert run(*report, original) is None
 
     for number, entry in enumerate(sorted(original.rglob("*"))):
-        model, outside = tmp_path / str(number) / kind, tmp_path / str(number) / "outside"
+        model, outside = (tmp_path / str(number) / name for name in (kind, "outside"))
         shutil.copytree(original, model)
         outside.mkdir()
         linked = model / entry.relative_to(original)

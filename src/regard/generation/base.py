@@ -155,11 +155,10 @@ class BaseTranslator(ABC):
         for name in settings:
             if self.search_options is not None and name not in self.search_options:
                 raise self.unsupported(f"{name} (--{name.replace('_', '-')})")
-        wanted = [settings.get("num_return"), None if mbr is None else mbr.num_candidates]
         if "beam_size" not in settings or sampling is not None:
             # A beam of N holds at most N translations.
-            counts = (count for count in wanted if isinstance(count, int))
-            settings["beam_size"] = max(self.search.beam_size, *counts, 1)
+            num_candidates = 1 if mbr is None else mbr.num_candidates
+            settings["beam_size"] = max(self.search.beam_size, settings.get("num_return", 1), num_candidates)
         changed = dataclasses.replace(self, search=search_settings(self.search, settings), **extensions)
         chosen = changed.search.alignment.map
         if chosen != "attention":
