@@ -142,8 +142,6 @@ def test_faithfulness_equals_removing_the_top_token_by_hand(build):
         assert one.most_attributed.value <= found.largest.value + 1e-9
 
 
-def test_faithfulness_needs_attention_and_a_choice(build):
+def test_faithfulness_needs_attention(build):
     with pytest.raises(UsageError, match="no attention to the source: choose another --map"):
         faithfulness(build(attention={"kind": "none"}), methods=("attention",))
-    with pytest.raises(UsageError, match=r"map .saliency.: expected one of attention, gradient"):
-        faithfulness(build(), methods=("saliency",))

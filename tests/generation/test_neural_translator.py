@@ -33,9 +33,10 @@ def lines(texts=LINES):
 
 def test_results_do_not_depend_on_blocks_and_batches(build):
     model = build()
-    expected = [r.text for r in NeuralTranslator(model, TEXT, search(min_length=1)).translate(lines())]
-    assert len(expected) == len(LINES)
+    found = list(NeuralTranslator(model, TEXT, search(min_length=1)).translate(lines()))
+    expected = [result.text for result in found]
     assert [bool(text) for text in expected] == [bool(line.strip()) for line in LINES]
+    assert [bool(result.nbest) for result in found] == [bool(line.strip()) for line in LINES]
     for block, sentences, tokens in [(1, 32, 4096), (3, 2, 4096), (100, 32, 6)]:
         options = search(min_length=1, buffer_lines=block, batch_size=sentences, max_batch_tokens=tokens)
         results = list(NeuralTranslator(model, TEXT, options).translate(lines()))
@@ -55,12 +56,6 @@ def test_at_most_two_blocks_of_lines_are_read(build):
     for _ in range(7):
         next(results)
     assert len(read) <= 10
-
-
-def test_empty_lines_translate_to_empty_lines(build):
-    results = list(NeuralTranslator(build(), TEXT, search(min_length=2)).translate(lines(["", "\t ", "a"])))
-    assert [r.text == "" for r in results] == [True, True, False]
-    assert results[0].nbest == ()
 
 
 def test_overlong_lines_are_skipped_with_a_warning(build, caplog):
