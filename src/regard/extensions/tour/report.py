@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard.alignment.base import DEFAULT_ALIGNER
-from regard.analysis.inputs import Progress, System, no_progress
-from regard.analysis.linking import Linker
+from regard.analysis.inputs import Linker, Progress, System, no_progress
 from regard.api.companions import Companions
 from regard.config.extensions import hook
 from regard.config.results import Result, json_value
