@@ -30,11 +30,11 @@ from typing import NamedTuple
 import numpy as np
 from contrastive_check import auroc, average_precision
 from coverage_quality import mixed_text, read_lines
+from regard.extensions.check.text import split_pairs
 
 from regard.extensions.check.base import DetectionInput, SentenceError, build_detector
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
-from regard.extensions.check.text import split_pairs
 
 MIN_LETTERS = 4
 
@@ -149,9 +149,7 @@ def main() -> None:
     parser.add_argument("--checker", type=Path, help="where the checkers are kept for the next run")
     options = parser.parse_args()
     data, half = options.data, options.half
-    sides = [
-        read_lines(data / "hansards" / f"train-150k.{language}.gz")[:1_000] for language in ("en", "fr")
-    ]
+    sides = [read_lines(data / "hansards" / f"train-150k.{language}.gz")[:1_000] for language in ("en", "fr")]
     french = checker(options.checker, "en-fr", sides)
     for name, texts in read_web(data, half).items():
         report(name, texts, french)

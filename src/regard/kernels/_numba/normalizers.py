@@ -19,7 +19,15 @@ upper bound.
 import numpy as np
 import torch
 
-from regard.kernels._numba.rows import ABSENT, expand_rows, load_row, mask_row, padded_length, run_rows
+from regard.kernels._numba.rows import (
+    NO_MASK,
+    NO_STATUS,
+    expand_rows,
+    load_row,
+    mask_row,
+    padded_length,
+    run_rows,
+)
 from regard.kernels._numba.thresholds import SUMS, solve_bounded, solve_unbounded
 from regard.kernels.backend import KernelFallbackError
 from regard.kernels.compilation import njit
@@ -87,9 +95,11 @@ def _forward_groups(
     e, p, states = np.zeros(length), np.zeros(length), np.zeros(length, np.uint8)
     spent, received = np.zeros(length), np.zeros(length)
     for group in range(begin, end):
-        spent[:] = 0.0
+        if scan:
+            spent[:] = 0.0
         for step in range(steps):
-            received[:] = 0.0
+            if scan:
+                received[:] = 0.0
             for sentence in range(group * heads, group * heads + heads):
                 row = sentence * steps + step
                 load_row(scores, row, z)
@@ -154,8 +164,10 @@ def _backward_groups(
             for sentence in range(first, first + heads):
                 row = sentence * steps + step
                 load_row(weights, row, p)
-                for i in range(size):
-                    g[i] = gradient[row, i] - shared[i]
+                load_row(gradient, row, g)
+                if scan:
+                    for i in range(size):
+                        g[i] -= shared[i]
                 if len(status):
                     for i in range(size):
                         states[i] = status[row, i]
@@ -190,10 +202,10 @@ def forward(
         KernelFallbackError: A row is infeasible, has a score of NaN or +inf, or needs more than float64.
     """
     if upper is not None:
-        return _run_forward(name, scores, upper.expand(scores.shape), False, lower, 0.0, mask, 1)
+        return _run_forward(name, scores, upper, False, lower, 0.0, mask, 1)
     weights = torch.empty_like(scores, memory_format=torch.contiguous_format)
-    shape, out = scores.shape, expand_rows(weights, scores.shape, "float32")
-    rows, masks = expand_rows(scores, shape, "float32"), expand_rows(mask, shape, "bool")
+    shape, out = scores.shape, expand_rows(weights, scores.shape, None)
+    rows, masks = expand_rows(scores, shape, None), expand_rows(mask, shape, NO_MASK)
     if not run_rows(_unbounded_rows, len(rows), rows.size, NORMALIZER_CODES[name], rows, masks, out):
         raise KernelFallbackError
     return weights, None
@@ -250,8 +262,8 @@ def _run_forward(
     scores = scores.contiguous()
     weights, status = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
     shape = scores.shape
-    rows = expand_rows(scores, shape, "float32")
-    fertilities = expand_rows(fertility, fertility.shape, "float32")
+    rows = expand_rows(scores, shape, None)
+    fertilities = expand_rows(fertility, fertility.shape if scan else shape, None)
     exact = run_rows(
         _forward_groups,
         len(fertilities) // heads,
@@ -260,13 +272,13 @@ def _run_forward(
         rows,
         fertilities,
         scan,
-        expand_rows(lower, shape, rows.dtype),
+        expand_rows(lower, shape, rows[:0]),
         float(exhaustion),
-        expand_rows(mask, shape, "bool"),
+        expand_rows(mask, shape, NO_MASK),
         heads,
         *((1e-9, 1e-9) if scores.dtype == torch.float64 else (1e-6, 1e-4)),
-        expand_rows(weights, shape, "float32"),
-        expand_rows(status, shape, "uint8"),
+        expand_rows(weights, shape, None),
+        expand_rows(status, shape, None),
     )
     if not exact:
         raise KernelFallbackError
@@ -286,20 +298,20 @@ def _run_backward(
 ) -> Tensor:
     """Return the gradient of the scores, and write those of the fertilities and lower bounds."""
     by_scores = torch.empty_like(weights)
-    shape, out = weights.shape, expand_rows(by_scores, weights.shape, "float32")
+    shape, out = weights.shape, expand_rows(by_scores, weights.shape, None)
     count = len(weights) if scan else len(out)
     run_rows(
         _backward_groups,
         count // heads,
         out.size,
         NORMALIZER_CODES[name],
-        expand_rows(gradient, shape, "float32"),
-        expand_rows(weights, shape, "float32"),
-        expand_rows(status, shape, "uint8"),
+        expand_rows(gradient, shape, None),
+        expand_rows(weights, shape, None),
+        expand_rows(status, shape, NO_STATUS),
         heads,
         out,
-        ABSENT[out.dtype] if by_fertility is None else by_fertility.view(count, -1).numpy(),
-        expand_rows(by_lower, shape, out.dtype),
+        out[:0] if by_fertility is None else by_fertility.view(count, -1).numpy(),
+        expand_rows(by_lower, shape, out[:0]),
         np.zeros((count if scan else 0, shape[-1])),
     )
     return by_scores

@@ -75,13 +75,18 @@ def mask_row(mask, row, z):
         z[i] = z[i] if mask[row, i] else -np.inf
 
 
-ABSENT = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("float32", "float64", "uint8", "bool"))}
+NO_MASK, NO_STATUS = np.empty((0, 0), np.bool_), np.empty((0, 0), np.uint8)
 """Arrays without rows, which stand for absent operands."""
 
 
-def expand_rows(operand: Tensor | None, shape: torch.Size, dtype: Any) -> Any:
-    """Return an operand, broadcast to a shape, as an array [N, S], or an absent array of the dtype."""
+def expand_rows(operand: Tensor | None, shape: torch.Size, absent: Any) -> Any:
+    """Return an operand, broadcast to a shape, as an array [N, S], or `absent` if there is none."""
     if operand is None:
-        return ABSENT[np.dtype(dtype)]
-    array = (operand if operand.shape == shape else operand.expand(shape)).detach().contiguous().numpy()
+        return absent
+    # Each needless call of PyTorch would take as long as the kernel for several rows.
+    if operand.shape != shape:
+        operand = operand.expand(shape)
+    if operand.requires_grad:
+        operand = operand.detach()
+    array = operand.contiguous().numpy()
     return array if array.ndim == 2 else array.reshape(-1, array.shape[-1])
