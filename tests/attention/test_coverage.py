@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.attention import Memory, SoftAttentionConfig, build_attention
+from regard.attention import Memory, build_attention
 from regard.attention.coverage import CoverageAttention, CoverageAttentionConfig
 from regard.functional import entmax15, softmax, sparsemax
 
@@ -70,15 +70,3 @@ def test_gradients_flow_through_coverage(map: str) -> None:
     late.backward()
     assert queries.grad is not None and (queries.grad[:, 0] != 0).any()
     assert mechanism.coverage_weight.grad is not None and (mechanism.coverage_weight.grad != 0).any()
-
-
-@every
-def test_zero_coverage_vector_gives_soft_attention(map: str) -> None:
-    mechanism, queries, given = build(map), torch.randn(2, 3, 4, dtype=torch.float64), memory()
-    with torch.no_grad():
-        mechanism.coverage_weight.zero_()
-    soft = build_attention(SoftAttentionConfig(normalizer=map), 4, 3).double()
-    soft.load_state_dict({"scorer.weight": mechanism.scorer.weight})
-    prepared = soft.prepare(given)
-    expected = soft.read_all(queries, prepared, soft.start(prepared)).weights[:, :, 0]
-    torch.testing.assert_close(torch.stack(read(mechanism, queries, given), 1), expected)

@@ -177,9 +177,6 @@ TRANSFORMERS = {
     "localness": transformer(
         encoder=TransformerEncoderConfig(num_layers=1, num_localness_layers=1),
     ),
-    "entmax, bilinear": transformer(
-        attention=SoftAttentionConfig(normalizer="entmax15", score_function="bilinear")
-    ),
     "constrained, per-layer budget": transformer(
         attention=ConstrainedAttentionConfig(fertility_sharing="per_layer")
     ),
@@ -189,9 +186,6 @@ TRANSFORMERS = {
             SoftAttentionConfig(normalizer="sparsemax"),
             PosteriorAttentionConfig(state_attention="prior", top_k=3),
         )
-    ),
-    "prox-joint": transformer(
-        norm_position="pre", attention=PosteriorAttentionConfig(coupling="proximity", top_k=3)
     ),
 }
 

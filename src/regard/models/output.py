@@ -146,9 +146,6 @@ def scored_contexts(attention_step: AttentionStep) -> Bool[Tensor, "B *T C"] | N
     On a GPU always None, because reading the mask would synchronize with the device. Also None for contexts
     that are not single source positions: some of these must be scored although their weight is zero (the
     baseline of REINFORCE).
-
-    Args:
-        attention_step: The attention step, or all steps of a sentence.
     """
     if attention_step.positions is None or attention_step.log_weights.device.type != "cpu":
         return None

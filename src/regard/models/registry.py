@@ -39,16 +39,10 @@ ModelConfig = Annotated[PartConfig, MODELS]
 def build_for_text(
     config: ModelConfig, text: TextProcessor, model_dir: Path | None = None
 ) -> TranslationModel:
-    """Build the model that a config describes, with the weights of its pre-trained parts.
-
-    Args:
-        config: The configuration of a registered neural model.
-        text: The format of the source and the target side.
-        model_dir: A model directory whose weights the caller loads afterward; the directories that the config
-            names are not read. Default: None, which loads pre-trained weights from these directories.
+    """Build the neural model that a config describes; see `TrainableSystem.build`.
 
     Raises:
-        CheckpointError: if a directory is missing or broken.
+        CheckpointError: if a directory of pre-trained weights is missing or broken.
         ConfigError: if parts do not fit together, or if two different vocabularies would share embeddings.
     """
     tokens = [side.vocabulary.tokens for side in (text.source, text.target)]
@@ -63,12 +57,9 @@ def build_for_text(
 
 
 def build_model(config: ModelConfig, source_size: int, target_size: int) -> TranslationModel:
-    """Build a model without pre-trained parts. Parameters are initialized from PyTorch's global generator.
+    """Build a neural model without pre-trained parts, for vocabularies of these sizes.
 
-    Args:
-        config: The configuration of a registered neural model.
-        source_size: Size of the source vocabulary.
-        target_size: Size of the target vocabulary.
+    Parameters are initialized from PyTorch's global generator.
     """
     return cast(Any, MODELS.part_of(config))(config, source_size, target_size)
 
