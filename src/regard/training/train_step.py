@@ -20,18 +20,9 @@ from regard.training.losses.objectives import OBJECTIVES, Loss, add_advantage
 from regard.training.optimizer import LR_FACTOR_KEY, clip_gradients
 from regard.training.run_context import ProcessGroup, StepStatistics, autocast
 
-__all__ = ["TrainStep", "noise_seed"]
+__all__ = ["TrainStep"]
 
 RELEASE_MEMORY_EVERY = 10  # steps
-
-
-def noise_seed(seed: int, step: int, micro_batch: int, rank: int) -> int:
-    """Return the random seed of one micro-batch of one process, for dropout and sampling.
-
-    With a new seed for each micro-batch, the random numbers are a function of the progress of the run. A
-    resumed run uses the same ones, although the states of the generators are not saved.
-    """
-    return int(np.random.SeedSequence([seed, step, micro_batch, rank]).generate_state(1, np.uint64)[0])
 
 
 class TrainStep:
@@ -133,14 +124,9 @@ class TrainStep:
         return StepStatistics(step, total, nll, norm, tokens, seconds, stops > 0, learning_rate, applied)
 
     def _accumulate(self, batches: Sequence[np.ndarray], num_units: int) -> list[Loss]:
-        """Accumulate the gradients of all micro-batches.
+        """Accumulate the gradients of all micro-batches, and return the losses of this process.
 
-        Args:
-            batches: The rows of each micro-batch.
-            num_units: The number of tokens or sentences that the loss of the step is divided by.
-
-        Returns:
-            The loss of each micro-batch, of this process.
+        The loss of the step is divided by `num_units`, a number of tokens or of sentences.
         """
         processes, step = self.processes, self.state.progress.step + 1
         # `DistributedDataParallel` averages the gradients of the processes; the loss needs their sum.
@@ -164,7 +150,10 @@ class TrainStep:
         # of another process's sentence with the weight 0.
         weight = 1.0 if len(share) else 0.0
         batch = self.data.batch(share if len(share) else rows[:1])
-        seed = noise_seed(self.seed, self.state.progress.step + 1, micro, processes.rank)
+        # With a new seed for each micro-batch, the random numbers of dropout and sampling are a function of
+        # the progress of the run. A resumed run uses the same ones, although no generator state is saved.
+        sequence = np.random.SeedSequence([self.seed, self.state.progress.step + 1, micro, processes.rank])
+        seed = int(sequence.generate_state(1, np.uint64)[0])
         if processes.device.type == "cpu":
             torch.default_generator.manual_seed(seed)
         else:

@@ -162,13 +162,7 @@ def split_outcome(
 
 
 def _slice_outcome(outcome: ForwardOutput, rows: slice, num_steps: int | None = None) -> ForwardOutput:
-    """Return rows of an outcome, cut to the first time steps and without self-attention weights.
-
-    Args:
-        outcome: The result of teacher forcing.
-        rows: The rows to select.
-        num_steps: The number of time steps. Default: all.
-    """
+    """Return rows of an outcome, cut to the first time steps and without self-attention weights."""
     changes: dict[str, Any] = {"encoder_attentions": (), "decoder_attentions": ()}
     for field in dataclasses.fields(outcome):
         value = getattr(outcome, field.name)
