@@ -77,7 +77,7 @@ def test_translation_files_are_compared_with_models(models, files):
     given.write_text("A\n" * len(SOURCE))
     data = report([given, models[0]], files, "--names", "theirs,ours")
     assert [system["name"] for system in data["systems"]] == ["theirs", "ours"]
-    assert data["systems"][0]["own"] == [] and data["systems"][1]["own"] == [[None, None, False]]
+    assert [system["attends"] for system in data["systems"]] == [False, True]
     assert [sentence["systems"][0]["target_words"] for sentence in data["sentences"]] == [["A"]] * len(SOURCE)
 
 

@@ -322,7 +322,9 @@ def test_report_compares_system_with_its_own_output_file(directory: Path) -> Non
     (bleu,) = (metric["systems"] for metric in report["metrics"] if metric["key"] == "bleu")
     assert bleu[0]["value"] == bleu[1]["value"] > 0  # the file contains the system's own output
     phrases, lines = report["systems"][0], report["systems"][1]
-    assert phrases["own"] and not phrases["forced"] and not lines["own"]  # forced decoding is not available
+    assert phrases["attends"] and not lines["attends"]
+    maps = {key for sentence in report["sentences"] for key in sentence["systems"][0]}
+    assert "own" in maps and "forced" not in maps  # forced decoding is not available
 
 
 def test_tables_are_not_loaded_with_another_config(directory: Path, tmp_path: Path) -> None:
