@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
 from regard.alignment import Corpus, WordAligner
 from regard.alignment.corpus import UNKNOWN
-from regard.data.text import TextSide
 from regard.errors import DataError, UsageError
-from regard.generation.linking import tokens_to_words
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.links import GoldLinks, Links, parse_gold_links, read_gold_links
 from regard.text.paths import readable
 
 if TYPE_CHECKING:
+    from regard.data.text import TextSide
     from regard.generation.base import BaseTranslator
 
 __all__ = [
@@ -147,8 +146,10 @@ def check_names(names: Sequence[str] | None, defaults: Sequence[str], kind: str 
     return chosen
 
 
-def line_words(line: str, side: TextSide) -> tuple[str, ...]:
+def line_words(line: str, side: "TextSide") -> tuple[str, ...]:
     """Return the words of a line as its tokenizer splits it, with subword tokens joined."""
+    from regard.generation.linking import tokens_to_words  # needs PyTorch, unlike the rest of this module
+
     return tuple(word for word in tokens_to_words(side, side.tokenize(line)) if word)
 
 
