@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -18,9 +18,6 @@ from regard.alignment.base import MAX_LENGTH
 from regard.config.registry import NamedRegistry, subclass_of
 from regard.errors import UsageError
 from regard.text.words import fold_word, split_line
-
-if TYPE_CHECKING:
-    from regard.extensions.check.model import ErrorModel
 
 __all__ = [
     "DETECTORS",
@@ -119,13 +116,13 @@ class Detector(ABC):
 
     Attributes:
         needs_model: Whether the detector needs a model of good translations.
-        model: The model. None without one.
+        model: The `regard.extensions.check.model.ErrorModel`. None without one.
         num_threads: Number of threads; 0 uses all processors.
     """
 
     needs_model: ClassVar[bool] = False
 
-    def __init__(self, model: "ErrorModel | None" = None, num_threads: int = 0) -> None:
+    def __init__(self, model: Any = None, num_threads: int = 0) -> None:
         """Keep the model and the number of threads."""
         self.model, self.num_threads = model, num_threads
 
@@ -142,7 +139,7 @@ DETECTORS: NamedRegistry[type[Detector]] = NamedRegistry(
 register_detector = DETECTORS.register
 
 
-def build_detector(name: str, model: "ErrorModel | None" = None, num_threads: int = 0) -> Detector:
+def build_detector(name: str, model: Any = None, num_threads: int = 0) -> Detector:
     """Build a detector by its name.
 
     Args:
