@@ -3,7 +3,7 @@
 All arrays are flat, without one array per sentence pair, so that a text of any size is processed at once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -53,20 +53,24 @@ class TextPosteriors:
             num_threads: Number of threads; 0 uses all processors.
         """
         corpus = Corpus.from_tokens((pair.folded for pair in pairs), aligner.words, allow_empty=True)
-        forward = _flat(aligner.posteriors(corpus, "forward", num_threads))
-        backward = _flat(aligner.posteriors(corpus, "backward", num_threads))
+        flat: list[np.ndarray] = []
+        for direction in ("forward", "backward"):
+            # The matrices are [T, S]; in the cells of a pair, the source word varies slowest.
+            matrices = aligner.posteriors(corpus, direction, num_threads)
+            cells = [np.ascontiguousarray(matrix.T).ravel() for matrix in matrices]
+            flat.append(np.clip(np.concatenate([np.empty(0), *cells]), 0, 1))
         source, target = (
             np.array([len(side) for side in sides], dtype=np.int64)
             for sides in ([pair.source for pair in pairs], [pair.target for pair in pairs])
         )
         offsets = _starts(source), _starts(target)
-        cells = source * target
-        pair = np.repeat(np.arange(len(pairs)), cells)
-        within = np.arange(len(pair)) - _starts(cells)[pair]
+        sizes = source * target
+        pair = np.repeat(np.arange(len(pairs)), sizes)
+        within = np.arange(len(pair)) - _starts(sizes)[pair]
         # Pairs with an empty side have no cells, so the length is never 0 here.
         words = offsets[0][pair] + within // target[pair], offsets[1][pair] + within % target[pair]
         numbers = tuple(text.tokens.astype(np.int64) for text in (corpus.source, corpus.target))
-        return cls(pairs, offsets, (numbers[0], numbers[1]), words, forward, backward)
+        return cls(pairs, offsets, (numbers[0], numbers[1]), words, flat[0], flat[1])
 
     @cached_property
     def mutual(self) -> Float[np.ndarray, "K"]:
@@ -100,12 +104,6 @@ class TextPosteriors:
         for row, i, j in zip(pair.tolist(), first.tolist(), second.tolist(), strict=True):
             links_by_pair[row].add((i, j))
         return [frozenset(links) for links in links_by_pair]
-
-
-def _flat(matrices: Iterable[np.ndarray]) -> np.ndarray:
-    """Return the cells of [T, S] matrices, with the source word varying slowest."""
-    flat = [np.ascontiguousarray(matrix.T).ravel() for matrix in matrices]
-    return np.clip(np.concatenate(flat).astype(np.float64), 0, 1) if flat else np.empty(0)
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:

@@ -288,24 +288,16 @@ class CoverageCheck(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per sentence: line, probabilities, texts of the affected words, note, and texts."""
-        return [
-            {
-                "line": sentence.line,
-                **sentence.probabilities,
-                **{key: _affected(sentence, error) for error, key in WORD_KEYS.items()},
-                "note": sentence.note or "",
-                "source": sentence.source,
-                "translation": sentence.translation,
-            }
-            for sentence in self.sentences
-        ]
+        rows = []
+        for sentence in self.sentences:
+            row: dict[str, Any] = {"line": sentence.line, **sentence.probabilities}
+            for error, key in WORD_KEYS.items():
+                text = sentence.source if error == "omission" else sentence.translation
+                row[key] = " | ".join(text[first:last] for first, last, _ in marked_spans(sentence, error))
+            texts = {"source": sentence.source, "translation": sentence.translation}
+            rows.append({**row, "note": sentence.note or "", **texts})
+        return rows
 
     def __repr__(self) -> str:
         """Return the number of sentences and the detector."""
         return f"CoverageCheck({len(self)} sentences, detector={self.detector!r})"
-
-
-def _affected(sentence: CheckedSentence, error: CoverageError) -> str:
-    """Return the texts that an error affects, separated by ` | `."""
-    text = sentence.source if error == "omission" else sentence.translation
-    return " | ".join(text[first:last] for first, last, _ in marked_spans(sentence, error))
