@@ -61,6 +61,15 @@ def auroc(labels: np.ndarray, scores: np.ndarray) -> float:
     return float(total / (positive * (len(labels) - positive)))
 
 
+def average_precision(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Return the mean precision at the rank of each affected item; items with equal scores share a rank."""
+    order = np.argsort(-scores, kind="stable")
+    hits, ordered = np.cumsum(labels[order]), scores[order]
+    last = np.append(np.nonzero(np.diff(ordered))[0], len(ordered) - 1)
+    precision, recall = hits[last] / (last + 1), hits[last] / hits[-1]
+    return float((np.diff(recall, prepend=0.0) * precision).sum())
+
+
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a compressed file."""
     with gzip.open(path, "rt", encoding="utf-8") as file:

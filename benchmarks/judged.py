@@ -28,11 +28,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from contrastive_check import auroc, average_precision
-from coverage_quality import mixed_text, read_lines
-from regard.extensions.check.text import split_pairs
+from coverage_quality import auroc, average_precision, mixed_text, read_lines
 
-from regard.extensions.check.base import DetectionInput, SentenceError, build_detector
+from regard.extensions.check.base import SentenceError, build_detector, split_pairs
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
 
@@ -112,7 +110,7 @@ def read_mqm(data: Path, name: str, half: str) -> list[Judged]:
 def report(name: str, texts: Sequence[Judged], model: ErrorModel) -> None:
     """Print the figures of each error in a text."""
     pairs = split_pairs([text.source for text in texts], [text.translation for text in texts])
-    scores = build_detector("combined", DetectionInput(model=model)).detect(pairs)
+    scores = build_detector("combined", model).detect(pairs)
     length = np.log([(len(text.translation) + 1) / (len(text.source) + 1) for text in texts])
     length -= np.median(length)
     signs: dict[SentenceError, np.ndarray] = {
