@@ -61,8 +61,9 @@ def test_tables_share_their_common_row(tmp_path: Path) -> None:
 def test_paper_size_is_the_recipe_on_the_given_text(tmp_path: Path) -> None:
     job = next(job for job in _plan(tmp_path, size="paper") if job.model == "csparsemax")
     recipe = to_dict(read_config(RunConfig, recipes_dir("malaviya2018") / "csparsemax.toml"))
-    assert job.config["model"] == recipe["model"] and job.config["training"] == recipe["training"]
-    assert job.config["data"]["fertility"] == {
+    config = to_dict(job.config)
+    assert config["model"] == recipe["model"] and config["training"] == recipe["training"]
+    assert config["data"]["fertility"] == {
         "kind": "predicted",
         "aligner": "bayes",
         "slack": 1.0,
@@ -71,7 +72,7 @@ def test_paper_size_is_the_recipe_on_the_given_text(tmp_path: Path) -> None:
         "patience": 2,
         "sink": True,
     }
-    assert job.config["data"]["train"][0]["source"] == f"{tmp_path}/train.source"
+    assert config["data"]["train"][0]["source"] == f"{tmp_path}/train.source"
 
 
 def test_only_settings_that_affect_the_weights_change_the_directory(tmp_path: Path) -> None:
@@ -135,9 +136,9 @@ def test_seeds_share_members_of_ensembles(tmp_path: Path) -> None:
 
 def test_initial_model_is_trained_even_if_its_row_is_not_selected(tmp_path: Path) -> None:
     soft, sequence = _plan(tmp_path, "indurthi2019-table1", rows=["sequence"])
-    assert sequence.config["training"]["init_from"] == soft.output_dir
+    assert sequence.config.training.init_from == soft.output_dir
     assert sequence.required_dirs == {soft.output_dir} and not soft.rows
-    assert sequence.config["training"]["optimizer"]["learning_rate"] == 1e-4
+    assert sequence.config.training.optimizer.learning_rate == 1e-4
 
 
 def test_row_is_open_until_every_metric_is_computed(tmp_path: Path) -> None:

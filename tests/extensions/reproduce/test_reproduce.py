@@ -14,6 +14,7 @@ from test_translate import run
 
 from regard.errors import UsageError
 from regard.extensions.phrasebook.corpus import write_splits
+from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.job import JobsFailedError
 from regard.extensions.reproduce.plan import TableJob
 from warm_python import warm_python
@@ -197,7 +198,7 @@ def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
 def test_failed_run_is_reported_and_the_others_are_completed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(job: TableJob) -> None:
+    def fail(job: TableJob, text: ExperimentText) -> None:
         if job.model == "softmax":
             raise UsageError("no memory")
         completed.append(job.model)

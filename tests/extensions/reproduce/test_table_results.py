@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard.config import from_dict
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.plan import PlanOptions, RowJob, TableJob
 from regard.extensions.reproduce.results import TableResults, collect_results
@@ -15,6 +16,7 @@ from regard.extensions.reproduce.tables import Row, Table, TableMetric
 from regard.metrics.base import paired_bootstrap
 from regard.metrics.coverage import count_repetitions
 from regard.metrics.translation import count_statistics
+from regard.training.run_config import RunConfig
 
 TABLE = Table(
     "toy",
@@ -33,6 +35,9 @@ OUTPUTS = {
 }
 TEXT = ExperimentText(
     Path("text"), "toy", "de-en", "en", {"train": 9, "valid": 3, "test": 3}, {}, "words", "0" * 64, {}
+)
+CONFIG = from_dict(
+    RunConfig, {"data": {"train": [{"source": "s", "target": "t"}], "valid": {"source": "s", "target": "t"}}}
 )
 
 FIGURES = {
@@ -64,7 +69,7 @@ def jobs(tmp_path: Path) -> list[TableJob]:
             **FIGURES,
         }
         row.path("json").write_text(json.dumps(figures))
-        made.append(TableJob(recipe, seed, {}, "", (), "", "test", ("rep",), (row,)))
+        made.append(TableJob(recipe, seed, CONFIG, "", (), "test", ("rep",), (row,)))
     return made
 
 
@@ -150,7 +155,7 @@ def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> Non
         row = RowJob(recipe, str(tmp_path / recipe), "d", {}, ())
         row.path("safetensors").write_bytes(serialize_statistics(counts))
         row.path("json").write_text(json.dumps(figures))
-        jobs.append(TableJob(recipe, 1, {}, "", (), "", "test", tuple(kept), (row,)))
+        jobs.append(TableJob(recipe, 1, CONFIG, "", (), "test", tuple(kept), (row,)))
     collected = collect(jobs, table)
     results = collected.results
     found = collected.to_dict()["rows"][0]["metrics"]

@@ -19,7 +19,7 @@ from regard.alignment.base import DEFAULT_ALIGNER, default_config
 from regard.alignment.pointer_actions import write_action_tables
 from regard.config import from_dict
 from regard.errors import RegardError, TrainingInterruptedError
-from regard.extensions.reproduce.experiment_text import ExperimentText, read_text
+from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.plan import RowJob, TableJob
 from regard.extensions.reproduce.scores import (
     METRIC_FUNCTIONS,
@@ -38,7 +38,6 @@ from regard.text.tokenizers.words import ActionsConfig
 from regard.training.display import preparation_progress
 from regard.training.metrics_logger import read_metrics
 from regard.training.run import run_training as train
-from regard.training.run_config import RunConfig
 from regard.training.trainer import TrainingResult
 
 __all__ = ["JobsFailedError", "run", "run_jobs"]
@@ -48,27 +47,23 @@ _log = logging.getLogger(__name__)
 ReportFunction = Callable[[str], None]
 
 
-def run(job: TableJob) -> None:
+def run(job: TableJob, text: ExperimentText) -> None:
     """Train the models of a job and compute its unfinished rows.
 
     Raises:
         TrainingInterruptedError: if a signal stopped training.
     """
-    config = from_dict(RunConfig, job.config)
     results = []
     for number, directory in enumerate(job.member_dirs):
         # The members of an ensemble are trained by earlier jobs; `train` then only returns their results.
-        seeded = dataclasses.replace(config, seed=job.seed + number)
+        seeded = dataclasses.replace(job.config, seed=job.seed + number)
         results.append(train(seeded, directory, preparation_progress))
         if results[-1].signal is not None:
             raise TrainingInterruptedError(results[-1].signal)
     rows = job.unfinished_rows()
     if not rows:
         return
-    text, members = (
-        read_text(Path(job.text_dir)),
-        [load_model(member_dir, config.device) for member_dir in job.member_dirs],
-    )
+    members = [load_model(member_dir, job.config.device) for member_dir in job.member_dirs]
     # All members have the text processing and the config of the first one; only their weights differ.
     loaded = members[0]
     if len(members) > 1:
@@ -185,7 +180,7 @@ def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunct
         report(f"{job.name}: started")
         start = time.monotonic()
         try:
-            run(job)
+            run(job, text)
         except TrainingInterruptedError:
             raise
         except RegardError as error:
@@ -209,20 +204,15 @@ def _unfinished_jobs(jobs: Sequence[TableJob]) -> list[TableJob]:
 
 def _create_shared_files(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunction) -> None:
     """Align the characters of inflection tables, and train the aligner for DROP."""
-    configs = (from_dict(RunConfig, job.config) for job in jobs)
-    if any(isinstance(config.data.target_tokenizer, ActionsConfig) for config in configs):
-        _write_actions(text, report)
+    if any(isinstance(job.config.data.target_tokenizer, ActionsConfig) for job in jobs):
+        # Models that predict edit actions along the lemma need links of the characters of lemmas and forms.
+        paths = [Path(text.actions(split)["tsv"]) for split in ("train", "valid")]
+        if not all(path.exists() for path in paths):
+            report("aligning characters")
+            tables = [from_dict(CorpusConfig, text.corpora[split]) for split in ("train", "valid")]
+            write_action_tables(tables, paths, TrainingSetup(seed=1))
     if "drop" in jobs[0].metrics and not text.aligner.exists():
         report("training the aligner for DROP")
         train = text.corpora["train"]
         corpus = Corpus.read(train["source"], train["target"])
         train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1)).save(text.aligner)
-
-
-def _write_actions(text: ExperimentText, report: ReportFunction) -> None:
-    """Align the characters of lemmas and forms, for models that predict edit actions along the lemma."""
-    paths = [Path(text.actions(split)["tsv"]) for split in ("train", "valid")]
-    if not all(path.exists() for path in paths):
-        report("aligning characters")
-        tables = [from_dict(CorpusConfig, text.corpora[split]) for split in ("train", "valid")]
-        write_action_tables(tables, paths, TrainingSetup(seed=1))

@@ -1,4 +1,4 @@
-"""The plan of a table: jobs that train a model and compute the rows that use it, as plain data.
+"""The plan of a table: jobs that train a model and compute the rows that use it.
 
 A job may need other models to be trained first: an ensemble needs its members, and a model that starts from
 trained weights needs the model with these weights.
@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.config import apply_override, from_dict, to_dict
+from regard.config import apply_override, from_dict
 from regard.errors import DataError, UsageError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.tables import Row, Table
@@ -80,10 +80,9 @@ class TableJob:
     Attributes:
         model: The recipe of the model.
         seed: The seed of the run. The members of an ensemble have consecutive seeds that start here.
-        config: The config of the run, as plain data.
+        config: The config of the run.
         output_dir: The model directory; for an ensemble only a name that differs from theirs.
         member_dirs: The directories of the ensemble's members; for one model its own directory.
-        text_dir: The directory of the experiment's text.
         split: The split that is used as the test set.
         metrics: The metrics to compute.
         rows: The rows.
@@ -91,10 +90,9 @@ class TableJob:
 
     model: str
     seed: int
-    config: dict[str, Any]
+    config: RunConfig
     output_dir: str
     member_dirs: tuple[str, ...]
-    text_dir: str
     split: str
     metrics: tuple[str, ...]
     rows: tuple[RowJob, ...]
@@ -108,7 +106,7 @@ class TableJob:
     @property
     def required_dirs(self) -> set[str]:
         """The directories of the models that must be trained before this job."""
-        start = self.config["training"].get("init_from")
+        start = self.config.training.init_from
         return {*self.member_dirs, *([start] if start else [])} - {self.output_dir}
 
     def unfinished_rows(self) -> list[RowJob]:
@@ -225,7 +223,6 @@ class _Planner:
             config=self._config(model, settings),
             output_dir=members[0] + (f"-ensemble{size}" if size > 1 else ""),
             member_dirs=members,
-            text_dir=str(self.text.directory),
             split=self.split,
             metrics=tuple(self.options.metrics),
             # A member of an ensemble can have a seed that the user did not choose. It is trained, not scored.
@@ -251,8 +248,7 @@ class _Planner:
     def _run_dir(self, model: str, seed: int) -> str:
         return str(self.output_dir / "runs" / f"{model}-{self._model_checksum(model)}-seed{seed}")
 
-    def _config(self, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the complete config of a run, as plain data."""
+    def _config(self, model: str, settings: Mapping[str, Any]) -> RunConfig:
         recipe, text = merge_options(self.recipes[model], settings), self.text
         predicts_actions = recipe["data"].get("target_tokenizer", {}).get("kind") == "actions"
         train, valid = (
@@ -262,7 +258,7 @@ class _Planner:
         data = _drop_keys(recipe["data"], "test")
         data |= {"train": [train], "valid": valid, "cache_dir": str(cache_dir)}
         where = f"{self.table.recipes}/{model}.toml"
-        return to_dict(from_dict(RunConfig, {**recipe, "data": data}, origin=where))
+        return from_dict(RunConfig, {**recipe, "data": data}, origin=where)
 
 
 def _test_split(table: Table, text: ExperimentText) -> str:
