@@ -13,8 +13,8 @@ import pytest
 
 from extensions.serve.served import ask, save_model
 from regard.extensions.serve.app import create_app
-from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob
+from regard.extensions.serve.run import ServeConfig
 from regard.generation.lines import Line
 from regard.generation.neural_translator import NeuralTranslator
 from regard.text.words import normalize_whitespace, split_whitespace
@@ -211,14 +211,6 @@ def test_foreign_host_name_is_rejected(engines):
     assert "--allow-hosts" in refused[0].json()["error"]
     allowed = ask(engines, work, allow_hosts=("translate.example.org",))
     assert [one.status_code for one in allowed] == [421, 421, 200]
-
-
-def test_integral_json_numbers_are_accepted_in_any_notation(engines):
-    bounds_json = b'"fertilities": [{"sentence": 0.0, "word": 1.0, "upper": 2}]'
-    body = b'{"text": "a b", "model": "bounded", "num_return": 2.0, "beam_size": 3e0, %s}' % bounds_json
-    header = {"content-type": "application/json"}
-    found = ask(engines, lambda one: one.post("/translate", content=body, headers=header))
-    assert found.status_code == 200 and len(ranked(found.json()["sentences"][0])) == 2
 
 
 def test_invalid_sentence_does_not_affect_others(engines):

@@ -97,7 +97,6 @@ def test_beam_size_of_a_model_is_limited_by_the_server(tmp_path, caplog):
     )
     (engine,) = load_engines([directory], "cpu", max_beam_size=4)
     assert (engine.search.beam_size, engine.search.num_return, engine.properties["beam_size"]) == (4, 4, 4)
-    assert engine.beam_size(SearchSettings()) == 4
     assert "requests beam 300 and 200 translations; reduced to the server's maximum of 4" in caplog.text
     (engine,) = load_engines([directory], "cpu", max_beam_size=300)
     assert engine.search.beam_size == 300

@@ -11,7 +11,7 @@ from starlette.routing import Mount
 
 from extensions.serve.served import without_prefix
 from regard.extensions.serve.app import create_app
-from regard.extensions.serve.config import ServeConfig
+from regard.extensions.serve.run import ServeConfig
 
 PREFIX = "/mt/regard"
 
@@ -28,7 +28,7 @@ def ask_below_prefix(engines, place, work):
         transport = httpx.ASGITransport(place(app), raise_app_exceptions=False)
         async with (
             app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=transport, base_url="http://test") as client,
+            httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
         ):
             return await work(client)
 

@@ -1,12 +1,13 @@
-"""The server limits its connections."""
+"""The server limits its connections, and finishes running requests before it stops."""
 
 import asyncio
-from contextlib import nullcontext
+import os
+import signal
+import threading
 
 import httpx
 
-from regard.extensions.serve import run
-from regard.extensions.serve.config import ServeConfig
+from regard.extensions.serve.run import ServeConfig, run_server
 
 
 async def answer(scope, receive, send):
@@ -18,29 +19,28 @@ async def answer(scope, receive, send):
         await send({"type": "http.response.body"})
 
 
-def test_further_connections_get_503_and_busy_ones_are_finished(monkeypatch):
-    ready, finished = [], []
+def test_further_connections_get_503_and_busy_ones_are_finished():
+    finished = []
 
-    async def clients(server):
-        while not ready:
-            await asyncio.sleep(0.01)
-        port = int(ready[0].rsplit(":", 1)[1])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async def clients(address):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(address.rsplit(":", 1)[1]))
         writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n")
-        async with httpx.AsyncClient(base_url=ready[0]) as client:
+        async with httpx.AsyncClient(base_url=address) as client:
             while (found := await client.get("/")).status_code != 503:
                 await asyncio.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
         writer.write(b"ab")
         finished.append((found.status_code, await reader.readuntil(b"\r\n\r\n")))
         writer.close()
-        server.should_exit = True
 
-    class Server(run._Server):
-        capture_signals = nullcontext
+    threads = []
 
-        async def serve(self, sockets=None):
-            await asyncio.wait_for(asyncio.gather(super().serve(sockets), clients(self)), 60)
+    def ready(address):
+        threads.append(threading.Thread(target=lambda: asyncio.run(clients(address))))
+        threads[0].start()
 
-    monkeypatch.setattr(run, "_Server", Server)
-    run.run_server(answer, ServeConfig(port=0, max_connections=2), ready.append)
+    before = signal.getsignal(signal.SIGTERM)
+    run_server(answer, ServeConfig(port=0, max_connections=2), ready)
+    threads[0].join(20)
     assert finished[0][0] == 503 and finished[0][1].startswith(b"HTTP/1.1 200")
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -13,7 +13,7 @@ import regard
 from extensions.serve.served import ask, save_model
 from regard.extensions.check.server import CheckAnswer, CheckServer
 from regard.extensions.serve.app import create_app
-from regard.extensions.serve.config import ServeConfig
+from regard.extensions.serve.run import ServeConfig
 from regard.extensions.serve.schemas import TranslationData
 from regard.generation.reranking import CoverageJudgment, LineRepair
 from regard.generation.translation import AttentionDetail, Translation
@@ -40,7 +40,7 @@ CONFIG = schemathesis.Config.from_dict(
 
 @pytest.fixture(scope="module")
 def described(engines):
-    app = create_app(engines, ServeConfig(), CheckServer(detector="repetition"))
+    app = create_app(engines, ServeConfig(allow_hosts=("*",)), CheckServer(detector="repetition"))
     return schemathesis.openapi.from_asgi("/openapi.json", app, config=CONFIG)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,11 +13,11 @@ from regard.extensions.check.api import CoverageModel, check
 from regard.extensions.check.base import DETECTORS, build_detector
 from regard.extensions.check.notes import NOTES
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
-from regard.extensions.serve.config import ServeConfig
-from regard.extensions.serve.dispatcher import Dispatcher, gather_answers, pair_jobs, wait_for_answer
+from regard.extensions.serve.dispatcher import Dispatcher, collect_answers
 from regard.extensions.serve.engine import PairJob, isolate_failures
-from regard.extensions.serve.errors import RequestError
+from regard.extensions.serve.run import ServeConfig
 from regard.extensions.serve.schemas import SentencePair
+from regard.extensions.serve.validation import pair_jobs
 from regard.text.words import split_whitespace
 
 __all__ = ["CheckAnswer", "CheckRequest", "CheckServer", "CheckSettings"]
@@ -161,17 +161,17 @@ class CheckServer:
         async def check_translations(request: Request, asked: CheckRequest) -> Response:
             """Find omissions, additions and repetitions in translations of any system."""
             if checker is None:
-                raise RequestError(404, _NO_DETECTOR)
+                raise HTTPException(404, _NO_DETECTOR)
             detector = asked.detector or checker.detectors[0]
             if detector not in checker.detectors:
                 known = ", ".join(map(repr, checker.detectors))
-                raise RequestError(404, f"detector {detector[:100]!r} is not served: expected {known}")
+                raise HTTPException(404, f"detector {detector[:100]!r} is not served: expected {known}")
             jobs = pair_jobs(asked.pairs, config)
             lengths = [len(split_whitespace(job.source)) for job in jobs]
             if 0 in lengths:
-                raise RequestError(422, f"sentence {lengths.index(0) + 1}: the source is empty")
+                raise HTTPException(422, f"sentence {lengths.index(0) + 1}: the source is empty")
             futures = desk.submit(checker, CheckSettings(detector), jobs, lengths)
-            sentences = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
+            sentences = await collect_answers(request, futures, config.request_timeout)
             numbered = tuple(replace(sentence, line=number) for number, sentence in enumerate(sentences, 1))
             content = CoverageCheck(detector, numbered).to_dict()
             return JSONResponse(content, headers={"Cache-Control": "no-store"})

@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, StreamingResponse
 
@@ -20,15 +20,7 @@ from regard.config.extensions import hook
 from regard.config.results import SCHEMA_VERSION, Result
 from regard.errors import RegardError
 from regard.extensions.serve import schemas
-from regard.extensions.serve.config import AllowedHosts, ServeConfig
-from regard.extensions.serve.dispatcher import (
-    CheckEngine,
-    Dispatcher,
-    gather_answers,
-    pair_jobs,
-    stream_answers,
-    wait_for_answer,
-)
+from regard.extensions.serve.dispatcher import CheckEngine, Dispatcher, collect_answers, stream_answers
 from regard.extensions.serve.engine import (
     ModelServer,
     ScoreSettings,
@@ -36,17 +28,17 @@ from regard.extensions.serve.engine import (
     SentenceJob,
     example_sentences,
 )
-from regard.extensions.serve.errors import (
+from regard.extensions.serve.middleware import (
     ErrorResponse,
-    RequestError,
+    RequestMiddleware,
     add_handlers,
     unexpected_error_response,
 )
-from regard.extensions.serve.middleware import RequestMiddleware
+from regard.extensions.serve.run import ServeConfig
 from regard.extensions.serve.validation import (
     SplitTexts,
     check_request_texts,
-    check_search,
+    pair_jobs,
     split_sentences,
     split_texts,
 )
@@ -61,7 +53,6 @@ _STATUS_DESCRIPTIONS = {
     400: "The body is not JSON.",
     404: "There is no model of this name.",
     405: "The endpoint does not support this method.",
-    408: "The body was not received in time.",
     413: "The body is too large.",
     415: "The header Content-Type is not application/json.",
     421: "The header Host names a different server.",
@@ -81,7 +72,7 @@ def _error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-_ERROR_RESPONSES = _error_responses(400, 404, 408, 413, 415, 422, 429, 503, 504)
+_ERROR_RESPONSES = _error_responses(400, 404, 413, 415, 422, 429, 503, 504)
 
 
 def create_app(
@@ -131,12 +122,7 @@ def create_app(
             expose_headers=["Retry-After"],
         )
     # The checks of all requests run before CORS because they are added later.
-    app.add_middleware(
-        RequestMiddleware,
-        hosts=AllowedHosts(config.host, config.allow_hosts),
-        max_body_size=config.max_request_bytes,
-        seconds=config.request_timeout,
-    )
+    app.add_middleware(RequestMiddleware, config=config)
     return app
 
 
@@ -160,7 +146,9 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         """
         # Check all limits before the first sentence enters the queue.
         engine = desk.engine(asked.model)
-        check_search(asked.num_return, asked.beam_size, config)
+        for name, value in (("num_return", asked.num_return), ("beam_size", asked.beam_size or 1)):
+            if value > config.max_beam_size:
+                raise HTTPException(422, f"{name} = {value}: expected at most {config.max_beam_size}")
         texts = split_texts(
             [asked.text or ""] if asked.texts is None else asked.texts,
             asked.split,
@@ -174,28 +162,30 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
             engine, SearchSettings(asked.num_return, asked.beam_size, asked.tokenized), jobs, lengths
         )
         if asked.stream:
-            lines = _lines(request, futures, texts, config.request_timeout)
+            lines = _lines(futures, texts, config.request_timeout)
             return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
-        answers = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
+        answers = await collect_answers(request, futures, config.request_timeout)
         sentences = [
             {"sentence": number, "text_index": place, **answer}
             for number, ((place, _), answer) in enumerate(zip(texts.sentences, answers, strict=True))
         ]
         best = [answer["text"] for answer in answers]
-        return _json(_answer(Translations, engine, sentences) | {"texts": texts.join(best)})
+        return _json(
+            _header(Translations) | {"model": engine.name, "sentences": sentences, "texts": texts.join(best)}
+        )
 
 
 def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServer) -> list[SentenceJob]:
     """Return the sentences to translate, with their fertilities.
 
     Raises:
-        RequestError: if a fertility belongs to a sentence that does not exist.
+        HTTPException: if a fertility belongs to a sentence that does not exist.
     """
     fertilities: dict[int, list[tuple[int, float, float | None]]] = {}
     for fertility in asked.fertilities:
         if fertility.sentence >= len(texts.sentences):
             count = len(texts.sentences)
-            raise RequestError(
+            raise HTTPException(
                 422,
                 f"a fertility for sentence {fertility.sentence}: there are {count} sentences, counted from 0",
             )
@@ -208,34 +198,34 @@ def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServe
     ]
 
 
-async def _lines(
-    request: Request, futures: Sequence[Any], texts: SplitTexts, seconds: float
-) -> AsyncIterator[str]:
+async def _lines(futures: Sequence[Any], texts: SplitTexts, seconds: float) -> AsyncIterator[str]:
     """Yield the lines of a streamed answer."""
+
+    def line(content: Any) -> str:
+        return format_json(content, separators=(",", ":")) + "\n"
+
     # A sentence that failed remains empty in the joined text.
     best = ["" for _ in futures]
-    async for number, answer in stream_answers(request, futures, seconds):
+    async for number, answer in stream_answers(futures, seconds):
         place, sentence = texts.sentences[number]
         position = {"sentence": number, "text_index": place}
         if isinstance(answer, dict):
             best[number] = answer["text"]
-            yield _line(_header(Translation) | position | answer)
-        elif isinstance(answer, RegardError | RequestError):
-            yield _line({**position, "source": sentence.text, "error": str(answer)})
+            yield line(_header(Translation) | position | answer)
+            continue
+        if isinstance(answer, HTTPException):
+            failure = {"error": answer.detail}
+        elif isinstance(answer, RegardError):
+            failure = {"error": str(answer)}
         else:
             failure = json.loads(bytes(unexpected_error_response(answer).body))
-            yield _line({**position, "source": sentence.text, **failure})
-    yield _line({"done": True, "texts": texts.join(best)})
+        yield line({**position, "source": sentence.text, **failure})
+    yield line({"done": True, "texts": texts.join(best)})
 
 
 def _header(result: type[Result]) -> dict[str, Any]:
     """Return the name and the version of the schema of a result."""
     return {"schema": result.schema, "schema_version": SCHEMA_VERSION}
-
-
-def _answer(result: type[Result], engine: ModelServer, sentences: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sentences of a result, with the name of the model."""
-    return _header(result) | {"model": engine.name, "sentences": sentences}
 
 
 def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
@@ -246,14 +236,12 @@ def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         jobs = pair_jobs(asked.pairs, config)
         lengths = [len(split_whitespace(job.source)) + len(split_whitespace(job.target)) for job in jobs]
         futures = desk.submit(engine, ScoreSettings(asked.tokenized), jobs, lengths)
-        scores = await wait_for_answer(request, gather_answers(futures), config.request_timeout)
-        return _json(_answer(Scores, engine, scores))
+        scores = await collect_answers(request, futures, config.request_timeout)
+        return _json(_header(Scores) | {"model": engine.name, "sentences": scores})
 
 
 def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
-    @app.post(
-        "/split", response_model=schemas.SplitAnswer, responses=_error_responses(400, 408, 413, 415, 422)
-    )
+    @app.post("/split", response_model=schemas.SplitAnswer, responses=_error_responses(400, 413, 415, 422))
     async def split(asked: schemas.SplitRequest) -> Response:
         """Split a text into sentences."""
         check_request_texts([asked.text], config)
@@ -300,10 +288,6 @@ def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: Ch
 def _json(content: Any) -> JSONResponse:
     """Return a JSON response; content from the engine is not validated again."""
     return JSONResponse(content, headers={"Cache-Control": "no-store"})
-
-
-def _line(content: Any) -> str:
-    return format_json(content, separators=(",", ":")) + "\n"
 
 
 def _add_page(app: FastAPI) -> None:

@@ -103,6 +103,12 @@ class ModelServer:
         batch_size: Maximum number of sentences in a batch.
         max_source_length: Maximum number of tokens in a sentence.
         directory: Its model directory, whose configuration names texts. None without one.
+
+    Attributes:
+        text: Tokenizers and vocabularies of both sides.
+        search: Default search settings.
+        properties: The properties for `GET /models`.
+        language: The source language as a code of two or three letters; None if unknown.
     """
 
     def __init__(
@@ -117,32 +123,14 @@ class ModelServer:
         longest = min(translator.search.max_source_length, max_source_length)
         limits = {"batch_size": batch_size, "max_source_length": longest}
         self.name, self.translator = name, translator.with_search(limits)
-        self.directory = directory
+        self.text, self.search, self.directory = translator.text, self.translator.search, directory
         self.properties = _model_properties(self.translator)
+        match = re.match("[a-z]{2,3}(?![a-z])", self.properties["languages"][0] or "")
+        self.language = match and match[0]
         # Translators are cached by settings. The cache belongs to the instance, not to the class, so that it
         # is freed with the model.
         self._cached_translator = lru_cache(64)(self._make)
         self._batches = 0
-
-    @property
-    def text(self) -> TextProcessor:
-        """Tokenizers and vocabularies of both sides."""
-        return self.translator.text
-
-    @property
-    def search(self) -> GenerationConfig:
-        """Default search settings."""
-        return self.translator.search
-
-    @property
-    def language(self) -> str | None:
-        """The source language as a code of two or three letters; None if unknown."""
-        match = re.match("[a-z]{2,3}(?![a-z])", self.properties["languages"][0] or "")
-        return match and match[0]
-
-    def beam_size(self, settings: SearchSettings) -> int:
-        """Return the beam size for some settings; at least the number of requested translations."""
-        return max(settings.beam_size or self.search.beam_size, settings.num_return)
 
     def process_batch(self, settings: Any, jobs: Sequence[Any]) -> list[dict[str, Any] | Exception]:
         """Return the answers, or errors, of a batch; the `process_batch` function of a `Batcher`.
@@ -164,7 +152,8 @@ class ModelServer:
             translator = replace(translator, text=translator.text.without_conversion())
         if isinstance(settings, ScoreSettings):
             return translator
-        beam_size, num_return = self.beam_size(settings), settings.num_return
+        num_return = settings.num_return
+        beam_size = max(settings.beam_size or self.search.beam_size, num_return)
         return translator.with_search({"beam_size": beam_size, "num_return": num_return})
 
     def _translate(

@@ -1,18 +1,40 @@
-"""Middleware for all requests: limits of size and time, the content type, and security headers.
+"""Checks of all requests, and error responses, which have the same JSON form for all errors.
 
-It is plain ASGI middleware, so that it can stream answers and forwards the disconnection of a client.
+The check of host names protects against DNS rebinding: an attacker makes the name of a web page point to this
+machine. The page then sends requests under that name, and the browser treats the answers as same-origin, so
+that CORS does not block them. Only the header Host reveals the foreign name.
 """
 
-import asyncio
+import ipaddress
+import logging
+import socket
+import uuid
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.extensions.serve.config import AllowedHosts
-from regard.extensions.serve.errors import RequestError, error_response, unexpected_error_response
+from regard.errors import RegardError
+from regard.extensions.serve.run import ServeConfig
 
-__all__ = ["RequestMiddleware"]
+__all__ = [
+    "ErrorResponse",
+    "RequestMiddleware",
+    "add_handlers",
+    "error_response",
+    "is_allowed_host",
+    "unexpected_error_response",
+]
 
+_log = logging.getLogger(__name__)
 _HEADERS = [
     (
         b"content-security-policy",
@@ -24,26 +46,116 @@ _HEADERS = [
 ]
 
 
+class ErrorResponse(BaseModel):
+    """An error; all error responses have this form."""
+
+    error: str = Field(description="Error message for the user.")
+    identifier: str | None = Field(
+        None, description="Identifier of an unexpected error, also in the server's log."
+    )
+
+
+def error_response(
+    status: int, message: str, headers: Mapping[str, str] | None = None, **more: Any
+) -> JSONResponse:
+    """Return an error response; `more` are additional fields of its JSON object."""
+    # A lone surrogate in the message, copied from the request, cannot be encoded.
+    readable = message.encode("utf-8", "replace").decode("utf-8")
+    return JSONResponse({"error": readable, **more}, status, dict(headers or {}))
+
+
+def unexpected_error_response(error: BaseException) -> JSONResponse:
+    """Return the response to an unexpected error, with an identifier under which the log has the cause."""
+    identifier = uuid.uuid4().hex[:12]
+    _log.error("unexpected error %s", identifier, exc_info=error)
+    return error_response(
+        500, "internal server error: see the server's log for this identifier", identifier=identifier
+    )
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Make an application convert all errors to error responses of the same form."""
+
+    async def answer(_: Request, error: Exception) -> Response:
+        if isinstance(error, StarletteHTTPException):
+            return error_response(error.status_code, error.detail, error.headers)
+        if isinstance(error, RequestValidationError):
+            first = error.errors()[0]
+            if first["type"] == "json_invalid":
+                place = f"{first['ctx']['error']} at character {first['loc'][-1]}"
+                return error_response(400, f"the body is not valid JSON: {place}")
+            return error_response(422, "; ".join(_sentence(detail) for detail in error.errors()[:3]))
+        if isinstance(error, ClientDisconnect):
+            # The status of a closed connection in nginx; no client receives it.
+            return Response(status_code=499)
+        return error_response(422, str(error))
+
+    for kind in (StarletteHTTPException, RequestValidationError, ClientDisconnect, RegardError):
+        app.add_exception_handler(kind, answer)
+
+
+def _sentence(error: Mapping[str, Any]) -> str:
+    """Return a validation error in words: its location in the body and pydantic's message."""
+    parts = [part for part in error["loc"] if part != "body"]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
+    message = str(error["msg"]).removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    return f"{place}: {message}" if place else message
+
+
+def is_allowed_host(header: str | None, config: ServeConfig) -> bool:
+    """Return whether a request with a header Host is answered.
+
+    An IP address is always accepted: an attacker's page has a name. A request without the header is accepted,
+    too, because no browser omits it.
+
+    Args:
+        header: The header, None without one.
+        config: The listening address, and the allowed names; `*` allows all.
+    """
+    if header is None or "*" in config.allow_hosts:
+        return True
+    names = {"localhost", *(name.lower() for name in (config.host, *config.allow_hosts))}
+    # A server on all addresses is also reached by the name of the machine.
+    if config.host in ("0.0.0.0", "::"):
+        names.add(socket.gethostname().lower())
+    try:
+        name = (urlsplit(f"//{header}").hostname or "").rstrip(".")
+        return name in names or bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
+
+
 class RequestMiddleware:
     """ASGI middleware that checks requests and adds security headers to answers.
 
+    It is plain ASGI middleware, so that it can stream answers and forwards the disconnection of a client.
+
     Args:
         app: The application.
-        hosts: Host names that requests may use.
-        max_body_size: Maximum size of a body in bytes.
-        seconds: Maximum time in seconds to receive a body.
+        config: The allowed hosts, and the maximum size of a body.
     """
 
-    def __init__(self, app: ASGIApp, hosts: AllowedHosts, max_body_size: int, seconds: float) -> None:
-        """Store the limits."""
-        self.app, self._hosts, self._body, self._seconds = app, hosts, max_body_size, seconds
+    def __init__(self, app: ASGIApp, config: ServeConfig) -> None:
+        """Store the settings."""
+        self.app, self._config = app, config
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answering = False
+        answering, size = False, 0
+
+        async def received() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self._config.max_request_bytes:
+                # The connection is closed because the rest of the body is not read.
+                limit = f"the body is larger than {self._config.max_request_bytes} bytes"
+                raise HTTPException(413, limit, {"connection": "close"})
+            return message
 
         async def sent(message: Message) -> None:
             nonlocal answering
@@ -53,62 +165,25 @@ class RequestMiddleware:
             await send(message)
 
         try:
-            if (refused := self._hosts.rejection_reason(scope)) is not None:
-                raise RequestError(421, refused)
-            body = await self._read(scope, receive)
-            if body is not None:
-                await self.app(scope, _replay(body, receive), sent)
-        except RequestError as refusal:
-            await error_response(refusal.status, refusal.message, refusal.headers)(scope, receive, sent)
+            refusal = self._refusal(scope)
+            await (refusal or self.app)(scope, received, sent)
         except Exception as error:
             if answering:  # a part of the answer has been sent, so an error response is no longer possible
                 raise
             await unexpected_error_response(error)(scope, receive, sent)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """Return the whole body, or None if the client disconnects before it is complete.
-
-        Raises:
-            RequestError: if the body is too large, arrives too slowly, or has another content type than JSON.
-        """
-        headers = {name.lower(): value for name, value in scope["headers"]}
-        if scope["method"] == "POST":
-            # Browsers send other content types from foreign origins without a preflight request.
-            kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-            if kind != b"application/json":
-                raise RequestError(415, "the header Content-Type must be application/json")
-        # The connection is closed because the rest of the body is not read.
-        too_large = RequestError(413, f"the body is larger than {self._body} bytes", {"connection": "close"})
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._body:
-            raise too_large
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self._seconds):
-                # The header Content-Length may be missing or wrong, so the received bytes are counted, too.
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return None
-                    part = message.get("body", b"")
-                    size += len(part)
-                    if size > self._body:
-                        raise too_large
-                    parts.append(part)
-                    if not message.get("more_body", False):
-                        return b"".join(parts)
-        except TimeoutError:
-            raise RequestError(
-                408, f"the body was not received within {self._seconds:g} s", {"connection": "close"}
-            ) from None
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a receive function that yields the body that was read, and then further messages."""
-    pending: list[Any] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> Message:
-        return pending.pop() if pending else await receive()
-
-    return again
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        """Return the error response to a request with a wrong header, None for other requests."""
+        headers = Headers(scope=scope)
+        host = headers.get("host")
+        if not is_allowed_host(host, self._config):
+            return error_response(
+                421,
+                f"the host name {str(host)[:100]!r} is not allowed: use the address of the server, or start "
+                "it with --allow-hosts NAME",
+            )
+        # Browsers send other content types from foreign origins without a preflight request.
+        kind = headers.get("content-type", "").split(";")[0].strip().lower()
+        if scope["method"] == "POST" and kind != "application/json":
+            return error_response(415, "the header Content-Type must be application/json")
+        return None

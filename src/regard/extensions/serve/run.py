@@ -1,26 +1,98 @@
-"""Run the application with uvicorn until it receives a signal to stop."""
+"""The settings of a server, and its run with uvicorn until it receives a signal to stop."""
 
-import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+import socket
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import uvicorn
 
+from regard.config import configclass, option
 from regard.config.cpu_threads import num_available_cpus
 from regard.config.extensions import require_hook
 from regard.errors import UsageError
-from regard.extensions.serve.config import ServeConfig
 
-__all__ = ["run_server", "serve_models"]
+__all__ = ["ServeConfig", "run_server", "serve_models"]
 
 _CACHE_CAPACITY = 128
 """Capacity of oneDNN's cache of compiled kernels, in kernels. A larger cache was not faster."""
 
 _SHUTDOWN_GRACE_SECONDS = 5
 """Additional time in seconds, beyond the time limit, for running requests when the server stops."""
+
+
+@configclass
+class ServeConfig:
+    """The settings of `regard serve`."""
+
+    host: str = option(
+        default="127.0.0.1", help="Address to listen on. 0.0.0.0 listens on all addresses of the machine."
+    )
+    port: int = option(default=8000, help="Port to listen on. 0 chooses a free port.", ge=0, le=65535)
+    allow_origins: tuple[str, ...] = option(
+        default=(),
+        help="Origins whose pages may use the API, such as https://example.org. * allows all origins.",
+    )
+    allow_hosts: tuple[str, ...] = option(
+        default=(),
+        help="Host names that requests may use in addition to the listening address. * allows all names.",
+    )
+    num_threads: int | None = option(
+        default=None,
+        help="Number of CPU threads per model. Default: half of the processors.",
+        ge=1,
+        le=1_024,
+    )
+    max_connections: int = option(
+        default=500,
+        help="Maximum number of open connections; more are answered with 503.",
+        ge=1,
+        le=100_000,
+    )
+    batch_window: float = option(
+        default=4.0,
+        help="Time in milliseconds that a batch waits for another sentence; four times this in total.",
+        ge=0,
+        le=60_000,
+    )
+    batch_size: int = option(default=32, help="Maximum number of sentences in a batch.", ge=1, le=100_000)
+    max_queued_sentences: int = option(
+        default=1000, help="Maximum number of sentences that wait for a model.", ge=1, le=1_000_000
+    )
+    request_timeout: float = option(
+        default=30.0, help="Maximum time of a request in seconds.", gt=0, le=86_400
+    )
+    max_request_bytes: int = option(
+        default=256 * 1024, help="Maximum size of a request's body in bytes.", ge=1024, le=1_073_741_824
+    )
+    max_characters: int = option(
+        default=20_000, help="Maximum number of characters in the texts of a request.", ge=1, le=100_000_000
+    )
+    max_sentences: int = option(
+        default=200, help="Maximum number of sentences in a request.", ge=1, le=1_000_000
+    )
+    max_words: int = option(
+        default=150,
+        help="Maximum number of words in a sentence; the model accepts up to four tokens per word.",
+        ge=1,
+        le=100_000,
+    )
+    max_beam_size: int = option(
+        default=10,
+        help="Maximum beam size and maximum number of translations of a sentence.",
+        ge=1,
+        le=1_000,
+    )
+
+    def __post_init__(self) -> None:
+        """Check that the queue has room for the largest request."""
+        if self.max_queued_sentences < self.max_sentences:
+            raise ValueError(
+                f"max_queued_sentences = {self.max_queued_sentences} has no room for a request of "
+                f"max_sentences = {self.max_sentences}: expected max_queued_sentences >= max_sentences"
+            )
 
 
 def serve_models(
@@ -53,8 +125,12 @@ def serve_models(
         CheckpointError: if a model directory is missing or damaged.
     """
     config = config or ServeConfig()
-    _limit_kernel_caches(len(models))
-    # PyTorch reads these limits when it is imported.
+    # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server sees hundreds of
+    # shapes again and again and needs a larger cache than training. PyTorch has another cache of descriptions
+    # and buffers per thread, that is, per model. With a capacity of 1024, these caches would use more and
+    # more memory. PyTorch reads these limits when it is imported.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_CACHE_CAPACITY))
+    os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_CACHE_CAPACITY // len(models), 16)))
     from regard.extensions.serve.app import create_app
     from regard.extensions.serve.engine import load_engines
     from regard.runs.device import set_num_threads
@@ -78,73 +154,45 @@ def serve_models(
     run_server(create_app(engines, config, check), config, lambda address: on_ready(f"{names}: {address}"))
 
 
-def _limit_kernel_caches(num_models: int) -> None:
-    """Set the capacity of the caches of compiled kernels, before PyTorch is used."""
-    # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server sees hundreds of
-    # shapes again and again and needs a larger cache than training. PyTorch has another cache of descriptions
-    # and buffers per thread, that is, per model. With a capacity of 1024, these caches would use more and
-    # more memory.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_CACHE_CAPACITY))
-    os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_CACHE_CAPACITY // num_models, 16)))
-
-
 def run_server(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, then finish running requests.
 
     Args:
         app: The application.
         config: The settings, among them the address to listen on.
-        ready: Callback with the URL of the server, once it accepts requests.
+        ready: Callback with the URL of the server, once it accepts connections.
 
     Raises:
         UsageError: if the server cannot listen on the address.
     """
-    server = _Server(
-        uvicorn.Config(
-            app,
-            ws="none",
-            limit_concurrency=config.max_connections,
-            host=config.host,
-            port=config.port,
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=int(config.request_timeout) + _SHUTDOWN_GRACE_SECONDS,
-        ),
-        ready,
+    settings = uvicorn.Config(
+        app,
+        ws="none",
+        limit_concurrency=config.max_connections,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=int(config.request_timeout) + _SHUTDOWN_GRACE_SECONDS,
     )
     try:
-        server.run()
-    except SystemExit as error:  # uvicorn exits if the address is in use
-        if error.code:
-            raise UsageError(
-                f"cannot listen on {config.host} port {config.port}: is the port in use? Choose another one, "
-                "or --port 0 for a free port"
-            ) from None
-
-
-class _Server(uvicorn.Server):
-    """A server that calls back when it is ready, and returns normally after a signal to stop."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[str], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: Any = None) -> None:
-        await super().startup(sockets)
-        if self.started and not self.should_exit:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own method raises the signal again at the end, as if the process had been killed.
-        before = {
-            number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        # Connections wait until the server has started.
+        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        listener = socket.create_server((config.host, config.port), family=family, backlog=settings.backlog)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {config.host} port {config.port}: {error.strerror}; choose another port, or "
+            "--port 0 for a free one"
+        ) from None
+    server = uvicorn.Server(settings)
+    # At the end, uvicorn raises the signal again; without another handler, it would kill the process.
+    stops = (signal.SIGINT, signal.SIGTERM)
+    handlers = {number: signal.signal(number, server.handle_exit) for number in stops}
+    try:
+        host, port = listener.getsockname()[:2]
+        ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        server.run(sockets=[listener])
+    finally:
+        listener.close()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from regard.generation.base import FileTranslator
 from regard.generation.config import AlignmentConfig
@@ -35,14 +35,8 @@ _REQUEST_CONFIG = ConfigDict(extra="forbid", strict=True)
 _MAX_FERTILITY = 1e6
 
 
-def _to_integer(value: Any) -> Any:
-    """Convert a float with an integral value to an integer; JSON does not distinguish 68.0 from 68."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Integer = Annotated[int, BeforeValidator(_to_integer)]
 Number = Annotated[float, Field(ge=0, le=_MAX_FERTILITY, allow_inf_nan=False)]
-Index = Annotated[Integer, Field(ge=0, le=1_000_000)]
+Index = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 class WordFertility(BaseModel):
@@ -99,8 +93,8 @@ class TranslateRequest(BaseModel):
         "end a sentence). Default: the source language of the model if known, otherwise English.",
         pattern="^[a-z]{2,3}$",
     )
-    num_return: Integer = Field(1, ge=1, description="Number of translations per sentence.")
-    beam_size: Integer | None = Field(
+    num_return: int = Field(1, ge=1, description="Number of translations per sentence.")
+    beam_size: int | None = Field(
         None,
         ge=1,
         description="Beam size; at least `num_return` is used. Default: that of the model.",

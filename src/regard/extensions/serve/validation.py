@@ -7,21 +7,22 @@ a related language or of English. A line break always ends a sentence.
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fastapi import HTTPException
 from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]
 
-from regard.extensions.serve.config import ServeConfig
-from regard.extensions.serve.errors import RequestError
+from regard.extensions.serve.engine import PairJob
+from regard.extensions.serve.run import ServeConfig
+from regard.extensions.serve.schemas import SentencePair
 from regard.text.words import normalize_whitespace, split_whitespace
 
 __all__ = [
     "SentenceSpan",
     "SplitTexts",
-    "check_lines",
     "check_request_texts",
-    "check_search",
+    "pair_jobs",
     "separator",
     "split_sentences",
     "split_texts",
@@ -40,7 +41,8 @@ _IDEOGRAPHS = (
 _UNSPACED_MARK = re.compile(rf"(?<! )[{_WIDE_MARKS}]$")
 _UNSPACED_END = re.compile(rf"(?<! )[{_IDEOGRAPHS}{_WIDE_MARKS}][^\w\s]*$")
 _UNSPACED_START = re.compile(rf"[^\w\s]*[{_IDEOGRAPHS}{_WIDE_MARKS}]")
-_BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+"""The text of a line, or line breaks."""
 
 
 @dataclass(frozen=True)
@@ -66,28 +68,14 @@ def split_sentences(text: str, lines_only: bool = False, language: str | None = 
         lines_only: Whether each line is one sentence, without further splitting.
         language: Language code of ISO 639. Default: English.
     """
-    return [
-        SentenceSpan(normalize_whitespace(text[start:end]), start, end)
-        for first, last in _lines(text)
-        for start, end in ([(first, last)] if lines_only else _spans(text, first, last, language or "en"))
-        for start, end in _trimmed(text, start, end)
-    ]
-
-
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    for match in _BREAK.finditer(text):
-        yield start, match.start()
-        start = match.end()
-    yield start, len(text)
-
-
-def _spans(text: str, first: int, last: int, language: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each sentence of a line."""
-    start = first
-    for sentence in _segment(text[first:last], language):
-        yield start, start + len(sentence)
-        start += len(sentence)
+    spans: list[SentenceSpan] = []
+    end = 0
+    for line in _LINE.findall(text):
+        for sentence in [line] if lines_only or line.isspace() else _segment(line, language or "en"):
+            start, end = end, end + len(sentence)
+            if trimmed := _TRIMMED.search(text, start, end):
+                spans.append(SentenceSpan(normalize_whitespace(trimmed[0]), *trimmed.span()))
+    return spans
 
 
 def _segment(line: str, language: str) -> list[str]:
@@ -104,11 +92,6 @@ def _segment(line: str, language: str) -> list[str]:
         return [line]
     # Without this check, a character that sentencex drops would shift the positions of all later sentences.
     return sentences if "".join(sentences) == plain else [line]
-
-
-def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    for match in _TRIMMED.finditer(text, start, end):
-        yield match.span()
 
 
 def separator(gap: str, before: str, after: str) -> str:
@@ -169,7 +152,7 @@ def split_texts(
         language: Language code of the texts. None if unknown.
 
     Raises:
-        RequestError: if a limit is exceeded.
+        HTTPException: if a limit is exceeded.
     """
     check_request_texts(texts, config)
     sentences = [
@@ -178,11 +161,10 @@ def split_texts(
         for sentence in split_sentences(text, lines_only=not split, language=language)
     ]
     if len(sentences) > config.max_sentences:
-        raise RequestError(
+        raise HTTPException(
             422, f"{len(sentences)} sentences: a request may have at most {config.max_sentences}"
         )
-    for number, (_, sentence) in enumerate(sentences, 1):
-        _check_words(sentence.text, f"sentence {number}", config)
+    _check_words([sentence.text for _, sentence in sentences], "sentence", config)
     return SplitTexts(tuple(texts), tuple(sentences))
 
 
@@ -190,38 +172,34 @@ def check_request_texts(texts: Sequence[str], config: ServeConfig) -> None:
     """Check the number of characters, and that the texts are valid Unicode.
 
     Raises:
-        RequestError: if there are too many characters, or a lone surrogate.
+        HTTPException: if there are too many characters, or a lone surrogate.
     """
     total = sum(map(len, texts))
     if total > config.max_characters:
-        raise RequestError(422, f"{total} characters: a request may have at most {config.max_characters}")
+        raise HTTPException(422, f"{total} characters: a request may have at most {config.max_characters}")
     if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
-        raise RequestError(422, "the text contains half of a character (a lone surrogate)")
+        raise HTTPException(422, "the text contains half of a character (a lone surrogate)")
 
 
-def check_lines(lines: Sequence[str], config: ServeConfig) -> None:
-    """Check the number of characters of all lines and the number of words of each line.
+def pair_jobs(pairs: Sequence[SentencePair], config: ServeConfig) -> list[PairJob]:
+    """Return sentences and their translations, with single spaces between words.
 
     Raises:
-        RequestError: if a limit is exceeded.
+        HTTPException: if a limit is exceeded.
     """
+    if len(pairs) > config.max_sentences:
+        raise HTTPException(422, f"{len(pairs)} pairs: a request may have at most {config.max_sentences}")
+    lines = [line for pair in pairs for line in (pair.source, pair.target)]
     check_request_texts(lines, config)
+    _check_words(lines, "line", config)
+    return [PairJob(normalize_whitespace(pair.source), normalize_whitespace(pair.target)) for pair in pairs]
+
+
+def _check_words(lines: Sequence[str], name: str, config: ServeConfig) -> None:
+    """Check the number of words of each line."""
     for number, line in enumerate(lines, 1):
-        _check_words(line, f"line {number}", config)
-
-
-def _check_words(text: str, name: str, config: ServeConfig) -> None:
-    count = len(split_whitespace(text))
-    if count > config.max_words:
-        raise RequestError(422, f"{name} has {count} words: a sentence may have at most {config.max_words}")
-
-
-def check_search(num_return: int, beam_size: int | None, config: ServeConfig) -> None:
-    """Check the number of translations and the beam size.
-
-    Raises:
-        RequestError: if one of them exceeds the limit.
-    """
-    for name, value in (("num_return", num_return), ("beam_size", beam_size or 1)):
-        if value > config.max_beam_size:
-            raise RequestError(422, f"{name} = {value}: expected at most {config.max_beam_size}")
+        count = len(split_whitespace(line))
+        if count > config.max_words:
+            raise HTTPException(
+                422, f"{name} {number} has {count} words: a sentence may have at most {config.max_words}"
+            )
