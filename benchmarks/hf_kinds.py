@@ -1,8 +1,6 @@
-"""Hugging Face directories of every kind: whether their translations are those of `generate`.
+"""Hugging Face directories like published ones: whether their translations are those of `generate`.
 
     python benchmarks/hf_kinds.py --lines 200      # the kinds of published translators in all formats
-    python benchmarks/hf_kinds.py --kinds --lines 200       # every kind of the library
-    python benchmarks/hf_kinds.py --table       # write the table of docs/hugging_face_kinds.md
 
 Models are small, with random weights, and made from configurations; nothing is downloaded. Weights are saved
 as safetensors or as pickles (`pytorch_model.bin`), in one file or in shards.
@@ -11,11 +9,13 @@ Both sides use the settings in `generation_config.json` and no other options: th
 """
 
 import argparse
+import json
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,16 @@ from transformers.utils import logging
 
 import regard
 from extensions.hf import tiny
-from extensions.hf.kind_checks import check_kind, prepare_generation, write_table
-from extensions.hf.kinds import SMALL, pickle_shards, save_kind, t5_like
+from regard.extensions.hf import model_format
+from regard.extensions.hf.tokenizer import PretrainedTokenizer
+from regard.runs.description import load_description
+from regard.text.vocabulary import EOS
 
 PUBLISHED: dict[str, Callable[[Path], Any]] = {
     "OPUS-MT (Marian)": tiny.marian,
     "NLLB": tiny.nllb,
     "M2M-100": tiny.m2m100,
-    "MADLAD (T5, gated)": t5_like("t5", feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    "MADLAD (T5, gated)": partial(tiny.t5, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
     "mBART-50": tiny.mbart,
     "T5": tiny.t5,
 }
@@ -63,8 +65,33 @@ def save_published(save: Callable[[Path], Any], form: str, directory: Path) -> A
         if form == "pickle":
             torch.save(state, directory / "pytorch_model.bin")
         else:
-            pickle_shards(directory, state, 10)
+            tiny.pickle_shards(directory, state, 10)
     return model
+
+
+def prepare_generation(directory: Path, size: int, max_length: int, num_beams: int) -> None:
+    """Write generation settings: beam search, and no tokens that regard never generates.
+
+    Published models suppress padding; the ids without a token have no text.
+
+    Args:
+        directory: The directory.
+        size: The model's number of output tokens.
+        max_length: Maximum length of a translation, with the start symbol.
+        num_beams: Number of beams.
+    """
+    tokenizer = model_format.load_text(directory, load_description(directory)).target.tokenizer
+    assert isinstance(tokenizer, PretrainedTokenizer)
+    generated = {*tokenizer.library_ids[5:], tokenizer.library_ids[EOS]}
+    path = directory / "generation_config.json"
+    settings = json.loads(path.read_text())
+    settings |= {
+        "num_beams": num_beams,
+        "max_length": max_length,
+        "suppress_tokens": [number for number in range(size) if number not in generated],
+        "encoder_no_repeat_ngram_size": 0,
+    }
+    path.write_text(json.dumps(settings))
 
 
 def equal_lines(directory: Path, beam: int, lines: Sequence[str]) -> int:
@@ -100,26 +127,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--lines", type=int, default=200)
-    parser.add_argument("--kinds", action="store_true")
-    parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as name:
         parent = Path(name)
-        if options.table:
-            rows = []
-            for kind in SMALL:
-                model = save_kind(kind, parent / kind)
-                prepare_generation(parent / kind, model.get_output_embeddings().weight.shape[0])
-                rows.append(check_kind(kind, parent / kind))
-            write_table(rows)
-            return
         lines = sentences(options.lines)
         print("| model | weights | equal, greedy | equal, beam of 4 | lines | s |\n|---|---|---|---|---|---|")
-        if options.kinds:
-            for kind in SMALL:
-                report(kind, "safetensors", parent / kind, save_kind(kind, parent / kind), lines)
-            return
         for number, (label, save) in enumerate(PUBLISHED.items()):
             for place, form in enumerate(FORMATS):
                 directory = parent / f"{number}-{place}"

@@ -1,4 +1,4 @@
-"""Decoder-only models in the commands: reports, checks, the server, fine-tuning, and continued text."""
+"""Decoder-only models in the commands: reports, checks, the server, and fine-tuning."""
 
 # pyright: basic
 
@@ -12,7 +12,6 @@ import pytest
 pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
 
 import causal_models
-import numpy as np
 import tiny
 import torch
 import transformers
@@ -21,7 +20,7 @@ from typer.testing import CliRunner
 import regard
 from regard.cli.main import app
 from regard.config import from_dict
-from regard.errors import ConfigError, DataError, UsageError
+from regard.errors import ConfigError
 from regard.runs.weights import load_weights
 from regard.training.run import run_training
 from regard.training.run_config import RunConfig
@@ -105,24 +104,6 @@ def run_json(*arguments: object, out: Path) -> str:
     return out.read_text()
 
 
-def test_server_returns_attention_to_the_source(gpt2: Path) -> None:
-    pytest.importorskip("fastapi", reason="needs fastapi: pip install 'regard[serve]'")
-    from extensions.serve.served import ask
-    from regard.extensions.serve.engine import load_engines
-
-    line = tiny.TEXT[1]
-
-    async def work(one: Any) -> Any:
-        response = await one.post("/translate", json={"text": line, "split": False, "beam_size": 2})
-        assert response.status_code == 200, response.text
-        return response.json()["sentences"][0]
-
-    best = ask(load_engines([gpt2], "cpu"), work)
-    assert best["source_words"] == line.split() and best["sink"]
-    assert np.shape(best["word_attention_map"]) == (len(best["target_words"]), len(line.split()) + 1)
-    assert np.allclose(np.sum(best["word_attention_map"], axis=1), 1, atol=1e-3)
-
-
 def test_fine_tuned_model_translates_without_the_original_directory(
     gpt2: Path, texts: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -134,8 +115,8 @@ def test_fine_tuned_model_translates_without_the_original_directory(
     # The model has learned these three sentences by heart.
     assert [one.text for one in found] == texts[1].read_text().splitlines()
     # The template of the config takes precedence over the file of the directory.
-    assert model.text.source.tokenizer.decode_ids(model.text.source.tokenizer.prefix_ids) == "German:"
-    assert regard.generate_text(model, "a small dog", max_new_tokens=3).continuations
+    tokenizer = transformers.AutoTokenizer.from_pretrained(gpt2)
+    assert tokenizer.decode(model.text.source.tokenizer.prefix_ids) == "German:"
 
 
 def test_only_the_target_is_trained(gpt2: Path, texts: tuple[Path, Path]) -> None:
@@ -192,38 +173,3 @@ def test_other_tokenizer_is_refused(gpt2: Path, texts: tuple[Path, Path], tmp_pa
     config = from_dict(RunConfig, {"data": data, "model": {"kind": "causal", "path": str(gpt2)}})
     with pytest.raises(ConfigError, match=r"needs the tokenizer of the model.*kind = 'prompt'"):
         run_training(config, tmp_path / "run")
-
-
-@pytest.mark.parametrize("beam", [1, 4])
-def test_continued_text_equals_that_of_generate(gpt2: Path, beam: int) -> None:
-    prompt = "ein kleiner Hund\n\n  läuft"
-    own = transformers.GPT2LMHeadModel.from_pretrained(gpt2).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(gpt2)
-    given = tokenizer(prompt, return_tensors="pt")
-    wanted = own.generate(
-        **given, num_beams=beam, num_return_sequences=beam, do_sample=False, max_new_tokens=9, pad_token_id=0
-    )
-    texts = tokenizer.batch_decode(wanted, skip_special_tokens=True)
-    # The directory needs no languages, since the prompt of a translation is not used.
-    found = regard.generate_text(
-        gpt2, prompt, beam_size=beam, num_continuations=beam, max_new_tokens=9, device="cpu"
-    )
-    assert [prompt + one.text for one in found.continuations] == texts
-    assert found.to_dict()["schema"] == "continuations" and len(found.rows()) == beam
-
-
-def test_generate_command_samples_and_names_wrong_input(gpt2: Path, tmp_path: Path) -> None:
-    flags = ("--prompt", "die Katze", "--max-new-tokens", 5, "--device", "cpu")
-    sampled = ("--top-k", 20, "--num-continuations", 3, "--seed", 5)
-    out = [run("generate", gpt2, *flags, *sampled) for _ in range(2)]
-    assert out[0] == out[1] and out[0].count("\n---\n") == 2
-    content = json.loads(run_json("generate", gpt2, *flags, "--top-p", 0.9, out=tmp_path / "found.json"))
-    assert len(content["continuations"][0]["tokens"]) <= 5
-    assert run("generate", gpt2, *flags) != run("generate", gpt2, *flags, "--temperature", 5)
-    with pytest.raises(DataError, match=r"the prompt has .* tokens; the maximum is 95"):
-        regard.generate_text(gpt2, "Hund " * 90, device="cpu")
-    with pytest.raises(UsageError, match="cannot be combined with sampling"):
-        regard.generate_text(gpt2, "a", beam_size=3, sampling=regard.Sampling())
-    tiny.marian(tmp_path / "marian")
-    with pytest.raises(UsageError, match=r"marian: cannot continue text; use a decoder-only model"):
-        regard.generate_text(tmp_path / "marian", "a", device="cpu")

@@ -26,13 +26,15 @@ from regard.extensions.hf.systems import HfSystem
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.generation.forced import force_decode
+from regard.generation.lines import enumerate_lines
+from regard.generation.neural_translator import NeuralTranslator
 from regard.runs.loading import LoadedModel, load_model
 from regard.text.vocabulary import BOS, EOS, PAD, UNK
 
 SOURCES = ["ein kleiner Hund läuft im Garten .", "die Katze", "der Mann liest ein Buch auf dem Sofa ."]
 TARGETS = ["a small dog runs in the garden .", "the cat", "the man reads"]
 
-whole = pytest.mark.parametrize("name", tiny.WHOLE)
+whole = pytest.mark.parametrize("name", [*tiny.WHOLE, "t5gemma"])
 
 
 def loaded(model_dir: Path) -> LoadedModel:
@@ -214,3 +216,25 @@ def test_languages_of_multilingual_model_can_be_set(
     with pytest.raises(ConfigError, match="target language is not specified"):
         loaded(copy)
     load_model(copy, "cpu", overrides=into)
+
+
+def test_required_terms_are_in_the_translation(model_dir: ModelDir) -> None:
+    one = loaded(model_dir("bart"))
+    translator = NeuralTranslator(one.model, one.text, one.config.generation)
+    found = translator.translate(enumerate_lines(SOURCES, terms=["dog"] * len(SOURCES)))
+    assert all(not line.missing_terms and "dog" in line.text for line in found)
+    # Within a line, byte-level BPE marks the space before a word.
+    tokenizer = one.text.target.tokenizer
+    inside = tokenizer.encode_inside("dog")
+    assert inside is not None and tokenizer.decode(["a", *inside]) == "a dog"
+    assert tokenizer.encode("a dog") == [*tokenizer.encode("a"), *inside]
+
+
+def test_model_without_the_attention_interface_is_refused_with_the_reason(
+    model_dir: ModelDir, tmp_path: Path
+) -> None:
+    tiny.bpe_tokenizer().save_pretrained(tmp_path)
+    config = transformers.MvpConfig(vocab_size=320, **tiny.SIZES, **tiny.SYMBOLS)
+    transformers.MvpForConditionalGeneration(config).save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match=r"cannot be used for step-by-step .*: .*attention interface"):
+        loaded(tmp_path)

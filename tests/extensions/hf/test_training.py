@@ -116,8 +116,6 @@ def test_pretrained_parameters_have_their_own_learning_rate(model_dir: ModelDir)
 def test_missing_or_empty_weights_are_rejected(model_dir: ModelDir, tmp_path: Path) -> None:
     path = Path(copied(model_dir, "t5", tmp_path))
     (path / "model.safetensors").unlink()
-    with pytest.raises(CheckpointError, match="contains no weights"):
-        load_model(path, "cpu")
     torch.save({}, path / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match="do not contain"):
         load_model(path, "cpu")

@@ -29,6 +29,14 @@ WORDS = sorted({word for line in TEXT for word in line.split()})
 LETTERS = sorted({letter for word in WORDS for letter in word})
 
 
+SIZES: dict[str, Any] = {
+    "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 64,
+    "forced_eos_token_id": None, "init_std": 0.5, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0,
+}  # fmt: skip
+SYMBOLS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+
+
 def wordpiece_tokenizer(size: int = 120) -> Any:
     """Return a fast WordPiece tokenizer like that of BERT.
 
@@ -97,50 +105,47 @@ def marian(directory: Path) -> Any:
     (directory / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "MarianTokenizer", "source_lang": "de", "target_lang": "en"})
     )
-    config = transformers.MarianConfig(
-        vocab_size=len(tokens), d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=24, decoder_ffn_dim=24, max_position_embeddings=64,
-        pad_token_id=tokens["<pad>"], eos_token_id=0, decoder_start_token_id=tokens["<pad>"],
-        forced_eos_token_id=None, init_std=0.5,
-    )  # fmt: skip
+    ids = {"pad_token_id": tokens["<pad>"], "eos_token_id": 0, "decoder_start_token_id": tokens["<pad>"]}
+    config = transformers.MarianConfig(vocab_size=len(tokens), **SIZES, **ids)
     return _saved(transformers.MarianMTModel(config), directory)
 
 
 def bart(directory: Path) -> Any:
     """Save and return a model like BART."""
     tokenizer = bpe_tokenizer()
-    config = transformers.BartConfig(
-        vocab_size=len(tokenizer), d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
-        decoder_attention_heads=4, encoder_ffn_dim=24, decoder_ffn_dim=24, max_position_embeddings=64,
-        bos_token_id=0, pad_token_id=1, eos_token_id=2, decoder_start_token_id=2, forced_eos_token_id=None,
-        init_std=0.5,
-    )  # fmt: skip
+    heads = {"decoder_attention_heads": 4}
+    config = transformers.BartConfig(vocab_size=len(tokenizer), **{**SIZES, **SYMBOLS, **heads})
     tokenizer.save_pretrained(directory)
     model = transformers.BartForConditionalGeneration(config)
     model.generation_config.forced_bos_token_id = 0
     return _saved(model, directory)
 
 
-def t5(directory: Path) -> Any:
+def t5(directory: Path, **options: Any) -> Any:
     """Save and return a model like T5: relative positions, unscaled dot products."""
     tokenizer = unigram_tokenizer()
     config = transformers.T5Config(
         vocab_size=len(tokenizer) + 4, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2,
-        pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, initializer_factor=1.0,
+        pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, initializer_factor=1.0, **options,
     )  # fmt: skip
     tokenizer.save_pretrained(directory)
     return _saved(transformers.T5ForConditionalGeneration(config), directory)
 
 
-def mt5(directory: Path) -> Any:
-    """Save and return a model like mT5: gated feed-forward networks, and an untied output layer."""
+def t5gemma(directory: Path) -> Any:
+    """Save and return a model like T5Gemma: capped scores, and query heads that share keys and values."""
     tokenizer = unigram_tokenizer()
-    config = transformers.MT5Config(
-        vocab_size=len(tokenizer), d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2,
-        pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, initializer_factor=1.0,
-    )  # fmt: skip
+    part: dict[str, Any] = {
+        "vocab_size": len(tokenizer), "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 3,
+        "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "query_pre_attn_scalar": 8,
+        "sliding_window": 32, "initializer_range": 0.5,
+    }  # fmt: skip
+    decoder = {**part, "cross_attention_hidden_size": 16}
+    ids = {name: part[name] for name in ("vocab_size", "pad_token_id", "eos_token_id", "bos_token_id")}
+    config = transformers.T5GemmaConfig(encoder=part, decoder=decoder, **ids)
     tokenizer.save_pretrained(directory)
-    return _saved(transformers.MT5ForConditionalGeneration(config), directory)
+    return _saved(transformers.T5GemmaForConditionalGeneration(config), directory)
 
 
 def bert(directory: Path, layers: int = 2) -> Any:
@@ -175,7 +180,9 @@ def mbart(directory: Path) -> Any:
     tokens = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), *((letter, -6.0) for letter in ["▁", *LETTERS])]
     tokens += [(f"▁{word}", -4.0 - i / 100) for i, word in enumerate(WORDS[::2]) if len(word) > 1]
     tokenizer = transformers.MBart50Tokenizer(vocab=tokens, src_lang="de_DE", tgt_lang="en_XX")
-    config = transformers.MBartConfig(vocab_size=len(tokenizer), **MULTILINGUAL)
+    config = transformers.MBartConfig(
+        vocab_size=len(tokenizer), **{**SIZES, **SYMBOLS, "scale_embedding": True}
+    )
     tokenizer.save_pretrained(directory)
     return _saved(transformers.MBartForConditionalGeneration(config), directory, tokenizer)
 
@@ -190,7 +197,9 @@ def nllb(directory: Path) -> Any:
         tgt_lang="eng_Latn",
     )
     tokenizer.save_pretrained(directory)
-    config = transformers.M2M100Config(vocab_size=len(tokenizer), **MULTILINGUAL)
+    config = transformers.M2M100Config(
+        vocab_size=len(tokenizer), **{**SIZES, **SYMBOLS, "scale_embedding": True}
+    )
     return _saved(transformers.M2M100ForConditionalGeneration(config), directory, tokenizer)
 
 
@@ -204,19 +213,12 @@ def m2m100(directory: Path) -> Any:
     tokenizer = transformers.M2M100Tokenizer(*files, src_lang="de", tgt_lang="en")
     tokenizer.save_pretrained(directory)
     rows = max(tokenizer.id_to_lang_token) + 9  # as in the published models, some rows have no token
-    config = transformers.M2M100Config(vocab_size=rows, **MULTILINGUAL)
+    config = transformers.M2M100Config(vocab_size=rows, **{**SIZES, **SYMBOLS, "scale_embedding": True})
     return _saved(transformers.M2M100ForConditionalGeneration(config), directory, tokenizer)
 
 
-MULTILINGUAL: dict[str, Any] = {
-    "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 64,
-    "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2,
-    "forced_eos_token_id": None, "init_std": 0.5, "scale_embedding": True,
-    "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0,
-}  # fmt: skip
-
 WHOLE = {"marian": marian, "bart": bart, "t5": t5, "mbart": mbart, "nllb": nllb, "m2m100": m2m100}
+"""The models of the types that the documentation names."""
 
 
 def _train_sentencepiece(path: Path, lines: list[str], size: int) -> Any:
@@ -264,3 +266,16 @@ def xlnet(directory: Path) -> Any:
     )
     tokenizer.save_pretrained(directory)
     return _saved(transformers.XLNetLMHeadModel(config), directory)
+
+
+def pickle_shards(directory: Path, state: dict[str, Any], size: int) -> None:
+    """Write weights as pickled shards of `size` tensors, with their index."""
+    names = list(state)
+    parts = [names[i : i + size] for i in range(0, len(names), size)]
+    weight_map: dict[str, str] = {}
+    for number, part in enumerate(parts, 1):
+        file = f"pytorch_model-{number:05d}-of-{len(parts):05d}.bin"
+        torch.save({name: state[name] for name in part}, directory / file)
+        weight_map |= dict.fromkeys(part, file)
+    index = {"metadata": {}, "weight_map": weight_map}
+    (directory / "pytorch_model.bin.index.json").write_text(json.dumps(index))
