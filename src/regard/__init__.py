@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from regard.extensions.check.report import check_report as check_report
     from regard.extensions.check.result import CheckedSentence as CheckedSentence
     from regard.extensions.check.result import CoverageCheck as CoverageCheck
-    from regard.extensions.hf.generate import generate_text as generate_text
     from regard.generation.config import Sampling
     from regard.generation.repair import Repair
     from regard.generation.reranking import MBR

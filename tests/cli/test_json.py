@@ -42,7 +42,7 @@ COMMANDS = {
     "coverage_check": "check in.txt ref.txt --detector length --labels labels",
     "init": "init long.de long.en -o made.toml",
 }
-OTHERS = {"score", "tour", "reproduce", "generate"}
+OTHERS = {"score", "tour", "reproduce"}
 """Commands that are tested below, and in `tests/extensions`."""
 
 

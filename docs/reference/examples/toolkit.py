@@ -193,5 +193,3 @@ regard.analyze.length(["runs/first"], "test.de", "test.en", options=options).to_
 regard.analyze.faithfulness("runs/first", "test.de", "test.en", map="gradient").to_pandas()
 # --- regard.init_run
 made = regard.init_run("train.de", "train.en", "made.toml", num_valid=10)
-# --- regard.generate_text
-found = regard.generate_text("models/decoder", "the small dog", max_new_tokens=10)

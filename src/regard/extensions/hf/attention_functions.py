@@ -215,11 +215,7 @@ def register_attention_function(name: str, normalizer: Callable[..., Tensor]) ->
     Raises:
         UsageError: transformers is not installed.
     """
-
-    def normalize(module: nn.Module, scores: Tensor, mask: Tensor | None) -> Tensor:
-        return normalizer(scores, mask=mask)
-
-    _register(name, normalize)
+    _register(name, lambda module, scores, mask: normalizer(scores, mask=mask))
 
 
 def _register(name: str, normalize: Normalize) -> None:
@@ -287,7 +283,10 @@ def normalized_attention(
     else:
         weights = _with_sinks(partial(normalize, module), scores, mask, sinks)
     dropout = others.get("dropout", 0.0)
-    dropped = _dropout(weights, dropout) if dropout and module.training else weights
+    dropped = weights
+    if dropout and module.training:
+        fused = supports_dropout(weights) and dropout < 1
+        dropped = (fused_dropout if fused else F.dropout)(weights, dropout)
     dropped = dropped.to(value.dtype).unflatten(1, (groups, heads // groups)).flatten(2, 3)
     contexts = (dropped @ value).view(*query.shape[:3], value.shape[-1])  # (B, H, T, V)
     return contexts.transpose(1, 2).contiguous(), weights
@@ -322,13 +321,6 @@ def _with_sinks(
     if mask is not None:
         mask = F.pad(mask.expand(*mask.shape[:-1], scores.shape[-1]), (0, 1), value=True)
     return normalize(torch.cat([scores, column], -1), mask)[..., :-1]
-
-
-def _dropout(weights: Tensor, probability: float) -> Tensor:
-    """Return the weights after dropout."""
-    if supports_dropout(weights) and probability < 1:
-        return fused_dropout(weights, probability)
-    return F.dropout(weights, probability)
 
 
 for constrained_name in CONSTRAINED:

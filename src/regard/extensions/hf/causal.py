@@ -5,11 +5,10 @@ Search, sampling and scores are ours; the model and its key-value cache are thos
 encoded once, and hypotheses of a sentence share the keys and values of its prompt.
 
 The attention of a time step is the self-attention of the position that predicts the token, restricted to the
-prompt (`regard.extensions.hf.causal_layout`). If the model has several end symbols, or if a line break ends a
-translation, the end has the highest probability among these tokens, as in greedy search of transformers.
+prompt (`PromptLayout`). If the model has several end symbols, or if a line break ends a translation, the end
+has the highest probability among these tokens, as in greedy search of transformers.
 """
 
-import copy
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,12 +20,11 @@ import torch
 from regard.attention.base import AttentionStep, Memory, State
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import ConfigError
-from regard.extensions.hf.causal_layout import PromptLayout
+from regard.extensions.hf.attention_session import WeightRecorder, use_regard_attention, use_session
 from regard.extensions.hf.config import CausalConfig
 from regard.extensions.hf.files import convert_errors
-from regard.extensions.hf.layers import scaled_embeddings, use_regard_attention, use_session
+from regard.extensions.hf.layouts import PromptLayout, scaled_embeddings
 from regard.extensions.hf.prompt_tokenizer import PromptTokenizer
-from regard.extensions.hf.recording import WeightRecorder
 from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import (
     ForwardOutput,
@@ -116,7 +114,7 @@ class HfCausal(TranslationModel):
         self._accepted = frozenset(inspect.signature(model.forward).parameters)
         self._given = constraints
         token_ids = torch.tensor(target.library_ids)
-        # `generatable`: our tokens that the model can generate. The end symbol is set in `_log_probs`.
+        # `generatable`: our tokens that the model can generate. The end symbol is set in `step`.
         generatable = torch.ones(len(token_ids), dtype=torch.bool)
         generatable[[PAD, BOS, SINK]] = False
         generatable[UNK] = target.library_ids[UNK] not in (target.library_ids[EOS], target.library_ids[PAD])
@@ -152,13 +150,6 @@ class HfCausal(TranslationModel):
             if len(cache.layers) != len(weights) or any(layer.keys.shape[2] != 3 for layer in cache.layers):
                 raise ValueError("it has a state other than a cache of keys and values")
         self.model.train(training)
-
-    def without_template(self) -> "HfCausal":
-        """Return a model with the same parameters that continues the source itself."""
-        # A shallow copy shares the parameters.
-        other = copy.copy(self)
-        other.layout = PromptLayout((), ())
-        return other
 
     @property
     def max_length(self) -> int | None:
@@ -232,15 +223,15 @@ class HfCausal(TranslationModel):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, CausalState]:
         """Encode the prompts; see `TranslationModel.begin`."""
-        prompts = self.layout.prompts(source, self.token_ids, int(self.token_ids[PAD]))
+        prompt_ids, prompt_mask = self.layout.prompts(source, self.token_ids, int(self.token_ids[PAD]))
         cache = self._cache()
-        self._run(prompts.ids, prompts.mask, cache, record=False)
+        self._run(prompt_ids, prompt_mask, cache, record=False)
         # The first step of search runs the last token again, since it needs its prediction.
         past = tuple(KeysValues(layer.keys[:, :, :-1], layer.values[:, :, :-1]) for layer in cache.layers)
         empty = tuple(KeysValues(layer.keys[:, :, :0], layer.values[:, :, :0]) for layer in past)
         states = past[0].keys.new_zeros(*source.tokens.shape, 1)
-        memory = PromptMemory(states, source.mask, upper, lower, prompts=past, prompt_mask=prompts.mask)
-        return (memory,), CausalState(empty, prompts.ids[:, -1])
+        memory = PromptMemory(states, source.mask, upper, lower, prompts=past, prompt_mask=prompt_mask)
+        return (memory,), CausalState(empty, prompt_ids[:, -1])
 
     def step(self, tokens: Int[Tensor, "B"], memories: Memories, state: BatchedState) -> Prediction:
         """Predict the next token; see `TranslationModel.step`."""
@@ -270,14 +261,10 @@ class HfCausal(TranslationModel):
         caches = tuple(
             KeysValues(cached.keys[:, :, size:], cached.values[:, :, size:]) for cached in cache.layers
         )
-        return Prediction(self._log_probs(logits[:, 0]), None, tuple(steps), CausalState(caches, state.last))
-
-    def _log_probs(self, logits: Float[Tensor, "B L"]) -> Float[Tensor, "B V"]:
-        """Return the log-probabilities of our tokens, from logits of the library's."""
-        log_probs = torch.log_softmax(logits.float(), dim=-1)
+        log_probs = torch.log_softmax(logits[:, 0].float(), dim=-1)
         our_log_probs = log_probs[:, self.token_ids].masked_fill(~self.generatable, _NEG_INF)
         our_log_probs[:, EOS] = log_probs[:, self.end_ids].amax(dim=1)
-        return our_log_probs
+        return Prediction(our_log_probs, None, tuple(steps), CausalState(caches, state.last))
 
     def update(
         self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]
@@ -293,11 +280,11 @@ class HfCausal(TranslationModel):
         """Compute the log-likelihoods of the targets alone; see `TranslationModel.forward`."""
         assert batch.target is not None
         target, source = batch.target, batch.source
-        prompts = self.layout.prompts(source, self.token_ids, int(self.token_ids[PAD]))
+        prompt_ids, prompt_mask = self.layout.prompts(source, self.token_ids, int(self.token_ids[PAD]))
         length = target.tokens.shape[1]
         # The last target token is predicted, and never an input.
-        ids = torch.cat([prompts.ids, self.token_ids[target.tokens[:, :-1]]], dim=1)
-        mask = torch.cat([prompts.mask, target.mask[:, :-1]], dim=1)
+        ids = torch.cat([prompt_ids, self.token_ids[target.tokens[:, :-1]]], dim=1)
+        mask = torch.cat([prompt_mask, target.mask[:, :-1]], dim=1)
         with self._scaled_prompts(source, ids):
             logits, weights = self._run(
                 ids, mask, None, record=output_attentions != "nothing", num_logits=length

@@ -1,40 +1,10 @@
-"""The commands `regard generate` and `regard pretrain`."""
+"""`regard pretrain`: pre-train an encoder or a decoder."""
 
 from regard.cli.api_flags import ApiCall, from_api
 from regard.cli.command import Writes
-from regard.cli.options import JsonOption
-from regard.cli.output import open_output, write_json
 from regard.cli.train import exit_if_interrupted, is_main_process, print_training_result
 
-__all__ = ["generate_command", "pretrain_command"]
-
-
-@from_api(
-    "regard.extensions.hf.generate:generate_text",
-    ["model"],
-    panels={
-        "Search": "prompt max_new_tokens num_continuations beam_size",
-        "Sampling instead of beam search, if one of these is given": "sampling",
-        "Computation": "precision device",
-    },
-)
-def generate_command(call: ApiCall, json_file: JsonOption = None) -> None:
-    """Continue a text with a decoder-only model (GPT-2, Llama, ...).
-
-    The text is printed with its continuation; several are separated by lines with three hyphens. The default
-    is greedy search.
-
-    Example: regard generate models/gpt2 --prompt "The lecture begins" --top-k 40 --temperature 0.8
-
-    Beam search: regard generate models/gpt2 --prompt "The lecture begins" --beam-size 4
-    """
-    result = call()
-    with open_output(None) as file:
-        file.write(
-            "\n---\n".join(f"{result.prompt}{continuation.text}" for continuation in result.continuations)
-            + "\n"
-        )
-    write_json(json_file, result)
+__all__ = ["pretrain_command"]
 
 
 @from_api(

@@ -45,11 +45,6 @@ class HfConfig:
                 "or coverage attention, or model.kind = 'pretrained'"
             )
 
-    @property
-    def folders(self) -> dict[str, str]:
-        """The model directories by option name."""
-        return {"path": self.path}
-
 
 @configclass
 class PretrainedConfig:
@@ -91,11 +86,6 @@ class PretrainedConfig:
         default="decoder",
         help="Tie the target embeddings with the output layer (decoder), or not (none).",
     )
-
-    @property
-    def folders(self) -> dict[str, str]:
-        """The model directories by option name."""
-        return {"encoder_path": self.encoder_path}
 
     @property
     def transformer(self) -> TransformerConfig:
@@ -147,11 +137,6 @@ class CausalConfig:
         help="Fine-tuning of low-rank additions to the weights; requires the package peft. Default: all "
         "weights are trained.",
     )
-
-    @property
-    def folders(self) -> dict[str, str]:
-        """The model directories by option name."""
-        return {"path": self.path}
 
     @property
     def attention(self) -> SoftAttentionConfig:

@@ -3,11 +3,7 @@
 from regard.config.extensions import Extension
 
 EXTENSION = Extension(
-    names={"generate_text": "regard.extensions.hf.generate"},
-    commands={
-        "Train": ["regard.extensions.hf.command:pretrain_command"],
-        "Translate": ["regard.extensions.hf.command:generate_command"],
-    },
+    commands={"Train": ["regard.extensions.hf.command:pretrain_command"]},
     parts={
         "model": ["regard.extensions.hf.systems"],
         "tokenizer": ["regard.extensions.hf.tokenizer", "regard.extensions.hf.prompt_tokenizer"],

@@ -18,6 +18,7 @@ from regard.errors import CheckpointError, DataError, RegardError, UsageError
 from regard.text.reading import InvalidJsonError, checked_file, read_bytes, read_json
 
 __all__ = [
+    "GENERATION_CONFIG",
     "HF_CONFIG",
     "MAX_SETTING",
     "TokenId",
@@ -33,7 +34,7 @@ __all__ = [
     "weight_files",
 ]
 
-HF_CONFIG = "config.json"
+HF_CONFIG, GENERATION_CONFIG = "config.json", "generation_config.json"
 MAX_LAYERS, MAX_SETTING = 1_000, 1 << 24
 """Maximum number of layers and maximum value of other sizes in a `config.json`."""
 TokenId = Annotated[int, Field(strict=True, ge=0, le=MAX_SETTING)]
@@ -171,11 +172,7 @@ def read_hf_config(directory: Path) -> dict[str, Any]:
 
 
 def _check_settings(content: Mapping[str, Any], path: Path) -> None:
-    """Reject extreme sizes and references to remote code before the library constructs a model.
-
-    Raises:
-        CheckpointError: if a setting is rejected. The message names the setting.
-    """
+    """Reject extreme sizes and references to remote code before the library constructs a model."""
     for name, value in content.items():
         if isinstance(value, Mapping):
             _check_settings(value, path)

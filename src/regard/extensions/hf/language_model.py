@@ -1,28 +1,46 @@
-"""Hugging Face language models, masked (BERT) and causal (GPT-2), and their tokenizers.
+"""Hugging Face language models, masked (BERT) and causal (GPT-2), with their tokenizers and training data.
 
-The trainer uses only a model's objective, its `ForwardOutput` and its floating-point operations. Token ids
-are those of transformers.
+In masked language modeling, 15 % of the tokens of each line, and at least one, are predicted. Of these, 80 %
+are replaced by the mask token, 10 % by a random token, and 10 % are unchanged (Devlin et al., 2019, Section
+3.1). The positions are sampled in each epoch as a function of seed, epoch and line. In causal language
+modeling, each token and the end symbol are predicted from the preceding tokens. Token ids are those of
+transformers.
 """
 
+import hashlib
 from collections.abc import Sequence
-from itertools import chain
-from pathlib import Path
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
+import numpy as np
+import torch
 from torch import nn
 
 from regard.attention.base import Objective
-from regard.data.batch import Batch
-from regard.errors import ConfigError
+from regard.data.batch import Batch, BatchConfig, collate, make_batches
+from regard.errors import DataError
 from regard.extensions.hf.files import import_transformers, quiet_transformers
-from regard.extensions.hf.loading import load_auto_model, max_positions
-from regard.extensions.hf.monolingual import MaskedBatch
 from regard.models.base import ForwardOutput, OutputAttentions
 from regard.models.output import score_logits
 from regard.text.corpus import read_lines
+from regard.types import Bool, Tensor
 
-__all__ = ["HfLanguageModel", "build_language_model", "train_tokenizer"]
+__all__ = [
+    "CausalDataset",
+    "HfLanguageModel",
+    "MaskedBatch",
+    "MaskedDataset",
+    "TokenizedLines",
+    "build_language_model",
+    "mask_tokens",
+    "num_masked",
+    "read_monolingual",
+    "train_tokenizer",
+]
 
+PREDICTED_RATIO, MASK_TOKEN_RATIO, RANDOM_TOKEN_RATIO = 0.15, 0.8, 0.1
+TOKENIZER_CHUNK = 1000
 MASKED_SPECIAL_TOKENS = {
     "pad_token": "[PAD]",
     "unk_token": "[UNK]",
@@ -33,6 +51,175 @@ MASKED_SPECIAL_TOKENS = {
 CAUSAL_SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
 SPECIAL_PER_LINE = 2
 """Number of special symbols around a line."""
+
+
+@dataclass(frozen=True)
+class MaskedBatch(Batch):
+    """A batch for masked language modeling: sentences with masked tokens as source, these tokens as target.
+
+    Attributes:
+        masked: [B, S], True at the positions to predict. Each row has one True per target token.
+    """
+
+    masked: Bool[Tensor, "B S"] | None = None
+
+    def to(self, device: torch.device | str) -> "MaskedBatch":
+        """Return a copy on another device."""
+        assert self.target is not None and self.masked is not None
+        parts = (self.source.to(device), self.target.to(device), self.rows.to(device))
+        return MaskedBatch(*parts, masked=self.masked.to(device))
+
+
+@dataclass(frozen=True)
+class TokenizedLines:
+    """Lines as token ids, without the special tokens around them.
+
+    Attributes:
+        ids: The ids of all lines, concatenated.
+        ends: The end offset of each line in `ids`.
+    """
+
+    ids: np.ndarray
+    ends: np.ndarray
+
+    def line(self, row: int) -> np.ndarray:
+        """Return the ids of a line."""
+        return self.ids[self.ends[row - 1] if row else 0 : self.ends[row]]
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 checksum of the ids."""
+        return hashlib.sha256(self.ids.tobytes() + self.ends.tobytes()).hexdigest()
+
+
+def read_monolingual(paths: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenizedLines:
+    """Tokenize files; empty lines are skipped, long lines are truncated.
+
+    Args:
+        paths: The files, plain or compressed.
+        tokenizer: A Hugging Face tokenizer.
+        max_tokens: Maximum number of tokens of a line.
+
+    Raises:
+        DataError: if a file is missing or invalid, or the files contain no text.
+    """
+    flat: list[np.ndarray] = []
+    ends: list[int] = []
+    total = 0
+    lines = (line for line in chain.from_iterable(map(read_lines, paths)) if line.strip())
+    while chunk := list(islice(lines, TOKENIZER_CHUNK)):
+        for ids in tokenizer(chunk, add_special_tokens=False, verbose=False)["input_ids"]:
+            if ids:
+                flat.append(np.array(ids[:max_tokens], dtype=np.int32))
+                ends.append(total := total + len(flat[-1]))
+    if not ends:
+        raise DataError(f"{', '.join(paths)}: contains no text")
+    return TokenizedLines(np.concatenate(flat), np.array(ends, dtype=np.int64))
+
+
+def num_masked(length: int) -> int:
+    """Return the number of tokens to predict in a line of the given length."""
+    return max(1, round(PREDICTED_RATIO * length))
+
+
+def mask_tokens(
+    ids: np.ndarray, random: np.random.Generator, mask_id: int, random_ids: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mask tokens of a line (Devlin et al., 2019, Section 3.1).
+
+    Args:
+        ids: The token ids of the line.
+        random: The random number generator.
+        mask_id: The id of the mask token.
+        random_ids: The ids from which random tokens are sampled.
+
+    Returns:
+        The masked line, and the sorted positions of the tokens to predict.
+    """
+    # Sorted, so that targets are in the order of the text.
+    positions = np.sort(random.permutation(len(ids))[: num_masked(len(ids))])
+    uniform = random.random(len(positions))
+    masked = ids.copy()
+    sampled = random.choice(random_ids, len(positions))
+    masked[positions] = np.where(
+        uniform < MASK_TOKEN_RATIO,
+        mask_id,
+        np.where(uniform < MASK_TOKEN_RATIO + RANDOM_TOKEN_RATIO, sampled, ids[positions]),
+    )
+    return masked, positions
+
+
+class CausalDataset:
+    """Training examples of a causal language model: lines between the start and the end symbol.
+
+    Args:
+        text: The text.
+        tokenizer: The Hugging Face tokenizer.
+
+    Attributes:
+        lengths: The source and target length of every line, including the start or end symbol.
+    """
+
+    def __init__(self, text: TokenizedLines, tokenizer: Any) -> None:
+        """Compute the lengths."""
+        self.text, self.start, self.end = text, tokenizer.bos_token_id, tokenizer.eos_token_id
+        lengths = np.diff(text.ends, prepend=0) + 1
+        self.lengths = lengths, lengths
+
+    def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
+        """Return the rows of each batch of an epoch."""
+        return make_batches(*self.lengths, config, seed, epoch)
+
+    def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
+        """Return rows as a padded batch."""
+        lines = [self.text.line(int(row)) for row in rows]
+        sources = [np.concatenate([[self.start], line]) for line in lines]
+        return collate(sources, [np.concatenate([line, [self.end]]) for line in lines], rows)
+
+
+class MaskedDataset:
+    """Training examples of a masked language model: lines between `[CLS]` and `[SEP]`.
+
+    Args:
+        text: The text.
+        tokenizer: The Hugging Face tokenizer.
+
+    Attributes:
+        lengths: The length of every line, including special tokens, and its number of masked tokens.
+    """
+
+    def __init__(self, text: TokenizedLines, tokenizer: Any) -> None:
+        """Compute the lengths."""
+        self.text, self._mask_seed = text, (0, 0)
+        self.mask: int = tokenizer.mask_token_id
+        self.start, self.end = tokenizer.cls_token_id, tokenizer.sep_token_id
+        special = set(tokenizer.all_special_ids)
+        self.random_ids = np.array([number for number in range(len(tokenizer)) if number not in special])
+        lengths = np.diff(text.ends, prepend=0)
+        masked = np.array([num_masked(int(length)) for length in lengths])
+        self.lengths = lengths + SPECIAL_PER_LINE, masked
+
+    def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
+        """Return the rows of each batch of an epoch, and use the masks of this epoch from now on."""
+        self._mask_seed = (seed, epoch)
+        return make_batches(*self.lengths, config, seed, epoch)
+
+    def batch(self, rows: Sequence[int] | np.ndarray) -> MaskedBatch:
+        """Return rows as a padded batch with masked tokens."""
+        sources, targets = [], []
+        length = int(max(self.lengths[0][int(row)] for row in rows))
+        masked = np.zeros((len(rows), length), dtype=bool)
+        for number, row in enumerate(rows):
+            line = self.text.line(int(row))
+            # Seeded by row, so that the mask does not depend on the composition of batches.
+            random = np.random.default_rng([*self._mask_seed, int(row)])
+            masked_ids, positions = mask_tokens(line, random, self.mask, self.random_ids)
+            sources.append(np.concatenate([[self.start], masked_ids, [self.end]]))
+            targets.append(line[positions])
+            masked[number, positions + 1] = True
+        batch = collate(sources, targets, rows)
+        assert batch.target is not None
+        return MaskedBatch(batch.source, batch.target, batch.rows, masked=torch.from_numpy(masked))
 
 
 class HfLanguageModel(nn.Module):
@@ -108,23 +295,16 @@ def train_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
 
 
 def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
-    """Build the model that a config describes, with new weights or with those of a directory.
+    """Build the model that a config describes, with new weights.
 
     Args:
         config: A `LanguageModelConfig`.
         max_length: Maximum number of tokens per line.
         tokenizer: The tokenizer of the model.
-
-    Raises:
-        CheckpointError: if the directory is missing or broken.
-        ConfigError: if lines can be longer than the model's maximum length.
     """
-    masked = config.kind == "masked"
-    if config.init_from is not None:
-        return _load_pretrained(Path(config.init_from), masked, max_length)
     shared = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     with quiet_transformers() as transformers:
-        if masked:
+        if config.kind == "masked":
             hf_config = transformers.BertConfig(
                 hidden_size=config.d_model,
                 num_hidden_layers=config.num_layers,
@@ -150,19 +330,3 @@ def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
             **shared,
         )
         return transformers.GPT2LMHeadModel(hf_config)
-
-
-def _load_pretrained(directory: Path, masked: bool, max_length: int) -> Any:
-    """Load a model from a directory, to continue training it."""
-    auto_class = "AutoModelForMaskedLM" if masked else "AutoModelForCausalLM"
-    # An encoder attends in both directions unless it is configured as a decoder.
-    changes = {} if masked else {"is_decoder": True}
-    # Any parameter may be missing: an encoder gets a new output layer.
-    model = load_auto_model(auto_class, directory, optional=("",), **changes)
-    limit = max_positions(model.base_model)
-    if limit is not None and max_length + SPECIAL_PER_LINE > limit:
-        raise ConfigError(
-            f"text.max_length = {max_length}, with {SPECIAL_PER_LINE} special symbols per line, exceeds the "
-            f"{limit} positions of {directory}: decrease text.max_length"
-        )
-    return model

@@ -1,8 +1,7 @@
-"""Loading of Hugging Face models from directories, and the sizes, limits and layers of loaded models."""
+"""Loading of Hugging Face models from directories, and the sizes and limits of loaded models."""
 
 import math
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,23 +11,20 @@ from torch import nn
 
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.extensions.hf.files import (
+    GENERATION_CONFIG,
     HF_CONFIG,
     convert_errors,
     quiet_transformers,
     read_hf_config,
     weight_files,
 )
-from regard.extensions.hf.generation_settings import GENERATION_CONFIG
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
-from regard.models.base import PARTS_DIR
 from regard.text.array_files import open_safetensors
 from regard.text.reading import checked_file
 from regard.text.vocabulary import EOS, PAD
 
 __all__ = [
     "check_tokenizer_fit",
-    "config_dirs",
-    "copy_configs",
     "load_auto_model",
     "load_encoder",
     "load_seq2seq",
@@ -42,38 +38,6 @@ MAX_EXTRA_ROWS, MAX_ROW_RATIO = 128, 1.05
 BYTES_PER_PARAMETER = 4  # models are loaded in float32
 SMALL_MODEL_SIZE = 1 << 20
 """A number of parameters that fits into memory on any machine."""
-
-
-def copy_configs(directories: Mapping[str, str], model_dir: Path) -> None:
-    """Copy the configurations of pre-trained models into a model directory, which then is self-contained.
-
-    Args:
-        directories: The directories of the models, by option name.
-        model_dir: The model directory.
-
-    Raises:
-        CheckpointError: if a directory is not one of a Hugging Face model.
-        OSError: if a file cannot be written.
-    """
-    for name, path in directories.items():
-        read_hf_config(Path(path))
-        target = model_dir / PARTS_DIR / name
-        target.mkdir(parents=True, exist_ok=True)
-        for file in (HF_CONFIG, GENERATION_CONFIG):
-            if checked_file(Path(path), file).is_file():
-                shutil.copyfile(Path(path) / file, target / file)
-
-
-def config_dirs(directories: Mapping[str, str], model_dir: Path | None) -> dict[str, Path]:
-    """Return the directories to read models from.
-
-    Args:
-        directories: The directories of the models, by option name.
-        model_dir: The model directory with copies of the configurations. Default: None, the original ones.
-    """
-    if model_dir is None:
-        return {name: Path(path) for name, path in directories.items()}
-    return {name: model_dir / PARTS_DIR / name for name in directories}
 
 
 def load_seq2seq(directory: Path, weights: bool) -> Any:
@@ -138,21 +102,8 @@ def check_tokenizer_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, 
             )
 
 
-def _config(transformers: Any, directory: Path, **changes: Any) -> Any:
-    with convert_errors(CheckpointError, f"{directory / HF_CONFIG}: transformers cannot read this file"):
-        return transformers.AutoConfig.from_pretrained(
-            directory, local_files_only=True, trust_remote_code=False, **changes
-        )
-
-
-def _create(transformers: Any, auto_class: str, config: Any, directory: Path) -> Any:
-    """Return a model with new weights."""
-    with convert_errors(CheckpointError, f"{directory}: transformers cannot create the model"):
-        return getattr(transformers, auto_class).from_config(config, trust_remote_code=False)
-
-
 def load_auto_model(
-    auto_class: str, directory: Path, weights: bool = True, optional: Iterable[str] = (), **changes: Any
+    auto_class: str, directory: Path, weights: bool = True, optional: tuple[str, ...] = ()
 ) -> Any:
     """Open a model with one of the auto classes of transformers.
 
@@ -161,7 +112,6 @@ def load_auto_model(
         directory: The directory of the model.
         weights: Whether to load the weights; otherwise they are initialized randomly.
         optional: Name prefixes of parameters that may be missing in the weight files.
-        changes: Changes to the configuration.
 
     Raises:
         CheckpointError: if a file is missing or broken, or the weights do not fit the configuration.
@@ -171,18 +121,24 @@ def load_auto_model(
     files = weight_files(directory) if weights else [directory.parent.parent / "model.safetensors"]
     pickled = any(file.suffix != ".safetensors" for file in files)
     with quiet_transformers() as transformers:
-        config = _config(transformers, directory, **changes)
-        with torch.device("meta"):
-            _check_size(_create(transformers, auto_class, config, directory), files, directory)
-        if not weights:
-            model = _create(transformers, auto_class, config, directory)
+        loader = getattr(transformers, auto_class)
+        with convert_errors(CheckpointError, f"{directory / HF_CONFIG}: transformers cannot read this file"):
+            config = transformers.AutoConfig.from_pretrained(
+                directory, local_files_only=True, trust_remote_code=False
+            )
+        with convert_errors(CheckpointError, f"{directory}: transformers cannot create the model"):
+            with torch.device("meta"):
+                _check_size(loader.from_config(config, trust_remote_code=False), files, directory)
+            # With new weights.
+            model = None if weights else loader.from_config(config, trust_remote_code=False)
+        if model is not None:
             if (directory / GENERATION_CONFIG).is_file():
                 path = directory / GENERATION_CONFIG
                 with convert_errors(CheckpointError, f"{path}: transformers cannot read this file"):
                     model.generation_config = transformers.GenerationConfig.from_pretrained(directory)
             return model.float()
         with convert_errors(CheckpointError, f"{directory}: transformers cannot read the weights"):
-            model, info = getattr(transformers, auto_class).from_pretrained(
+            model, info = loader.from_pretrained(
                 directory,
                 config=config,
                 local_files_only=True,
@@ -194,16 +150,12 @@ def load_auto_model(
                 dtype=torch.float32,
                 output_loading_info=True,
             )
-    _check_loading(model, info, directory, tuple(optional))
+    _check_loading(model, info, directory, optional)
     return model
 
 
 def _check_size(model: Any, files: Iterable[Path], directory: Path) -> None:
-    """Compare the size of a model on the meta device with its weight files and with the memory.
-
-    Raises:
-        CheckpointError: if the model has far more parameters than the files, or does not fit into memory.
-    """
+    """Compare the size of a model on the meta device with its weight files and with the memory."""
     num_stored = sum(_num_values(file) for file in files)
     num_needed = sum(parameter.numel() for parameter in model.parameters())
     if num_needed > 2 * num_stored + SMALL_MODEL_SIZE:
@@ -221,11 +173,7 @@ def _check_size(model: Any, files: Iterable[Path], directory: Path) -> None:
 
 
 def _num_values(file: Path) -> int:
-    """Return the number of values in a weight file: of a pickle, its maximum, from the size of the file.
-
-    Raises:
-        CheckpointError: if the file is broken.
-    """
+    """Return the number of values in a weight file: of a pickle, its maximum, from the size of the file."""
     try:
         path = checked_file(file.parent, file.name)
         if file.suffix != ".safetensors":
@@ -237,11 +185,7 @@ def _num_values(file: Path) -> int:
 
 
 def _check_loading(model: Any, info: Mapping[str, Any], directory: Path, optional: tuple[str, ...]) -> None:
-    """Check that the weight files contain every parameter with its shape.
-
-    Raises:
-        CheckpointError: if a parameter is missing, or has another shape; names it.
-    """
+    """Check that the weight files contain every parameter with its shape."""
     for name, stored, needed in sorted(info["mismatched_keys"]):
         raise CheckpointError(
             f"{directory}: {name} has shape {list(stored)} in the weights, but {list(needed)} according to "

@@ -19,10 +19,16 @@ from typing import Any, Literal, cast
 import torch
 
 from regard.config import configclass, from_dict, option, read_config, to_dict
-from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.extensions.hf.files import HF_CONFIG, convert_errors, load_hf_tokenizer, quiet_transformers
-from regard.extensions.hf.language_model import HfLanguageModel, build_language_model, train_tokenizer
-from regard.extensions.hf.monolingual import CausalDataset, MaskedDataset, read_monolingual
+from regard.extensions.hf.language_model import (
+    CausalDataset,
+    HfLanguageModel,
+    MaskedDataset,
+    build_language_model,
+    read_monolingual,
+    train_tokenizer,
+)
 from regard.models.base import TranslationModel
 from regard.runs.device import pick_device, set_num_threads
 from regard.runs.weights import MODEL_FILE, copy_weights, load_weights
@@ -60,7 +66,7 @@ class MonolingualConfig:
     )
     vocab_size: int = option(
         default=8_000,
-        help="Vocabulary size of the tokenizer, unless model.init_from provides it.",
+        help="Vocabulary size of the tokenizer.",
         ge=300,
         le=1_000_000,
     )
@@ -80,11 +86,6 @@ class LanguageModelConfig:
     num_heads: int = option(default=8, help="Number of attention heads per layer.", ge=1, le=256)
     ffn_size: int = option(default=2048, help="Hidden size of the feed-forward networks.", ge=1, le=65_536)
     dropout: float = option(default=0.1, help="Dropout probability.", ge=0, lt=1)
-    init_from: str | None = option(
-        default=None,
-        help="Hugging Face directory of a model to continue training; its tokenizer is used, and the sizes "
-        "above are ignored. Default: a new model.",
-    )
 
 
 @configclass
@@ -123,7 +124,7 @@ class PretrainConfig:
             raise ValueError("training.validation.metric: a language model supports only 'perplexity'")
         if self.training.losses:
             raise ValueError("training.losses: not available for a language model")
-        if self.model.init_from is None and self.model.d_model % self.model.num_heads:
+        if self.model.d_model % self.model.num_heads:
             raise ValueError("model.d_model must be a multiple of model.num_heads")
 
 
@@ -142,6 +143,7 @@ def pretrain_model(
         ConfigError: if a key or value is wrong, or the directory holds a run with another config.
         DataError: if the text is missing or malformed.
         UsageError: if transformers is not installed, or the directory holds another model.
+        CheckpointError: if a file is corrupt or cannot be written.
     """
     settings = read_config(PretrainConfig, config, overrides)
     directory = Path(output_dir or settings.output_dir or f"runs/{Path(config).stem}")
@@ -149,21 +151,7 @@ def pretrain_model(
 
 
 def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
-    """Pre-train a language model, or resume an interrupted run.
-
-    Args:
-        config: The settings of the run.
-        output_dir: The output directory, which becomes a Hugging Face directory.
-
-    Returns:
-        The result of the training.
-
-    Raises:
-        ConfigError: if the directory holds a run with another config.
-        DataError: if the text is missing or malformed.
-        UsageError: if transformers is not installed, or the directory holds another model.
-        CheckpointError: if a file is corrupt or cannot be written.
-    """
+    """Pre-train a language model, or resume an interrupted run; see `pretrain_model`."""
     output_dir = Path(output_dir)
     device = pick_device(config.device)
     set_num_threads(config.num_threads or None)
@@ -173,8 +161,10 @@ def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
             _create_run_dir(config, output_dir)
         processes.barrier()
         tokenizer = load_hf_tokenizer(run, str(run))
+        dataset = MaskedDataset if config.model.kind == "masked" else CausalDataset
         train, valid = (
-            _build_dataset(config, paths, tokenizer) for paths in (config.text.train, (config.text.valid,))
+            dataset(read_monolingual(paths, tokenizer, config.text.max_length), tokenizer)
+            for paths in (config.text.train, (config.text.valid,))
         )
         # The seed is set just before the initial weights are sampled, so that reading the text has no effect
         # on them.
@@ -188,12 +178,7 @@ def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
             valid,
             config.training,
             RunContext(
-                run,
-                config.seed,
-                processes,
-                {"text": digest.hexdigest()},
-                checksums,
-                show_progress=True,
+                run, config.seed, processes, {"text": digest.hexdigest()}, checksums, show_progress=True
             ),
         )
         result = trainer.run()
@@ -204,24 +189,6 @@ def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
         # No process returns before the exported directory is complete.
         processes.barrier()
         return result
-
-
-def _build_dataset(
-    config: PretrainConfig, paths: tuple[str, ...], tokenizer: Any
-) -> MaskedDataset | CausalDataset:
-    """Return the examples of the training objective for some files."""
-    lines = read_monolingual(paths, tokenizer, config.text.max_length)
-    if config.model.kind == "masked":
-        if tokenizer.mask_token_id is None:
-            raise DataError("the tokenizer has no mask symbol, which a masked language model requires")
-        return MaskedDataset(lines, tokenizer)
-    # BERT-style tokenizers name these symbols cls and sep. GPT-2 has one symbol for start and end.
-    end = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
-    starts = (tokenizer.bos_token_id, tokenizer.cls_token_id, end)
-    start = next((token_id for token_id in starts if token_id is not None), None)
-    if start is None or end is None:
-        raise DataError("the tokenizer has no end symbol, which a causal language model requires")
-    return CausalDataset(lines, start, end)
 
 
 def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
@@ -240,17 +207,8 @@ def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
         return
     if (output_dir / HF_CONFIG).exists() or (output_dir / "config.toml").exists():
         raise UsageError(f"{output_dir}: already contains a model; choose another directory")
-    tokenizer_dir = config.model.init_from
-    try:
-        if tokenizer_dir is None:
-            with quiet_transformers():
-                tokenizer = train_tokenizer(config.model.kind, config.text.train, config.text.vocab_size)
-        else:
-            tokenizer = load_hf_tokenizer(Path(tokenizer_dir), tokenizer_dir)
-    except OSError as error:
-        raise CheckpointError(
-            f"{output_dir}: directory cannot be created: {error.strerror or error}"
-        ) from None
+    with quiet_transformers():
+        tokenizer = train_tokenizer(config.model.kind, config.text.train, config.text.vocab_size)
     with convert_errors(CheckpointError, f"{run}: cannot be written"):
         tokenizer.save_pretrained(run)
     # The settings come last: their presence marks a complete directory for a later call.

@@ -14,14 +14,13 @@ the template, among them the first token of the prompt, where such models put at
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from regard.config import configclass, from_dict, option, to_dict
 from regard.errors import ConfigError
-from regard.extensions.hf.files import convert_errors, tokenizer_files
+from regard.extensions.hf.files import convert_errors
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
 from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.tokenizers.base import register_tokenizer
@@ -112,16 +111,7 @@ class _Prompt:
 
     @classmethod
     def build(cls, hf: Any, config: PromptTokenizerConfig, where: str) -> "_Prompt":
-        """Fill in a template.
-
-        Args:
-            hf: The tokenizer of the library.
-            config: The options.
-            where: Name of the tokenizer in messages.
-
-        Raises:
-            ConfigError: if a language is missing, or the chat template is missing or fails.
-        """
+        """Fill in the template of a config, in the chat template of the library's tokenizer if wanted."""
         template = DEFAULT_TEMPLATE if config.template is None else config.template
         for name in LANGUAGE_FIELDS:
             language = getattr(config, name) or ""
@@ -188,11 +178,6 @@ class PromptTokenizer(PretrainedTokenizer):
         self._context = f"{self._prompt.before}{_WORD}{self._prompt.after}{self._prompt.separator}"
         self._context_ids = [*self.prefix_ids, *self._source_ids(_WORD), *self.suffix_ids]
 
-    @classmethod
-    def input_files(cls, config: PromptTokenizerConfig) -> Sequence[Path]:  # type: ignore[override]
-        """Return the files of the tokenizer."""
-        return tokenizer_files(Path(config.path))
-
     @property
     def newline_ids(self) -> tuple[int, ...]:
         """The library's ids of the tokens that begin with a line break."""
@@ -200,10 +185,6 @@ class PromptTokenizer(PretrainedTokenizer):
         return tuple(
             number for number, token in self._names.items() if token.startswith(marks) or token == "<0x0A>"
         )
-
-    def _set_language(self) -> None:
-        # The prompt names the languages.
-        return None
 
     def _vocabulary(self) -> dict[str, int]:
         return {token.replace("\n", LINE_BREAK): number for token, number in super()._vocabulary().items()}
@@ -242,24 +223,17 @@ class PromptTokenizer(PretrainedTokenizer):
                 return ids[len(self.prefix_ids) :]
         return self._ids(line, bare=True)
 
-    def _target_ids(self, line: str) -> list[int]:
-        """Return the library's ids of a translation, as it follows a prompt."""
-        ids, size = self._ids(self._context + line), len(self._context_ids)
-        return ids[size:] if ids[:size] == self._context_ids else self._ids(line, bare=True)
-
     def pretokenize(self, line: str) -> list[str]:
         """Return the tokens of a source sentence within its prompt, or of a translation after a prompt."""
         line = normalize_whitespace(line)
-        find = self._source_ids if self.side == "source" else self._target_ids
-        return [self._names[number] for number in find(line)] if line else []
-
-    def text_ids(self, text: str) -> list[int]:
-        """Return the library's ids of a text as it is, without a prompt, after the start symbols if any."""
-        return [*self._added_ids()[0], *self._ids(text, bare=True)]
-
-    def decode_ids(self, ids: Iterable[int]) -> str:
-        """Return the text of ids of the library, with its line breaks, without special tokens."""
-        return self._hf.decode(list(ids), skip_special_tokens=True)
+        if not line:
+            return []
+        if self.side == "source":
+            ids = self._source_ids(line)
+        else:
+            ids, size = self._ids(self._context + line), len(self._context_ids)
+            ids = ids[size:] if ids[:size] == self._context_ids else self._ids(line, bare=True)
+        return [self._names[number] for number in ids]
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Convert tokens to a line of text, without special tokens; line breaks become spaces."""
@@ -268,11 +242,7 @@ class PromptTokenizer(PretrainedTokenizer):
 
 
 def _with_prompt_file(config: PromptTokenizerConfig, archive: bytes, where: str) -> PromptTokenizerConfig:
-    """Return a config with the options of the file `regard_prompt.json` of an archive where it has none.
-
-    Raises:
-        ConfigError: if the file is not valid; names the key.
-    """
+    """Return a config with the options of the file `regard_prompt.json` of an archive where it has none."""
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
         if PROMPT_FILE not in opened.namelist():
             return config

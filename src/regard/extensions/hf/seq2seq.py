@@ -3,8 +3,8 @@
 The encoder, decoder and output layer are those of transformers. No kind of model is known by name: a model is
 run on a few tokens, and must use the attention interface of the library for attention to the source, its
 cross-attention. Cross-attention is computed by our attention mechanisms, for each head
-(`regard.extensions.hf.layers`), so that search, scoring, reports and training work as with our own models,
-and another mechanism can replace softmax. Queries, keys and values are those of the model.
+(`regard.extensions.hf.attention_session`), so that search, scoring, reports and training work as with our own
+models, and another mechanism can replace softmax. Queries, keys and values are those of the model.
 
 The output layer has the vocabulary of transformers; log-probabilities are converted to our ids. In contrast
 to some models of transformers, there is no dropout on cross-attention weights in training.
@@ -25,17 +25,17 @@ from regard.attention.scorers import AttentionScorer
 from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import ConfigError, InfeasibleBoundsError
-from regard.extensions.hf.config import HfConfig
-from regard.extensions.hf.files import convert_errors, quiet_transformers
-from regard.extensions.hf.layers import (
+from regard.extensions.hf.attention_session import (
     LAYER_ATTRIBUTE,
     AttentionSession,
     CrossAttention,
     CrossAttentionProbe,
-    InputLayout,
     use_regard_attention,
     use_session,
 )
+from regard.extensions.hf.config import HfConfig
+from regard.extensions.hf.files import convert_errors, quiet_transformers
+from regard.extensions.hf.layouts import InputLayout
 from regard.extensions.hf.loading import max_positions
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
 from regard.layers.batched_state import BatchedState
@@ -69,21 +69,12 @@ class KeyValueCache(BatchedState):
     values: Float[Tensor, "B H T E"]
 
 
-class _IdentityProjection(nn.Module):
-    """The identity, instead of a projection that the model has already applied.
-
-    Args:
-        width: D.
-    """
+class _IdentityProjection(nn.Identity):
+    """The identity, instead of a projection to D values that the model has already applied."""
 
     def __init__(self, width: int) -> None:
-        """Create an empty weight."""
         super().__init__()
         self.weight = torch.empty(0, width)
-
-    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
-        """Return x."""
-        return x
 
 
 class HfSeq2Seq(TranslationModel):
@@ -119,7 +110,7 @@ class HfSeq2Seq(TranslationModel):
             if "Sinusoidal" in type(part).__name__:
                 part.requires_grad_(False)  # computed positions, although they are stored as parameters
         self.model, self.config = model, config
-        self.layout = InputLayout.of(source)
+        self.layout = InputLayout(source)
         self.start = tuple(start)
         self._given = constraints
         token_ids = torch.tensor(target.library_ids)
@@ -197,7 +188,8 @@ class HfSeq2Seq(TranslationModel):
     @property
     def max_length(self) -> int | None:
         """Maximum number of tokens, given by the position embeddings; see `TranslationModel.max_length`."""
-        limits = [limit for part in self._parts() if (limit := max_positions(part)) is not None]
+        parts = (self.model.get_encoder(), self.model.get_decoder())
+        limits = [limit for part in parts if (limit := max_positions(part)) is not None]
         # The maximum includes one special symbol per side; further ones take positions too.
         return min(limits) - max(self.layout.num_special - 1, len(self.start) - 1, 0) if limits else None
 
@@ -210,29 +202,11 @@ class HfSeq2Seq(TranslationModel):
         """Return all but those of mechanisms; see `TranslationModel.pretrained_parameters`."""
         return tuple(name for name, _ in self.named_parameters() if not name.startswith("mechanisms."))
 
-    def _parts(self) -> tuple[Any, Any]:
-        """Return the encoder and the decoder."""
-        return self.model.get_encoder(), self.model.get_decoder()
-
     def decoder_ids(self, first: Int[Tensor, "B T"]) -> Int[Tensor, "B N"]:
         """Convert our ids to those of transformers, and prepend the prefix of translations."""
         ids = self.token_ids[first]
         before = torch.tensor(self.start[:-1], device=ids.device, dtype=ids.dtype)
         return torch.cat([before.expand(len(ids), -1), ids], dim=1)
-
-    def our_log_probs(self, logits: Float[Tensor, "B W"]) -> Float[Tensor, "B V"]:
-        """Return the log-probabilities of our tokens, from logits over the vocabulary of transformers."""
-        log_probs = torch.log_softmax(logits.float(), dim=-1)
-        return log_probs[:, self.token_ids].masked_fill(~self.generatable, NEG_INF)
-
-    def score_logits(
-        self, logits: Float[Tensor, "B N W"], target: PaddedSequences, mean_log_probs: bool
-    ) -> tuple[Float[Tensor, "B T 1"], Float[Tensor, "B T 1"] | None]:
-        """Return the log-likelihoods of a target, and the means if requested; see `score_logits`."""
-        # The first positions belong to the prefix and are not scored.
-        real = logits[:, len(self.start) - 1 :][target.mask].float()  # (N, W)
-        target_ids = self.token_ids[target.tokens[target.mask]]
-        return score_logits(real, target_ids, target.mask, mean_log_probs)
 
     # --- search ---------------------------------------------------------------------------------------
 
@@ -292,7 +266,8 @@ class HfSeq2Seq(TranslationModel):
             # A single source state instead of all: keys and values are already in the memories.
             decoder_ids = self.token_ids[tokens].unsqueeze(1)
             output = self._run_decoder(memories[0].states[:, :1], None, decoder_ids, cache)
-        our_log_probs = self.our_log_probs(output.logits[:, -1])
+        log_probs = torch.log_softmax(output.logits[:, -1].float(), dim=-1)
+        our_log_probs = log_probs[:, self.token_ids].masked_fill(~self.generatable, NEG_INF)
         caches = tuple(KeyValueCache(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
         attention_steps = tuple(session.attention_steps[layer] for layer in range(len(self.mechanisms)))
         mechanisms = zip(self._mechanisms(), memories, state.attentions, strict=True)
@@ -329,7 +304,10 @@ class HfSeq2Seq(TranslationModel):
                 output = self._run_decoder(states, source.mask.long(), self.decoder_ids(shifted))
             except InfeasibleBoundsError as error:
                 raise name_infeasible_sentence(batch, error) from None
-        log_likelihoods, means = self.score_logits(output.logits, target, mean_log_probs)
+        # The first positions belong to the prefix and are not scored.
+        real = output.logits[:, before:][target.mask].float()  # (N, W)
+        target_ids = self.token_ids[target.tokens[target.mask]]
+        log_likelihoods, means = score_logits(real, target_ids, target.mask, mean_log_probs)
         steps = [session.attention_steps[layer] for layer in sorted(session.attention_steps)]
         output_steps = [] if output_attentions == "nothing" else steps
         # If a mechanism computes no posterior, its posterior is its prior.

@@ -4,55 +4,122 @@
 decoder-only model, with low-rank adaptation by peft.
 """
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
+from regard.data.batch import PaddedSequences
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import ConfigError, UsageError
+from regard.extensions.hf.attention_session import AttentionSession, use_regard_attention, use_session
 from regard.extensions.hf.causal import HfCausal
 from regard.extensions.hf.config import CausalConfig, HfConfig, LoraConfig, PretrainedConfig
-from regard.extensions.hf.files import HF_CONFIG, convert_errors, read_hf_config
-from regard.extensions.hf.generation_settings import (
+from regard.extensions.hf.files import GENERATION_CONFIG, HF_CONFIG, convert_errors, read_hf_config
+from regard.extensions.hf.layouts import InputLayout
+from regard.extensions.hf.loading import (
+    check_tokenizer_fit,
+    load_auto_model,
+    load_encoder,
+    load_seq2seq,
+    max_positions,
+)
+from regard.extensions.hf.model_format import (
     GenerationSettings,
     decoder_prefix,
     read_generation_settings,
     to_constraints,
 )
-from regard.extensions.hf.layers import HfEncoder
-from regard.extensions.hf.loading import (
-    check_tokenizer_fit,
-    config_dirs,
-    copy_configs,
-    load_auto_model,
-    load_encoder,
-    load_seq2seq,
-)
 from regard.extensions.hf.prompt_tokenizer import PromptTokenizer
 from regard.extensions.hf.seq2seq import HfSeq2Seq
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
+from regard.layers.linear import Linear
 from regard.models.base import PARTS_DIR, TrainableSystem
 from regard.models.registry import register_model
-from regard.models.transformer.model import TransformerModel
+from regard.models.transformer.model import SourceEncoder, TransformerModel
+from regard.text.reading import checked_file
 from regard.text.vocabulary import BOS, EOS
+from regard.types import Float, Tensor
 
-__all__ = ["CausalSystem", "HfSystem", "PretrainedEncoderSystem"]
+__all__ = ["CausalSystem", "HfEncoder", "HfSystem", "PretrainedEncoderSystem"]
+
+
+class HfEncoder(SourceEncoder):
+    """The encoder, with a linear projection to the decoder's dimension if the dimensions differ.
+
+    Args:
+        model: The encoder of transformers.
+        tokenizer: The source tokenizer.
+        width: The decoder's dimension.
+    """
+
+    def __init__(self, model: Any, tokenizer: PretrainedTokenizer, width: int) -> None:
+        """Combine the parts."""
+        super().__init__()
+        use_regard_attention(model)
+        self.model, self.layout = model, InputLayout(tokenizer)
+        hidden_size = model.config.hidden_size
+        # The projection is new, so it is not among the pre-trained layers.
+        self.output_proj = nn.Identity() if hidden_size == width else Linear(hidden_size, width)
+
+    @property
+    def max_length(self) -> int | None:
+        """Maximum number of tokens, given by the position embeddings; see `SourceEncoder.max_length`."""
+        limit = max_positions(self.model)
+        # `max_length` includes one sink or end symbol; the other special symbols take positions too.
+        return None if limit is None else limit - max(0, self.layout.num_special - 1)
+
+    def forward(
+        self, source: PaddedSequences, output_attentions: bool
+    ) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
+        """Return the states in the order of our tokens; see `SourceEncoder.forward`."""
+        session = AttentionSession(
+            [], source.mask, output_attentions="all" if output_attentions else "nothing"
+        )
+        with use_session(session):
+            states = self.layout.encode(self.model, source)
+        return self.output_proj(states), [
+            self.layout.reorder_attention(source, weights) for weights in session.self_attentions
+        ]
+
+    def pretrained_parameters(self) -> tuple[str, ...]:
+        """Return those of the library's encoder; see `SourceEncoder.pretrained_parameters`."""
+        return tuple(name for name, _ in self.named_parameters() if not name.startswith("output_proj."))
 
 
 class _DirectorySystem(TrainableSystem):
-    """A model with parts from Hugging Face directories, whose configurations a model directory contains."""
+    """A model with a part from a Hugging Face directory, whose configuration a model directory contains.
+
+    Attributes:
+        path_option: The name of the option with the directory.
+    """
+
+    path_option = "path"
+
+    @classmethod
+    def _directory(cls, config: Any, model_dir: Path | None) -> Path:
+        """Return the directory to read the part from: the original one, or its copy in a model directory."""
+        if model_dir is None:
+            return Path(getattr(config, cls.path_option))
+        return model_dir / PARTS_DIR / cls.path_option
 
     @classmethod
     def copy_configs(cls, config: Any, model_dir: Path) -> None:
-        """Copy the configurations of the pre-trained parts; see `TrainableSystem.copy_configs`."""
-        copy_configs(config.folders, model_dir)
+        """Copy the configuration of the pre-trained part; see `TrainableSystem.copy_configs`."""
+        source, target = cls._directory(config, None), cls._directory(config, model_dir)
+        read_hf_config(source)
+        target.mkdir(parents=True, exist_ok=True)
+        for name in (HF_CONFIG, GENERATION_CONFIG):
+            if checked_file(source, name).is_file():
+                shutil.copyfile(source / name, target / name)
 
     @classmethod
     def part_options(cls, model_dir: Path) -> Mapping[str, Any]:
-        """Return the content of each copied `config.json`; see `TrainableSystem.part_options`."""
-        files = sorted((model_dir / PARTS_DIR).glob(f"*/{HF_CONFIG}"))
-        return {file.parent.name: read_hf_config(file.parent) for file in files}
+        """Return the content of the copied `config.json`; see `TrainableSystem.part_options`."""
+        return {cls.path_option: read_hf_config(cls._directory(None, model_dir))}
 
 
 @register_model("hf", HfConfig)
@@ -68,7 +135,7 @@ class HfSystem(_DirectorySystem):
             ConfigError: if a tokenizer does not match, or if the model is of the wrong kind.
         """
         source, target = _pretrained_side(text.source, "source"), _pretrained_side(text.target, "target")
-        directory = config_dirs(config.folders, model_dir)["path"]
+        directory = cls._directory(config, model_dir)
         model = load_seq2seq(directory, model_dir is None)
         start = decoder_prefix(model, target)
         constraints = to_constraints(read_generation_settings(directory)[0], start, target)
@@ -82,6 +149,8 @@ class HfSystem(_DirectorySystem):
 class PretrainedEncoderSystem(_DirectorySystem):
     """A Transformer whose encoder is pre-trained."""
 
+    path_option = "encoder_path"
+
     @classmethod
     def build(
         cls, config: PretrainedConfig, text: TextProcessor, model_dir: Path | None = None
@@ -93,7 +162,7 @@ class PretrainedEncoderSystem(_DirectorySystem):
             ConfigError: if the tokenizer does not match, or if parts of the decoder are incompatible.
         """
         source = _pretrained_side(text.source, "source")
-        directory = config_dirs(config.folders, model_dir)["encoder_path"]
+        directory = cls._directory(config, model_dir)
         model = load_encoder(directory, weights=model_dir is None)
         rows = model.get_input_embeddings().weight.shape[0]
         check_tokenizer_fit(source, rows, model.config, config.encoder_path)
@@ -121,7 +190,7 @@ class CausalSystem(_DirectorySystem):
                 "model.kind = 'causal' needs the tokenizer of the model: set data.source_tokenizer = {kind = "
                 f"'prompt', path = {config.path!r}, source_language = ..., target_language = ...}}"
             )
-        directory = config_dirs(config.folders, model_dir)["path"]
+        directory = cls._directory(config, model_dir)
         model = load_auto_model("AutoModelForCausalLM", directory, model_dir is None)
         # Padding and several end symbols may differ: search uses neither the model's padding nor one end.
         check_tokenizer_fit(target, model.get_input_embeddings().weight.shape[0], None, config.path)
@@ -139,11 +208,7 @@ class CausalSystem(_DirectorySystem):
 
 
 def _pretrained_side(side: TextSide, name: str) -> PretrainedTokenizer:
-    """Return the pre-trained tokenizer of a side.
-
-    Raises:
-        ConfigError: if the side has another kind of tokenizer.
-    """
+    """Return the pre-trained tokenizer of a side."""
     if not isinstance(side.tokenizer, PretrainedTokenizer):
         raise ConfigError(
             f"the model's {name} side needs the tokenizer that it was pre-trained with: set "
@@ -153,12 +218,7 @@ def _pretrained_side(side: TextSide, name: str) -> PretrainedTokenizer:
 
 
 def _add_lora(model: Any, config: LoraConfig) -> None:
-    """Add trainable low-rank matrices to the layers of a model in place, and fix its own parameters.
-
-    Raises:
-        UsageError: if peft is not installed.
-        ConfigError: if peft supports no layers of this kind of model, or the model has no such layers.
-    """
+    """Add trainable low-rank matrices to the layers of a model in place, and fix its own parameters."""
     from transformers.pytorch_utils import Conv1D
 
     try:

@@ -68,7 +68,9 @@ class PretrainedTokenizer(Tokenizer):
         library_ids: The library's id for each id of this package, including special symbols.
         prefix_ids: The library's ids of the tokens before every source line.
         suffix_ids: The library's ids of the tokens after every source line.
+        multilingual: Whether the tokenizer adds a language code to each line.
         language_id: The library's id of the language code, or None.
+        num_library_ids: The highest id of the library plus 1.
 
     Raises:
         DataError: if the library cannot load the files, or the tokenizer has no end symbol.
@@ -96,6 +98,9 @@ class PretrainedTokenizer(Tokenizer):
     def _map_ids(self) -> None:
         """Build the mapping of ids."""
         hf, side, where = self._hf, self.side, self.where
+        self.multilingual = hasattr(hf, "set_src_lang_special_tokens")
+        # Language codes that are not in the library's vocabulary (M2M-100).
+        self._languages: dict[str, int] = dict(getattr(hf, "lang_token_to_id", {}))
         self.language_id = self._set_language()
         vocabulary = self._vocabulary()
         end = hf.eos_token_id if hf.eos_token_id is not None else hf.sep_token_id
@@ -112,7 +117,8 @@ class PretrainedTokenizer(Tokenizer):
         self.pretrained_tokens = tuple(token for _, token in entries)
         self.library_ids = (pad, unknown, start, end, end, *(number for number, _ in entries))
         self._names = {number: token for token, number in vocabulary.items()}
-        self._specials = {*hf.all_special_tokens, *self._languages()} - {hf.unk_token}
+        self.num_library_ids = max(self._names) + 1
+        self._specials = {*hf.all_special_tokens, *self._languages} - {hf.unk_token}
         self.prefix_ids, self.suffix_ids = self._special_ids_around()
         around = (*self.prefix_ids, *self.suffix_ids) if side == "source" else ()
         self.special_tokens = tuple(self._names[number] for number in around)
@@ -127,14 +133,9 @@ class PretrainedTokenizer(Tokenizer):
         """The vocabulary of all tokens."""
         return Vocabulary((*SPECIAL_TOKENS, *(self.pretrained_tokens or ())))
 
-    @property
-    def num_library_ids(self) -> int:
-        """The highest id of the library plus 1."""
-        return max(self._names) + 1
-
     def _set_language(self) -> int | None:
         """Set the language of a multilingual tokenizer and return the id of its code, or None."""
-        language, hf = self.config.language, self._hf
+        language, hf = getattr(self.config, "language", None), self._hf
         if self.side == "target" and self.multilingual:
             language = language or hf.tgt_lang
             # Target text cannot be tokenized without a language. Any language gives the same tokens, since it
@@ -152,19 +153,10 @@ class PretrainedTokenizer(Tokenizer):
         hf.src_lang = language
         return number
 
-    @property
-    def multilingual(self) -> bool:
-        """Whether the tokenizer adds a language code to each line."""
-        return hasattr(self._hf, "set_src_lang_special_tokens")
-
     def _vocabulary(self) -> dict[str, int]:
         """Return the library's ids by token."""
         marian = getattr(self._hf, "target_encoder", None) if self.side == "target" else None
-        return {**(self._hf.get_vocab() if marian is None else marian), **self._languages()}
-
-    def _languages(self) -> dict[str, int]:
-        """Return the ids of language codes that are not in the library's vocabulary (M2M-100)."""
-        return dict(getattr(self._hf, "lang_token_to_id", {}))
+        return {**(self._hf.get_vocab() if marian is None else marian), **self._languages}
 
     def _encoded(self, text: str, specials: bool, split_specials: bool = False) -> list[int]:
         options = {"add_special_tokens": specials, "split_special_tokens": split_specials, "verbose": False}
@@ -200,7 +192,7 @@ class PretrainedTokenizer(Tokenizer):
         return cls(config, pack_tokenizer(Path(config.path)), side, config.path)
 
     @classmethod
-    def input_files(cls, config: PretrainedTokenizerConfig) -> Sequence[Path]:
+    def input_files(cls, config: Any) -> Sequence[Path]:
         """Return the files of the tokenizer."""
         return tokenizer_files(Path(config.path))
 

@@ -1,0 +1,218 @@
+"""The formats of source sentences: between our tokens and sinks, and the inputs of Hugging Face models.
+
+Our source sentence consists of its tokens, then sinks, then padding. The sinks represent the other tokens, so
+that attention to them stays visible:
+
+- The input of an encoder consists of a prefix, the tokens, a suffix, then padding. The sinks represent the
+  prefix and the suffix, in this order (`InputLayout`).
+- The prompt of a decoder-only model consists of the template before the source, the source, and the template
+  after it. The first sink receives the attention to all tokens of the template, the second one that to the
+  generated tokens (`PromptLayout`).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.data.batch import PaddedSequences
+from regard.extensions.hf.tokenizer import PretrainedTokenizer
+from regard.types import Bool, Float, Int, Tensor
+
+__all__ = ["InputLayout", "PromptLayout", "scaled_embeddings"]
+
+NUM_SINKS = 2
+"""Number of sinks of the source of a decoder-only model."""
+
+
+@contextmanager
+def scaled_embeddings(
+    embedding: nn.Module, ids: Int[Tensor, "B T"], factors: Float[Tensor, "B T 1"]
+) -> Iterator[None]:
+    """Return a context in which an embedding scales its output.
+
+    Args:
+        embedding: The embedding.
+        ids: Its input, which some models transpose.
+        factors: The factor of each token.
+    """
+
+    def scaled(_: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        # XLNet looks up the transposed ids.
+        return output * (factors if torch.equal(given[0], ids) else factors.transpose(0, 1))
+
+    # A hook instead of `inputs_embeds`, which some encoders take before and others after their own scale.
+    handle = embedding.register_forward_hook(scaled)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+class InputLayout(nn.Module):
+    """The source format of a Hugging Face model.
+
+    Args:
+        tokenizer: The source tokenizer.
+    """
+
+    token_ids: Tensor
+    special_ids: Tensor
+
+    def __init__(self, tokenizer: PretrainedTokenizer) -> None:
+        """Store the ids of transformers as buffers that are not saved."""
+        super().__init__()
+        special = (*tokenizer.prefix_ids, *tokenizer.suffix_ids)
+        self.prefix_length, self.num_special = len(tokenizer.prefix_ids), len(special)
+        self.register_buffer("token_ids", torch.tensor(tokenizer.library_ids), persistent=False)
+        self.register_buffer("special_ids", torch.tensor(special, dtype=torch.long), persistent=False)
+
+    def ids(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
+        """Return the encoder's input ids, in the encoder's order."""
+        input_ids = self.token_ids[source.tokens]
+        if self.num_special:
+            positions = torch.arange(source.tokens.shape[1], device=input_ids.device)
+            # Number of the sink at each position, negative before the first one.
+            sink = positions - (source.lengths - self.num_special).unsqueeze(1)  # (B, S)
+            # Sinks follow the tokens directly; padding follows the sinks.
+            special = (sink >= 0) & (sink < self.num_special)
+            input_ids = torch.where(special, self.special_ids[sink.clamp(0, self.num_special - 1)], input_ids)
+        return input_ids.gather(1, self._to_encoder_order(source)) if self.prefix_length else input_ids
+
+    def _to_encoder_order(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
+        """Return our position for each position of the encoder's order."""
+        positions = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
+        words = (source.lengths - self.num_special).unsqueeze(1)
+        # The prefix comes from the first sinks, the tokens move right by its length.
+        moved = torch.where(positions < self.prefix_length, words + positions, positions - self.prefix_length)
+        return torch.where(positions < self.prefix_length + words, moved, positions)
+
+    def from_encoder_order(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
+        """Return the encoder's position for each position of our order."""
+        positions = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
+        words = (source.lengths - self.num_special).unsqueeze(1)
+        # In the encoder's order, tokens follow the prefix; the first sinks represent the prefix.
+        moved = torch.where(positions < words, positions + self.prefix_length, positions - words)
+        return torch.where(positions < self.prefix_length + words, moved, positions)
+
+    @contextmanager
+    def _scaled_embeddings(self, encoder: Any, source: PaddedSequences) -> Iterator[None]:
+        """Return a context in which the encoder scales its embeddings; see `PaddedSequences`."""
+        scale = source.embedding_scale
+        if scale is None:
+            yield
+            return
+        factors = scale.gather(1, self._to_encoder_order(source)).unsqueeze(-1)
+        with scaled_embeddings(encoder.get_input_embeddings(), self.ids(source), factors):
+            yield
+
+    def encode(self, encoder: Callable[..., Any], source: PaddedSequences) -> Float[Tensor, "B S D"]:
+        """Encode sentences, and return the states in our order."""
+        with self._scaled_embeddings(encoder, source):
+            states = encoder(input_ids=self.ids(source), attention_mask=source.mask.long()).last_hidden_state
+        if not self.prefix_length:
+            return states
+        return states.gather(1, self.from_encoder_order(source).unsqueeze(-1).expand_as(states))
+
+    def reorder_attention(
+        self, source: PaddedSequences, weights: Float[Tensor, "B H S S"]
+    ) -> Float[Tensor, "B H S S"]:
+        """Return an encoder's self-attention in our order; zero in the rows of padding."""
+        real = source.mask[:, None, :, None]
+        if self.prefix_length:
+            order = self.from_encoder_order(source)[:, None]
+            weights = weights.gather(2, order.unsqueeze(-1).expand_as(weights))
+            weights = weights.gather(3, order.unsqueeze(-2).expand_as(weights))
+        return weights.masked_fill(~real, 0.0)
+
+
+@dataclass(frozen=True)
+class PromptLayout:
+    """The tokens around the source, and the place of the source in a prompt.
+
+    Attributes:
+        before: The library's ids before the source.
+        after: The library's ids after the source.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of tokens of the template."""
+        return len(self.before) + len(self.after)
+
+    def _offsets(self, lengths: Int[Tensor, "B"], width: int) -> Int[Tensor, "B P"]:
+        """Return the position of each column of the prompts relative to the first token of the source.
+
+        Args:
+            lengths: The lengths of the source sentences, with their sinks.
+            width: S, the padded length of the source. The padded length P of the prompts follows from it.
+        """
+        columns = torch.arange(width - NUM_SINKS + self.num_tokens, device=lengths.device)
+        return columns - (width - lengths).unsqueeze(1) - len(self.before)
+
+    def prompts(
+        self, source: PaddedSequences, token_ids: Int[Tensor, "V"], pad: int
+    ) -> tuple[Int[Tensor, "B P"], Bool[Tensor, "B P"]]:
+        """Return the ids of the prompts of a batch, padded on the left, and a mask that is True at tokens.
+
+        Args:
+            source: The source sentences, in our ids, with their sinks.
+            token_ids: For each of our ids, the id of the library.
+            pad: The library's id at padding.
+        """
+        start, width = len(self.before), source.tokens.shape[1]
+        offsets = self._offsets(source.lengths, width)
+        behind = offsets - (source.lengths - NUM_SINKS).unsqueeze(1)
+        template = torch.tensor([*self.before, *self.after, pad], dtype=torch.long, device=offsets.device)
+        template_at = (torch.where(offsets < 0, offsets, behind) + start).clamp(0, self.num_tokens)
+        words = token_ids[source.tokens].gather(1, offsets.clamp(0, width - 1))
+        ids = torch.where((offsets >= 0) & (behind < 0), words, template[template_at])
+        mask = offsets >= -start
+        return ids.masked_fill(~mask, pad), mask
+
+    def prompt_scales(self, source: PaddedSequences, scale: Float[Tensor, "B S"]) -> Float[Tensor, "B P"]:
+        """Return the factor of each embedding of the prompts, 1 outside the source.
+
+        Args:
+            source: The source sentences, with their sinks.
+            scale: The factors of the source tokens, without an effect at the sinks.
+        """
+        width = source.tokens.shape[1]
+        offsets = self._offsets(source.lengths, width)
+        factors = scale.gather(1, offsets.clamp(0, width - 1))
+        in_source = (offsets >= 0) & (offsets < (source.lengths - NUM_SINKS).unsqueeze(1))
+        return torch.where(in_source, factors, 1.0)
+
+    def source_attention(
+        self,
+        weights: Float[Tensor, "B H T K"],
+        lengths: Int[Tensor, "B"],
+        width: int,
+    ) -> Float[Tensor, "B T H S"]:
+        """Return the attention to the source tokens and to the sinks.
+
+        Args:
+            weights: The attention of each query to the K keys: the padded prompt, then generated tokens.
+            lengths: The lengths of the source sentences, with their sinks.
+            width: S, the padded length of the source.
+        """
+        positions = torch.arange(width, device=weights.device)
+        words = (lengths - NUM_SINKS).view(-1, 1)
+        is_word = positions < words  # (B, S)
+        prompt_width = width - NUM_SINKS + self.num_tokens
+        columns = width - NUM_SINKS - words + len(self.before) + positions
+        columns = columns.clamp(0, prompt_width - 1)[:, None, None].expand(-1, *weights.shape[1:3], -1)
+        to_words = weights.gather(3, columns).masked_fill(~is_word[:, None, None], 0.0)  # (B, H, T, S)
+        prompt, generated = (
+            part.sum(dim=-1, keepdim=True)
+            for part in (weights[..., :prompt_width], weights[..., prompt_width:])
+        )
+        template = (prompt - to_words.sum(dim=-1, keepdim=True)).clamp_min(0.0)
+        first, second = ((positions == words + i)[:, None, None] for i in range(NUM_SINKS))
+        return (to_words + template * first + generated * second).transpose(1, 2)
