@@ -6,19 +6,17 @@ The export also contains the config and the text files of the model, so that tra
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.generation.config import GenerationConfig
-from regard.layers.linear import Linear
 from regard.layers.position_encoding import PositionEncoding
 from regard.models.stack_layer import layer_mechanisms
 from regard.models.transformer.config import TransformerConfig
@@ -42,7 +40,7 @@ from regard.types import Float, Tensor
 
 __all__ = [
     "POSITIONS_KEY",
-    "QUANTIZATIONS",
+    "Quantization",
     "check_export",
     "export_ctranslate2",
     "import_ctranslate2",
@@ -52,10 +50,9 @@ __all__ = [
 POSITIONS_KEY = "positions"
 """The key of CTranslate2's `config.json` that holds the number of positions of the tables."""
 CHECKSUM_FILE = "sealed.json"
-QUANTIZATIONS = (
-    *("float32", "float16", "bfloat16"),
-    *("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16"),
-)
+Quantization = Literal[
+    "float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16"
+]
 LAYER_NORM_EPSILON = 1e-5  # epsilon of layer normalization, PyTorch's default
 
 
@@ -86,29 +83,25 @@ def token_names(vocabulary: Vocabulary) -> list[str]:
 
 
 def export_ctranslate2(
-    model_dir: Path | str, output_dir: Path | str, quantization: str = "float32", overwrite: bool = False
+    model_dir: Path | str,
+    output_dir: Path | str,
+    quantization: Quantization = "float32",
+    overwrite: bool = False,
 ) -> None:
     """Export a model to CTranslate2.
 
     Args:
         model_dir: Model directory.
         output_dir: Output directory.
-        quantization: Storage type of the weights: float32, float16, bfloat16, int8, int8_float32,
-            int8_float16, int8_bfloat16 or int16.
+        quantization: Storage type of the weights.
         overwrite: Whether to replace an earlier export in `output_dir`.
 
     Raises:
-        UsageError: if the quantization does not exist, `output_dir` is not empty or contains the model, or
-            the package is missing.
+        UsageError: if `output_dir` is not empty or contains the model, or the package is missing.
         ConfigError: if CTranslate2 does not support the model; the message names the setting.
         CheckpointError: if a file is missing, corrupt or cannot be written.
     """
     output_dir = Path(output_dir)
-    if quantization not in QUANTIZATIONS:
-        raise UsageError(
-            f"--quantization {quantization!r}: unknown quantization; expected one of "
-            f"{', '.join(QUANTIZATIONS)}"
-        )
     check_name(output_dir)
     _check_output_dir(output_dir, overwrite)
     check_outputs([model_dir], directories=[output_dir])
@@ -179,21 +172,18 @@ def _check_model(config: ModelDescription) -> None:
     if layers := model.encoder.num_localness_layers:
         raise ConfigError(f"model.encoder.num_localness_layers = {layers}: CTranslate2 has no localness bias")
     for number, attention in enumerate(layer_mechanisms(model)):
-        _check_attention(
-            attention, f"model.layer_attention[{number}]" if model.layer_attention else "model.attention"
-        )
-
-
-def _check_attention(one: AttentionConfig, name: str) -> None:
-    """Reject an attention mechanism that CTranslate2 does not support."""
-    if not isinstance(one, SoftAttentionConfig):
-        raise ConfigError(f"{name}.kind = {one.kind!r}: CTranslate2 supports only soft attention")
-    if one.normalizer != "softmax":
-        raise ConfigError(f"{name}.normalizer = {one.normalizer!r}: CTranslate2 supports only softmax")
-    if one.score_function not in (None, "scaled_dot"):
-        raise ConfigError(
-            f"{name}.score_function = {one.score_function!r}: CTranslate2 supports only scaled dot products"
-        )
+        name = f"model.layer_attention[{number}]" if model.layer_attention else "model.attention"
+        if not isinstance(attention, SoftAttentionConfig):
+            raise ConfigError(f"{name}.kind = {attention.kind!r}: CTranslate2 supports only soft attention")
+        if attention.normalizer != "softmax":
+            raise ConfigError(
+                f"{name}.normalizer = {attention.normalizer!r}: CTranslate2 supports only softmax"
+            )
+        if attention.score_function not in (None, "scaled_dot"):
+            raise ConfigError(
+                f"{name}.score_function = {attention.score_function!r}: CTranslate2 supports only scaled dot "
+                "products"
+            )
 
 
 def _specification(loaded: LoadedModel) -> Any:
@@ -208,7 +198,10 @@ def _specification(loaded: LoadedModel) -> Any:
         config.num_heads,
         pre_norm=config.norm_position == "pre",
     )
-    num_positions = model.max_length or _num_positions(loaded.config.generation)
+    # Without a table of positions, those of the longest accepted source, with a sink, and its translation.
+    longest = loaded.config.generation.max_source_length + 1
+    num_positions = max(longest, loaded.config.generation.max_target_length(longest)) + 1
+    num_positions = model.max_length or num_positions
     _write_positions_and_norm(spec.encoder, model.source_positions, model.encoder_norm, num_positions)
     _write_positions_and_norm(spec.decoder, model.target_positions, model.decoder_norm, num_positions)
     spec.encoder.embeddings[0].weight = _array(model.source_embedding.weight)
@@ -224,7 +217,7 @@ def _specification(loaded: LoadedModel) -> Any:
         assert isinstance(layer, DecoderLayer)
         _write_layer(into, layer)
         cross = layer.cross_attention
-        _write_linears(into.attention, [cross.query_proj, cross.key_value_proj, cross.out_proj])
+        _write_linears(into.attention.linear, [cross.query_proj, cross.key_value_proj, cross.out_proj])
         _write_norm(into.attention.layer_norm, layer.around_source.norm)
     spec.register_source_vocabulary(token_names(loaded.text.source.vocabulary))
     spec.register_target_vocabulary(token_names(loaded.text.target.vocabulary))
@@ -233,12 +226,6 @@ def _specification(loaded: LoadedModel) -> Any:
     spec.config.layer_norm_epsilon = LAYER_NORM_EPSILON
     spec.config.add_attribute(POSITIONS_KEY, num_positions)
     return spec
-
-
-def _num_positions(search: GenerationConfig) -> int:
-    """Return the number of positions for the longest accepted source and its longest translation."""
-    longest = search.max_source_length + 1  # a sink
-    return max(longest, search.max_target_length(longest)) + 1
 
 
 def _write_positions_and_norm(
@@ -253,22 +240,20 @@ def _write_positions_and_norm(
 
 def _write_layer(into: Any, layer: EncoderLayer | DecoderLayer) -> None:
     """Write the self-attention and the feed-forward network of a layer."""
-    _write_linears(into.self_attention, [layer.self_attention.in_proj, layer.self_attention.out_proj])
+    _write_linears(into.self_attention.linear, [layer.self_attention.in_proj, layer.self_attention.out_proj])
     _write_norm(into.self_attention.layer_norm, layer.around_attention.norm)
-    _write_linear(into.ffn.linear_0, layer.feed_forward.linear1)
-    _write_linear(into.ffn.linear_1, layer.feed_forward.linear2)
+    _write_linears(
+        [into.ffn.linear_0, into.ffn.linear_1], [layer.feed_forward.linear1, layer.feed_forward.linear2]
+    )
     _write_norm(into.ffn.layer_norm, layer.around_feed.norm)
 
 
-def _write_linears(into: Any, linears: list[Any]) -> None:
-    for spec, linear in zip(into.linear, linears, strict=True):
-        _write_linear(spec, linear)
-
-
-def _write_linear(into: Any, linear: Linear) -> None:
-    into.weight = _array(linear.weight.t())
-    if linear.bias is not None:
-        into.bias = _array(linear.bias)
+def _write_linears(specs: Sequence[Any], linears: Sequence[Any]) -> None:
+    """Write the weights and biases of linear layers."""
+    for into, linear in zip(specs, linears, strict=True):
+        into.weight = _array(linear.weight.t())
+        if linear.bias is not None:
+            into.bias = _array(linear.bias)
 
 
 def _write_norm(into: Any, norm: LayerNorm) -> None:

@@ -12,7 +12,7 @@ number of its translations reaches the beam size, whereas `NeuralTranslator` con
 hypothesis can beat them. The translations are ranked by the same score.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -33,113 +33,13 @@ from regard.runs.weights import EXPORTED_FILE, MODEL_FILE
 from regard.text.reading import read_json
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
 
-__all__ = [
-    "EngineSearch",
-    "ExportedTranslator",
-]
+__all__ = ["ExportedTranslator"]
 
 _BANNED = frozenset(SPECIAL_TOKENS[token] for token in (PAD, BOS, SINK))
 """The tokens that no translation contains."""
 
 _Scores = dict[tuple[str, ...], float | None]
 """The log-probability of each translation of a sentence; None if the engine's value is not the model's."""
-
-
-@dataclass(frozen=True)
-class EngineSearch:
-    """Search with CTranslate2.
-
-    Attributes:
-        engine: A `ctranslate2.Translator`.
-        search: The search settings, with `suppress_unk` resolved.
-        ids: The id of each target token of the engine.
-    """
-
-    engine: Any
-    search: GenerationConfig
-    ids: Mapping[str, int]
-
-    def find(self, sources: Sequence[list[str]], limits: Sequence[int]) -> list[list[Hypothesis]]:
-        """Return the best translations of each sentence, best first, without attention.
-
-        Args:
-            sources: The tokens of each sentence, with its sinks.
-            limits: The maximum number of tokens of each translation.
-
-        Raises:
-            DataError: if the engine cannot process a sentence, because it is longer than the model's
-                positions; the message contains the reason of the engine.
-        """
-        try:
-            # The engine has one limit per batch; sentences that exceed their own limit are searched again.
-            translations = self._run(sources, max(limits, default=0), False)
-            for row, limit in enumerate(limits):
-                longer = limit < max(limits) and any(len(tokens) > limit for tokens in translations[row])
-                if longer or any(not _BANNED.isdisjoint(tokens) for tokens in translations[row]):
-                    (translations[row],) = self._run([sources[row]], limit, True)
-            return self._rank(sources, translations)
-        except (RuntimeError, ValueError) as error:
-            raise DataError(f"ctranslate2 cannot translate this text: {error}") from None
-
-    def _run(self, sources: Sequence[list[str]], limit: int, ban: bool) -> list[_Scores]:
-        """Run the engine's search, with translations of at most `limit` tokens."""
-        search = self.search
-        # These options mask logits before the softmax, so that the scores are not the model's.
-        masked = bool(ban or search.suppress_unk or search.min_length or search.no_repeat_ngram_size)
-        results = self.engine.translate_batch(
-            list(sources),
-            beam_size=search.beam_size,
-            # All hypotheses are needed, because `_rank` may reorder them by another length penalty.
-            num_hypotheses=search.beam_size,
-            # Without a penalty, the scores are plain log-probabilities; `_rank` applies the penalty.
-            length_penalty=0,
-            min_decoding_length=min(search.min_length, limit),
-            max_decoding_length=limit + 1,  # the engine counts the end symbol
-            max_input_length=0,
-            no_repeat_ngram_size=search.no_repeat_ngram_size,
-            disable_unk=search.suppress_unk,
-            suppress_sequences=[[token] for token in sorted(_BANNED)] if ban else None,
-            return_end_token=True,
-            return_scores=True,
-        )
-        translations: list[_Scores] = []
-        for result in results:
-            # Two hypotheses may be equal after truncation to the limit; keep the first, which ranks higher.
-            unique: _Scores = {}
-            for hypothesis, score in zip(result.hypotheses, result.scores, strict=True):
-                ended = hypothesis[-1:] == [SPECIAL_TOKENS[EOS]]
-                truncated = tuple(hypothesis[:-1] if ended else hypothesis[:limit])
-                unique.setdefault(truncated, score if ended and not masked else None)
-            translations.append(unique)
-        return translations
-
-    def _rank(self, sources: Sequence[list[str]], translations: Sequence[_Scores]) -> list[list[Hypothesis]]:
-        """Return the best translations of each sentence."""
-        missing = [
-            (source, list(tokens))
-            for source, several in zip(sources, translations, strict=True)
-            for tokens, known in several.items()
-            if known is None
-        ]
-        # One pass scores the candidates of all sentences for which the engine has not returned the score.
-        scores: Iterator[Any] = iter(())
-        if missing:
-            batch, targets = zip(*missing, strict=True)
-            scores = iter(self.engine.score_batch(list(batch), list(targets), max_input_length=0))
-        results: list[list[Hypothesis]] = []
-        for several in translations:
-            candidates: list[Hypothesis] = []
-            for tokens, known in several.items():
-                # The missing scores come in the order in which these loops visit the candidates.
-                log_probability = sum(next(scores).log_probs) if known is None else known
-                # The end symbol counts as a token of the translation, as in `NeuralTranslator`.
-                penalty = HypothesisScorer(self.search.length_penalty).penalty(len(tokens) + 1)
-                ids = tuple(self.ids[token] for token in tokens)
-                score = log_probability / penalty
-                candidates.append(Hypothesis(ids, score, log_probability, token_log_probs=(), attention=()))
-            candidates.sort(key=lambda candidate: -candidate.score)
-            results.append(candidates[: self.search.num_return])
-        return results
 
 
 @dataclass(frozen=True)
@@ -256,23 +156,33 @@ class ExportedTranslator(BaseTranslator):
         return self.search.length_limits(self.max_length, len(self.text.sink_tokens))
 
     @cached_property
-    def _token_names(self) -> tuple[list[str], list[str]]:
-        """Return the engine's token names of the source and the target side."""
-        text = self.text
-        return token_names(text.source.vocabulary), token_names(text.target.vocabulary)
-
-    @cached_property
-    def _ids(self) -> dict[str, int]:
-        """Return the id of each target token name."""
-        return {name: number for number, name in enumerate(self._token_names[1])}
+    def _token_names(self) -> tuple[list[str], dict[str, int]]:
+        """The engine's names of the source tokens, and the id of each name of a target token."""
+        target_names = token_names(self.text.target.vocabulary)
+        ids = {name: number for number, name in enumerate(target_names)}
+        return token_names(self.text.source.vocabulary), ids
 
     def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
-        """Translate a list of lines."""
+        """Translate a list of lines.
+
+        Raises:
+            DataError: if the engine cannot process a sentence, because it is longer than the model's
+                positions; the message contains the reason of the engine.
+        """
         translations = [self.tokenize(line) for line in lines]
         lengths = [len(translation.text_source_tokens) for translation in translations]
-        target = self.text.target
+        source, target, search = self.text.source, self.text.target, self.resolved_search
         for rows in length_sorted_batches(lengths, self.search):
-            batch_hypotheses = self._search([translations[row] for row in rows])
+            sources: list[list[str]] = []
+            for row in rows:
+                ids = source.vocabulary.to_ids(translations[row].text_source_tokens)
+                names = [self._token_names[0][number] for number in ids]
+                sources.append([*names, *self.text.sink_tokens])
+            limits = [min(search.max_target_length(len(ids)), self.max_length - 1) for ids in sources]
+            try:
+                batch_hypotheses = self._rank(sources, self._find(sources, limits))
+            except (RuntimeError, ValueError) as error:
+                raise DataError(f"ctranslate2 cannot translate this text: {error}") from None
             for row, hypotheses in zip(rows, batch_hypotheses, strict=True):
                 tokens = [target.vocabulary.to_tokens(hypothesis.tokens) for hypothesis in hypotheses]
                 texts = [target.tokenizer.decode(words) for words in tokens]
@@ -280,12 +190,72 @@ class ExportedTranslator(BaseTranslator):
                 translations[row] = translations[row].with_nbest(candidates)
         return translations
 
-    def _search(self, lines: Sequence[Translation]) -> list[list[Hypothesis]]:
-        """Find the best translations of a batch of lines."""
-        text, search = self.text, self.resolved_search
-        sources: list[list[str]] = []
-        for line in lines:
-            ids = text.source.vocabulary.to_ids(line.text_source_tokens)
-            sources.append([*(self._token_names[0][number] for number in ids), *text.sink_tokens])
-        limits = [min(search.max_target_length(len(source)), self.max_length - 1) for source in sources]
-        return EngineSearch(self.engine, search, self._ids).find(sources, limits)
+    def _find(self, sources: Sequence[list[str]], limits: Sequence[int]) -> list[_Scores]:
+        """Return the translations of each sentence, of at most as many tokens as its limit."""
+        # The engine has one limit per batch; sentences that exceed their own limit are searched again.
+        translations = self._run(sources, max(limits, default=0), False)
+        for row, limit in enumerate(limits):
+            longer = limit < max(limits) and any(len(tokens) > limit for tokens in translations[row])
+            if longer or any(not _BANNED.isdisjoint(tokens) for tokens in translations[row]):
+                (translations[row],) = self._run([sources[row]], limit, True)
+        return translations
+
+    def _run(self, sources: Sequence[list[str]], limit: int, ban: bool) -> list[_Scores]:
+        """Run the engine's search, with translations of at most `limit` tokens."""
+        search = self.resolved_search
+        # These options mask logits before the softmax, so that the scores are not the model's.
+        masked = bool(ban or search.suppress_unk or search.min_length or search.no_repeat_ngram_size)
+        results = self.engine.translate_batch(
+            list(sources),
+            beam_size=search.beam_size,
+            # All hypotheses are needed, because `_rank` may reorder them by another length penalty.
+            num_hypotheses=search.beam_size,
+            # Without a penalty, the scores are plain log-probabilities; `_rank` applies the penalty.
+            length_penalty=0,
+            min_decoding_length=min(search.min_length, limit),
+            max_decoding_length=limit + 1,  # the engine counts the end symbol
+            max_input_length=0,
+            no_repeat_ngram_size=search.no_repeat_ngram_size,
+            disable_unk=search.suppress_unk,
+            suppress_sequences=[[token] for token in sorted(_BANNED)] if ban else None,
+            return_end_token=True,
+            return_scores=True,
+        )
+        translations: list[_Scores] = []
+        for result in results:
+            # Two hypotheses may be equal after truncation to the limit; keep the first, which ranks higher.
+            unique: _Scores = {}
+            for hypothesis, score in zip(result.hypotheses, result.scores, strict=True):
+                ended = hypothesis[-1:] == [SPECIAL_TOKENS[EOS]]
+                truncated = tuple(hypothesis[:-1] if ended else hypothesis[:limit])
+                unique.setdefault(truncated, score if ended and not masked else None)
+            translations.append(unique)
+        return translations
+
+    def _rank(self, sources: Sequence[list[str]], translations: Sequence[_Scores]) -> list[list[Hypothesis]]:
+        """Return the best translations of each sentence."""
+        missing = [
+            (source, list(tokens))
+            for source, several in zip(sources, translations, strict=True)
+            for tokens, known in several.items()
+            if known is None
+        ]
+        # One pass scores the candidates of all sentences for which the engine has not returned the score.
+        scores: Iterator[Any] = iter(())
+        if missing:
+            batch, targets = zip(*missing, strict=True)
+            scores = iter(self.engine.score_batch(list(batch), list(targets), max_input_length=0))
+        results: list[list[Hypothesis]] = []
+        for several in translations:
+            candidates: list[Hypothesis] = []
+            for tokens, known in several.items():
+                # The missing scores come in the order in which these loops visit the candidates.
+                log_probability = sum(next(scores).log_probs) if known is None else known
+                # The end symbol counts as a token of the translation, as in `NeuralTranslator`.
+                penalty = HypothesisScorer(self.search.length_penalty).penalty(len(tokens) + 1)
+                ids = tuple(self._token_names[1][token] for token in tokens)
+                score = log_probability / penalty
+                candidates.append(Hypothesis(ids, score, log_probability, token_log_probs=(), attention=()))
+            candidates.sort(key=lambda candidate: -candidate.score)
+            results.append(candidates[: self.search.num_return])
+        return results
