@@ -191,7 +191,7 @@ class ExportedTranslator(BaseTranslator):
         return translations
 
     def _find(self, sources: Sequence[list[str]], limits: Sequence[int]) -> list[_Scores]:
-        """Return the translations of each sentence, of at most as many tokens as its limit."""
+        """Return the translations of each sentence, with at most its limit of tokens."""
         # The engine has one limit per batch; sentences that exceed their own limit are searched again.
         translations = self._run(sources, max(limits, default=0), False)
         for row, limit in enumerate(limits):
