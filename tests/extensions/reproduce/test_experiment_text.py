@@ -32,14 +32,9 @@ def test_raw_text_is_tokenized_and_lowercased(tmp_path: Path) -> None:
     assert text.preprocessing == "tokenized with Moses, lowercased"
     assert text.lines("test", "source") == ["das haus x0 .", "das haus x1 ."]
     assert text.lines("train", "target")[-1] == "the house x119 ."
-
-
-def test_raw_text_can_be_left_unchanged(tmp_path: Path) -> None:
-    data = _corpus(tmp_path / "raw", {"train": 120, "val": 3, "test": 2})
-    text = write_text(data, tmp_path / "text", raw=True)
-    assert text.preprocessing == "not preprocessed"
-    assert text.lines("test", "source") == ["Das Haus x0.", "Das Haus x1."]
-    assert write_text(data, tmp_path / "cut").checksum != text.checksum
+    raw = write_text(data, tmp_path / "unchanged", raw=True)
+    assert raw.preprocessing == "not preprocessed" and raw.checksum != text.checksum
+    assert raw.lines("test", "source") == ["Das Haus x0.", "Das Haus x1."]
 
 
 def test_raw_text_without_spaces_between_words_is_rejected(tmp_path: Path) -> None:
@@ -77,22 +72,14 @@ def test_only_training_pairs_with_an_empty_side_are_dropped(tmp_path: Path) -> N
     assert text.num_pairs["test"] == 2
 
 
-def test_text_is_rewritten_only_if_its_source_files_changed(tmp_path: Path) -> None:
-    data = _corpus(tmp_path / "raw", {"train": 3, "val": 1, "test": 1})
-    first = write_text(data, tmp_path / "text")
-    before = (tmp_path / "text" / "test.source").stat().st_mtime_ns
-    assert write_text(data, tmp_path / "text") == first == read_text(tmp_path / "text")
-    assert (tmp_path / "text" / "test.source").stat().st_mtime_ns == before
-    (data / "test.de").write_text("Anders.\n")
-    assert write_text(data, tmp_path / "text").lines("test", "source") == ["anders ."]
-
-
 def test_digest_depends_on_training_text_but_not_on_test_text(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 3, "val": 1, "test": 1})
     first = write_text(data, tmp_path / "text")
+    assert write_text(data, tmp_path / "text") == first == read_text(tmp_path / "text")
     first.aligner.mkdir()
     (data / "test.de").write_text("Anders.\n")
     second = write_text(data, tmp_path / "text")
+    assert second.lines("test", "source") == ["anders ."]
     assert (second.checksum == first.checksum, second.test_checksums == first.test_checksums) == (True, False)
     assert not second.aligner.exists()
     limited = write_text(data, tmp_path / "text", max_pairs=2)
@@ -164,8 +151,3 @@ def test_sigmorphon_tables_have_another_column_order_and_no_test_forms(tmp_path:
     assert find_tables(tmp_path / "de", tmp_path / "text", (1, 3, 2)) == found
     moved = (tmp_path / "text").rename(tmp_path / "moved")
     assert read_text(moved).lines("train", "target") == [*found.lines("test", "target"), "Häuser4"]
-
-
-def test_missing_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nowhere: no such directory"):
-        write_text(tmp_path / "nowhere", tmp_path / "text")

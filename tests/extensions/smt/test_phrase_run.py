@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import regard
 from regard.cli.main import app
 from regard.config import from_dict
-from regard.errors import CheckpointError, ConfigError, RegardError, UsageError
+from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.extensions.phrasebook.corpus import write_splits
 from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
 from regard.extensions.smt.model import PhraseConfig, PhraseTranslator, load_phrases
@@ -152,12 +152,6 @@ def test_attention_equals_normalized_links(directory: Path) -> None:
         assert np.all(np.isclose(sums, 1) | (sums == 0))
 
 
-@pytest.mark.parametrize("option", [("--beam-size", 10**9), ("--num-return", 10**9), ("--min-length", 3)])
-def test_absurd_and_unsupported_search_options_are_refused(directory: Path, option: tuple[str, int]) -> None:
-    with pytest.raises(RegardError, match=r"beam_size|min_length"):
-        run("translate", directory / "model", *option, input="Quork\n")
-
-
 def test_analysis_commands_accept_a_phrase_based_model(directory: Path) -> None:
     texts = ("--source", directory / "test.de", "--reference", directory / "test.en", "--num-threads", 1)
     assert "REP" in run("analyze", "errors", directory / "model", *texts).output
@@ -202,13 +196,9 @@ def test_batch_equals_single(directory: Path) -> None:
     "options",
     [
         ("--sample",),
-        ("--length-penalty", 1),
         ("--mbr", "chrf"),
-        ("--set", "seed=2"),
-        ("--prefixes", "{text}"),
         ("--required-terms", "{text}"),
         ("--fertilities", "{text}"),
-        ("--word-fertility", "Hund=1"),
     ],
 )
 def test_neural_options_are_rejected(directory: Path, options: tuple[object, ...]) -> None:
@@ -216,13 +206,6 @@ def test_neural_options_are_rejected(directory: Path, options: tuple[object, ...
     message = rf"{options[0]}.*: not supported by .*model \(phrase\), which supports attention, .*beam_size"
     with pytest.raises(UsageError, match=message):
         run("translate", directory / "model", *given, input="a\n")
-
-
-def test_fertilities_are_rejected_for_phrase_based_models(directory: Path) -> None:
-    pair = {"source": "s", "target": "t"}
-    data = {"train": [pair], "valid": pair, "fertility": {"kind": "constant", "value": 2.0}}
-    with pytest.raises(ConfigError, match="has no attention"):
-        from_dict(RunConfig, {"data": data, "model": {"kind": "phrase"}})
 
 
 def test_damaged_model_is_rejected(directory: Path) -> None:
@@ -259,22 +242,13 @@ def test_python_api_equals_command_line(directory: Path) -> None:
     assert "<svg" in results[0].plot().svg
 
 
-def test_ensembles_and_overrides_are_rejected(directory: Path) -> None:
+def test_ensembles_overrides_and_forced_decoding_are_rejected(directory: Path) -> None:
+    with pytest.raises(UsageError, match="regard score: not supported by "):
+        run("score", directory / "model", directory / "test.de", directory / "test.en")
     with pytest.raises(UsageError, match="an ensemble of several models: not supported by"):
         regard.load(directory / "model", directory / "model")
     with pytest.raises(UsageError, match=r"overrides of the configuration \(--set\): not supported by"):
         regard.load(directory / "model", overrides=["model.attention.top_k=0"])
-
-
-def test_forced_decoding_is_rejected(directory: Path) -> None:
-    texts = ("--source", directory / "test.de", "--reference", directory / "test.en")
-    for command, what, arguments in (
-        ("score", "regard score", (directory / "test.de", directory / "test.en")),
-        ("analyze attention", "regard analyze attention", texts),
-    ):
-        with pytest.raises(UsageError, match=f"{what}: not supported by "):
-            first, *rest = command.split()
-            run(first, *rest, directory / "model", *arguments)
 
 
 def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
