@@ -147,11 +147,11 @@ def main() -> None:
     parser.add_argument("--checker", type=Path, help="where the checkers are kept for the next run")
     options = parser.parse_args()
     data, half = options.data, options.half
-    sides = [read_lines(data / "hansards" / f"train-150k.{language}.gz")[:1_000] for language in ("en", "fr")]
+    sides = [read_lines(data / "hansards" / f"train-150k.{language}.gz")[:30_000] for language in ("en", "fr")]
     french = checker(options.checker, "en-fr", sides)
     for name, texts in read_web(data, half).items():
         report(name, texts, french)
-    pairs = mixed_text(data, ("en", "de"))[-1000:]
+    pairs = mixed_text(data, ("en", "de"))
     sides = [[" ".join(pair.source) for pair in pairs], [" ".join(pair.target) for pair in pairs]]
     german = checker(options.checker, "en-de", sides)
     report("post-edits", read_post_edits(data, half), german)
