@@ -52,13 +52,13 @@ def test_plain_and_tokenized_text_give_the_same_results(directory: Path, tmp_pat
     assert model.translate(PLAIN).text == model.translate(TOKENIZED).text == text
     (source, target) = (tmp_path / name for name in ("source", "target"))
     source.write_text(f"{PLAIN}\n{TOKENIZED}\n")
-    target.write_text("A B.\nA B .\n")
+    target.write_text("A B!\nA B !\n")
     scores = command("score", str(directory), str(source), str(target)).split()
     assert scores[0] == scores[1]
-    pairs = [{"source": PLAIN, "target": "A B."}, {"source": TOKENIZED, "target": "A B ."}]
+    pairs = [{"source": PLAIN, "target": "A B!"}, {"source": TOKENIZED, "target": "A B !"}]
     scored = post(directory, "/score", {"pairs": pairs})["sentences"]
     assert scored[0]["source_tokens"] == scored[1]["source_tokens"] == words
-    assert scored[0]["tokens"] == scored[1]["tokens"] == ["A", "B", "."]
+    assert scored[0]["tokens"] == scored[1]["tokens"] == ["A", "B", "!"]
     assert f"{scored[0]['log_probability']:.4f}" == scores[0]
 
 
