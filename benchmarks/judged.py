@@ -147,7 +147,8 @@ def main() -> None:
     parser.add_argument("--checker", type=Path, help="where the checkers are kept for the next run")
     options = parser.parse_args()
     data, half = options.data, options.half
-    sides = [read_lines(data / "hansards" / f"train-150k.{language}.gz")[:30_000] for language in ("en", "fr")]
+    folder = data / "hansards"
+    sides = [read_lines(folder / f"train-150k.{language}.gz")[:30_000] for language in ("en", "fr")]
     french = checker(options.checker, "en-fr", sides)
     for name, texts in read_web(data, half).items():
         report(name, texts, french)
