@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import regard
-from regard.api.run_template import MODEL_CLASSES, plan_run, render_run
+from regard.api.init_run import MODEL_CLASSES, plan_run, render_run
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.errors import DataError, UsageError
@@ -118,8 +118,7 @@ def test_gzip_paths_and_names_without_an_ending_are_kept_apart(tmp_path: Path) -
         (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
         files.append(tmp_path / name)
     valid = write(tmp_path, PAIRS[:12], ("v.de", "v.en"))
-    made = regard.init_run(*files, tmp_path / "run.toml", num_valid=15)
-    assert made.num_valid == 15
+    regard.init_run(*files, tmp_path / "run.toml")
     assert {path.name for path in (tmp_path / "run-text").iterdir()} == {
         f"{split}.{side}" for split in ("train", "valid") for side in ("source", "target")
     }
@@ -163,16 +162,17 @@ def test_bad_text_is_one_message_and_writes_nothing(tmp_path: Path, source, targ
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_existing_output_is_kept_unless_overwriting(tmp_path: Path) -> None:
+def test_outputs_do_not_replace_other_files(tmp_path: Path) -> None:
     files, output = write(tmp_path), tmp_path / "run.toml"
     output.write_text("mine")
-    with pytest.raises(UsageError, match=r"run\.toml: the file exists; .*--overwrite"):
+    with pytest.raises(UsageError, match=r"run\.toml: the file exists; move it"):
         regard.init_run(*files, output)
     assert output.read_text() == "mine" and not (tmp_path / "run-text").exists()
-    assert run("init", *files, "-o", output, "--overwrite").exit_code == 0
+    output.unlink()
+    regard.init_run(*files, output)
     text = tmp_path / "run-text"
     with pytest.raises(UsageError, match="would overwrite the input"):
-        regard.init_run(text / "train.de", text / "train.en", output, overwrite=True)
+        regard.init_run(text / "train.de", text / "train.en", output)
 
 
 def state(directory: Path) -> dict[str, bytes]:
@@ -197,36 +197,20 @@ def test_changed_file_is_not_lost(tmp_path: Path, name: str) -> None:
     with (tmp_path / name).open("a") as file:
         file.write("# mine\n")
     before = state(tmp_path)
-    with pytest.raises(UsageError, match=f"{name}: th(e|is) file"):
+    with pytest.raises(UsageError, match=f"{name}: the file exists"):
         regard.init_run(*files, output)
-    # `--overwrite` replaces the files of the run alone.
-    if name == "run-text/notes":
-        with pytest.raises(UsageError, match="would be lost"):
-            regard.init_run(*files, output, overwrite=True)
     assert state(tmp_path) == before
-
-
-def test_text_without_its_run_file_is_replaced_only_if_asked(tmp_path: Path) -> None:
-    files, output = write(tmp_path), tmp_path / "run.toml"
-    regard.init_run(*files, output)
-    output.unlink()
-    (tmp_path / "run-text" / "valid.en").write_text("mine\n")
-    with pytest.raises(UsageError, match="the file exists"):
-        regard.init_run(*files, output)
-    regard.init_run(*files, output, overwrite=True)
-    assert len((tmp_path / "run-text" / "valid.en").read_text().splitlines()) == 10
 
 
 @pytest.mark.parametrize(
     "output", [".", "..", "", "/", "text", "text/", "./text/..", "/dev/null", "train.de/x"]
 )
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_output_that_cannot_be_a_run_file_is_one_message(tmp_path, monkeypatch, output, overwrite) -> None:
+def test_output_that_cannot_be_a_run_file_is_one_message(tmp_path, monkeypatch, output) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path)
     Path("text").mkdir()
     before = sorted(tmp_path.rglob("*"))
-    result = run("init", "train.de", "train.en", "-o", output, *(["--overwrite"] if overwrite else []))
+    result = run("init", "train.de", "train.en", "-o", output)
     assert isinstance(result.exception, UsageError | DataError)
     assert "\n" not in str(result.exception) and sorted(tmp_path.rglob("*")) == before
 
@@ -235,25 +219,6 @@ def test_run_file_may_be_a_stream_if_no_text_is_split(tmp_path: Path) -> None:
     files = write(tmp_path)
     valid = write(tmp_path, PAIRS[:12], ("v.de", "v.en"))
     assert regard.init_run(*files, "/dev/null", valid=valid).num_valid == 12
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"valid": ("v.de", "v.en"), "num_valid": 3}, UsageError, "either files .* or a number of lines"),
-        ({"num_valid": 0}, UsageError, "num_valid"),
-        ({"num_valid": 190}, DataError, "10 training pairs, without 190 for validation"),
-        ({"num_valid": 500}, DataError, "0 training pairs"),
-        ({"output": Path("missing") / "run.toml", "valid": "same"}, DataError, "cannot be written"),
-    ],
-)
-def test_arguments_that_do_not_fit_are_one_message(tmp_path, monkeypatch, arguments, error, message) -> None:
-    monkeypatch.chdir(tmp_path)
-    files = write(tmp_path)
-    if arguments.get("valid") == "same":
-        arguments = {**arguments, "valid": files}
-    with pytest.raises(error, match=message):
-        regard.init_run(*files, **arguments)
 
 
 def test_source_and_target_must_be_different_files(tmp_path: Path) -> None:

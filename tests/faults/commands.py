@@ -145,8 +145,8 @@ COMMANDS = (
         needs=("corpus", "model", "page.html"),
     ),
     Command(
-        "init --overwrite",
-        "init corpus/train.de corpus/train.en -o own.toml --num-valid 9 --overwrite --json i.json",
+        "init",
+        "init corpus/train.de corpus/train.en -o own.toml --json i.json",
         _INIT,
         needs=("corpus", "own.toml", "own-text", "i.json"),
     ),

@@ -83,7 +83,7 @@ TARGETS = (
     Target("corrupted text", "corpus/valid.??", "corrupt corpus/valid.de corpus/valid.en --checker checker"),
     *(Target(f"Hugging Face, {kind}", f"{kind}/*", _TRANSLATE.format(kind)) for kind in _HF),
     Target("Hugging Face, scores", "bart/*", "score bart corpus/test.de corpus/test.en --num-threads 1"),
-    Target("prepared", "prepared/*", "align --prepared-dir prepared --model ibm1 --num-threads 1 -o l.txt"),
+    Target("prepared", "prepared/*", "prepare lstm.toml data.cache_dir=prepared data.min_frequency=1"),
 )
 
 

@@ -5,7 +5,7 @@ import pytest
 from .commands import BASE, COMMANDS
 from .injector import attack, chosen, compiler, workbench
 
-GATE = ("prepare again", "lm", "align", "train", "average", "export", "translate", "init --overwrite")
+GATE = ("prepare again", "lm", "align", "train", "average", "export", "translate", "init")
 """One command of every kind: a new, a replaced and a write-once directory, one file, several files, a run."""
 
 pytestmark = [

@@ -1,15 +1,24 @@
-"""A first run from two text files: `regard.init_run` examines them and writes a commented TOML file."""
+"""A first run from two text files: `regard.init_run` examines them and writes a commented TOML file.
+
+Little text needs few subwords, a small recurrent model and much dropout (Sennrich & Zhang, 2019); much text
+needs the Transformer in the sizes of Vaswani et al. (2017). The recurrent model of 512 units is that of
+`recipes/multi30k-lstm.toml`, which was measured.
+"""
 
 import filecmp
+import json
+import math
 import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from importlib.resources import files as package_files
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from regard.api.run_template import RunPlan, plan_run, render_run
+from jinja2 import Environment, StrictUndefined
+
 from regard.config import from_dict
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
@@ -21,7 +30,7 @@ from regard.text.reading import open_regular_file
 from regard.text.text_survey import TextSurvey, survey_pairs
 from regard.training.run_config import RunConfig
 
-__all__ = ["InitializedRun", "init_run"]
+__all__ = ["InitializedRun", "RunPlan", "init_run", "plan_run", "render_run"]
 
 MIN_PAIRS = 50
 """Number of training pairs below which no run is written."""
@@ -29,6 +38,80 @@ MAX_VALID_PAIRS, MIN_VALID_PAIRS, VALID_SHARE = 1_000, 10, 20
 """By default, a twentieth of the pairs is the validation text, within these limits."""
 _Files = tuple[str, str]
 """The names of the source and the target file."""
+CHARACTERS_PER_TOKEN = {"CJK": 1.3}
+OTHER_CHARACTERS_PER_TOKEN = 3.5
+"""Average characters of a subword token, for estimates of lengths and numbers of tokens."""
+NUM_BYTE_TOKENS = 256
+MIN_EPOCHS = 3
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """The chosen settings.
+
+    Attributes:
+        kind: The architecture.
+        vocab_size: The size of the subword vocabulary.
+        width: The embedding and hidden size, or d_model.
+        num_layers: The number of layers of encoder and decoder.
+        dropout: The dropout probability.
+        batch_size: The batch size, in sentences for `rnn` and in tokens for `transformer`.
+        max_epochs: The maximum number of epochs.
+        joint: Whether source and target share subwords and embeddings, since they have the same script.
+        max_length: The maximum number of tokens of a training sentence.
+        steps_per_epoch: The approximate number of steps of an epoch.
+    """
+
+    kind: Literal["rnn", "transformer"]
+    vocab_size: int
+    width: int
+    num_layers: int
+    dropout: float
+    batch_size: int
+    max_epochs: int
+    joint: bool = False
+    max_length: int = 100
+    steps_per_epoch: int = 1
+
+
+MODEL_CLASSES = (
+    (5_000, 6_000, RunPlan("rnn", 2_000, 256, 1, 0.4, 32, 100)),
+    (20_000, 8_000, RunPlan("rnn", 4_000, 384, 1, 0.4, 64, 60)),
+    (100_000, 25_000, RunPlan("rnn", 8_000, 512, 2, 0.4, 64, 40)),
+    (1_000_000, 50_000, RunPlan("transformer", 16_000, 512, 4, 0.2, 8_192, 30)),
+    (math.inf, 100_000, RunPlan("transformer", 32_000, 512, 6, 0.1, 16_384, 10)),
+)
+"""The maximum number of pairs, the approximate number of training steps, and the settings."""
+
+
+def plan_run(survey: TextSurvey, num_train: int) -> RunPlan:
+    """Return the settings of a run.
+
+    Args:
+        survey: The survey of the text.
+        num_train: The number of training pairs.
+    """
+    steps, plan = next((steps, plan) for pairs, steps, plan in MODEL_CLASSES if num_train <= pairs)
+    sides = survey.source, survey.target
+    rates = [CHARACTERS_PER_TOKEN.get(side.script, OTHER_CHARACTERS_PER_TOKEN) for side in sides]
+    joint = survey.source.script == survey.target.script
+    distinct = (sum if joint else max)(side.distinct_characters for side in sides)
+    # SentencePiece needs a token for each character, and the bytes.
+    needed = 500 * math.ceil((1.2 * distinct + NUM_BYTE_TOKENS) / 500)
+    examples = float(num_train)
+    if plan.kind == "transformer":
+        tokens = max(side.characters / rate for side, rate in zip(sides, rates, strict=True))
+        examples = tokens * num_train / max(1, survey.pairs)
+    steps_per_epoch = max(1, math.ceil(examples / plan.batch_size))
+    longest = max(side.long_characters / rate for side, rate in zip(sides, rates, strict=True))
+    return replace(
+        plan,
+        vocab_size=max(plan.vocab_size, needed),
+        joint=joint,
+        max_length=min(400, max(100, 50 * math.ceil(longest / 50))),
+        steps_per_epoch=steps_per_epoch,
+        max_epochs=min(plan.max_epochs, max(MIN_EPOCHS, math.ceil(steps / steps_per_epoch))),
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,9 +169,7 @@ def init_run(
     output: Path | str = "run.toml",
     *,
     valid: tuple[Path | str, Path | str] | None = None,
-    num_valid: int | None = None,
     output_dir: Path | str | None = None,
-    overwrite: bool = False,
 ) -> InitializedRun:
     """Examine two parallel files and write a commented TOML file of a run, as `regard init` does.
 
@@ -99,10 +180,9 @@ def init_run(
         source: Source text, one sentence per line, plain or compressed.
         target: Target text, one line per source line.
         output: TOML file to write.
-        valid: Source and target text for validation. Default: the last lines of the training text.
-        num_valid: Number of last lines for validation. Default: a twentieth of the text, from 10 to 1,000.
+        valid: Source and target text for validation. Default: the last lines of the training text, a
+            twentieth of it but at least 10 and at most 1,000 lines.
         output_dir: Model directory of the run. Default: `runs/NAME`.
-        overwrite: Whether to replace an existing TOML file and its text, if they differ from the new ones.
 
     Raises:
         DataError: if a file is missing, empty, not text or too short, or the numbers of lines differ.
@@ -110,18 +190,14 @@ def init_run(
             UTF-8, or arguments contradict each other.
     """
     path = Path(output)
-    if num_valid is not None and num_valid < 1:
-        raise UsageError(f"num_valid (--num-valid) is {num_valid}: expected at least 1")
-    if valid is not None and num_valid is not None:
-        raise UsageError("give either files for validation (--valid) or a number of lines (--num-valid)")
     train = str(source), str(target)
     files = {"train": train, "valid": train if valid is None else (str(valid[0]), str(valid[1]))}
     _check_files(path, files, is_split=valid is None)
     model_dir = f"runs/{path.stem}" if output_dir is None else str(output_dir)
+    check_name(model_dir)
     survey = survey_pairs(_read(train))
     if valid is None:
-        most = min(MAX_VALID_PAIRS, max(MIN_VALID_PAIRS, survey.pairs // VALID_SHARE))
-        held_out = most if num_valid is None else num_valid
+        held_out = min(MAX_VALID_PAIRS, max(MIN_VALID_PAIRS, survey.pairs // VALID_SHARE))
         num_train = max(0, survey.pairs - held_out)
         shared, files = survey.count_shared(num_train), _text_files(path, train)
     else:
@@ -131,14 +207,42 @@ def init_run(
     content = render_run(plan, files["train"], files["valid"], (model_dir, f"prepared/{path.stem}"), findings)
     from_dict(RunConfig, tomllib.loads(content), origin=str(path))
     # The same file was written by an earlier call, which may have been killed before it wrote the text.
-    if not overwrite and path.is_file() and path.read_bytes() != content.encode():
-        raise _exists_error(path)
+    if path.is_file() and path.read_bytes() != content.encode():
+        raise UsageError(f"{path}: the file exists; move it, or choose another output file")
     if valid is None:
-        _write_text(path, content, train, files, num_train, overwrite)
+        _write_text(path, content, train, files, num_train)
     else:
         write_atomic(path, content.encode())
     warnings = survey.warnings(num_train, held_out, shared)
     return InitializedRun(path, model_dir, num_train, held_out, survey, plan, findings, warnings)
+
+
+def render_run(
+    plan: RunPlan,
+    train: _Files,
+    valid: _Files,
+    directories: tuple[str, str],
+    findings: tuple[str, ...],
+) -> str:
+    """Return the TOML file of a run.
+
+    Args:
+        plan: The settings.
+        train: The files of the training text.
+        valid: The files of the validation text.
+        directories: The model directory and that of the preprocessed text.
+        findings: A description of the text for the first comment, one line each.
+    """
+    environment = Environment(
+        autoescape=False, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    )
+    # The escapes of a TOML string are those of JSON.
+    environment.filters["quoted"] = lambda text: json.dumps(text, ensure_ascii=False).replace(
+        "\x7f", "\\u007f"
+    )
+    template = package_files("regard.api").joinpath("assets", "run.toml.j2").read_text(encoding="utf-8")
+    names = {"train": train, "valid": valid, "output_dir": directories[0], "cache_dir": directories[1]}
+    return environment.from_string(template).render(plan=plan, findings=findings, **names)
 
 
 def _read(files: _Files) -> Iterator[tuple[str, str]]:
@@ -146,12 +250,7 @@ def _read(files: _Files) -> Iterator[tuple[str, str]]:
 
 
 def _check_files(path: Path, files: dict[str, _Files], is_split: bool) -> None:
-    """Check the names of all files, before the text is read.
-
-    Raises:
-        DataError: if a file of the text is missing or not a regular file.
-        UsageError: if two files are the same, or the output cannot be written.
-    """
+    """Check the names of all files, before the text is read."""
     inputs = [Path(name) for names in files.values() for name in names]
     for file in inputs:
         check_name(file)
@@ -164,7 +263,7 @@ def _check_files(path: Path, files: dict[str, _Files], is_split: bool) -> None:
         raise UsageError(f"{path}: Is a directory; give the name of a file, such as {path / 'run.toml'}")
     if is_split and is_special_file(path):
         raise UsageError(f"{path}: the text is written next to the output, which must be a regular file")
-    check_outputs(inputs, [path], [_text_dir(path)] if is_split else [])
+    check_outputs(inputs, [path], [path.with_name(f"{path.stem}-text")] if is_split else [])
 
 
 def _check_size(survey: TextSurvey, num_train: int, num_valid: int, files: _Files) -> None:
@@ -178,36 +277,21 @@ def _check_size(survey: TextSurvey, num_train: int, num_valid: int, files: _File
         )
 
 
-def _text_dir(path: Path) -> Path:
-    return path.with_name(f"{path.stem}-text")
-
-
 def _text_files(path: Path, train: _Files) -> dict[str, _Files]:
     """Return the files of the training and the validation part, with the endings of the original files."""
     first, second = (Path(remove_suffix(name)).suffix[1:] for name in train)
     if not (first.isalnum() and second.isalnum()) or first == second:
         first, second = "source", "target"
-    directory = _text_dir(path)
+    directory = path.with_name(f"{path.stem}-text")
     return {
         split: (str(directory / f"{split}.{first}"), str(directory / f"{split}.{second}"))
         for split in ("train", "valid")
     }
 
 
-def _exists_error(path: Path) -> UsageError:
-    return UsageError(f"{path}: the file exists; choose another output file or give --overwrite")
-
-
-def _write_text(
-    path: Path, content: str, train: _Files, files: dict[str, _Files], num_train: int, overwrite: bool
-) -> None:
-    """Write the text of both parts and the TOML file; all are complete before one replaces an old one.
-
-    Raises:
-        UsageError: if the directory of the text has other files, or a text that may not be replaced.
-        DataError: if a file cannot be written. The old ones are then unchanged.
-    """
-    directory, pairs = _text_dir(path), _read(train)
+def _write_text(path: Path, content: str, train: _Files, files: dict[str, _Files], num_train: int) -> None:
+    """Write the text of both parts and the TOML file, if no other file is replaced."""
+    directory, pairs = path.with_name(f"{path.stem}-text"), _read(train)
     try:
         with atomic_directory(directory) as new:
             for names, number in ((files["train"], num_train), (files["valid"], None)):
@@ -217,12 +301,9 @@ def _write_text(
                         for output, line in zip(outputs, pair, strict=True):
                             output.write(f"{line}\n".encode())
             for old in sorted(directory.iterdir()) if directory.exists() else ():
-                if not (new / old.name).is_file():
-                    raise UsageError(
-                        f"{old}: this file would be lost; move it, or choose another output file"
-                    )
-                if not overwrite and not filecmp.cmp(old, new / old.name, shallow=False):
-                    raise _exists_error(old)
+                # The same text was written by an earlier call.
+                if not (new / old.name).is_file() or not filecmp.cmp(old, new / old.name, shallow=False):
+                    raise UsageError(f"{old}: the file exists; move it, or choose another output file")
             write_atomic(path, content.encode())
     except OSError as error:
         raise DataError(f"{directory}: cannot be written: {error.strerror or error}") from None
