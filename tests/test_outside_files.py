@@ -17,7 +17,7 @@ import regard
 from extensions.serve.served import ask
 from quick_coverage import train_quickly
 from regard.analyze import errors
-from regard.api.companions import Companions
+from regard.api.systems import Companions
 from regard.cli.main import app
 from regard.config import from_dict
 from regard.data.training_text import read_training_pairs, read_training_text
@@ -170,7 +170,7 @@ def test_a_model_directory_contains_the_first_pairs_and_the_size_of_its_text(wor
     assert text is not None and text.num_pairs == 150
     # Words separated by spaces, and the end symbol of each target sentence is not counted.
     assert text.num_tokens == tuple(sum(len(line.split()) for line in lines) for lines in sides)
-    assert Companions(work / "rnn", max_pairs=7).num_pairs() == 7
+    assert len(list(Companions(work / "rnn", max_pairs=7).pairs())) == 7
 
 
 @pytest.mark.parametrize("kind", ["rnn", "phrase"])

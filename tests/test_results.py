@@ -11,7 +11,7 @@ import pytest
 
 from regard.alignment.base import IterationStats
 from regard.analysis.attention import perplexity_of
-from regard.api.evaluation_result import ScoreTotals
+from regard.api.translations import ScoreTotals
 from regard.config.results import SCHEMA_VERSION, Result, json_value, perplexity
 from regard.errors import DataError, UsageError
 from regard.extensions.reproduce.scores import METRIC_FUNCTIONS

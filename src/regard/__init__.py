@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from regard import nn as nn
     from regard.alignment.base import register_aligner
     from regard.api.alignment import Aligner, align
-    from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate
+    from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate, evaluate_links
     from regard.api.fertility import fertilities, train_fertility_predictor
     from regard.api.init_run import init_run
-    from regard.api.links import evaluate_links
     from regard.api.report import ReportOptions, report
     from regard.api.training import train, tune
     from regard.api.translations import Scores, Translations
@@ -96,45 +95,35 @@ __all__ = [
     "tune",
 ]
 
-_HOMES = {
-    "MBR": "regard.generation.reranking",
-    "Aligner": "regard.api.alignment",
-    "Callback": "regard.training.run_context",
-    "Evaluation": "regard.api.evaluation",
-    "EvaluationOptions": "regard.api.evaluation",
-    "PenaltyTuningOptions": "regard.generation.tune_penalties",
-    "Repair": "regard.generation.repair",
-    "ReportOptions": "regard.api.report",
-    "RunConfig": "regard.training.run_config",
-    "Sampling": "regard.generation.config",
-    "Scores": "regard.api.translations",
-    "Translation": "regard.generation.translation",
-    "Translations": "regard.api.translations",
-    "Translator": "regard.api.translator",
-    "align": "regard.api.alignment",
-    "configclass": "regard.config",
-    "configure_threads": "regard.config.cpu_threads",
-    "evaluate": "regard.api.evaluation",
-    "evaluate_links": "regard.api.links",
-    "fertilities": "regard.api.fertility",
-    "init_run": "regard.api.init_run",
-    "load": "regard.api.translator",
-    "load_config": "regard.training.run_config",
-    "load_plugins": "regard.config.plugins",
-    "option": "regard.config",
-    "register_aligner": "regard.alignment.base",
-    "register_attention": "regard.attention.registry",
-    "register_loss": "regard.training.losses.base",
-    "register_metric": "regard.metrics.base",
-    "register_model": "regard.models.registry",
-    "register_normalizer": "regard.attention.registry",
-    "register_score_function": "regard.attention.scorers",
-    "register_tokenizer": "regard.text.tokenizers.base",
-    "report": "regard.api.report",
-    "train": "regard.api.training",
-    "train_fertility_predictor": "regard.api.fertility",
-    "tune": "regard.api.training",
+_MODULES = {
+    "regard.alignment.base": "register_aligner",
+    "regard.api.alignment": "Aligner align",
+    "regard.api.evaluation": "Evaluation EvaluationOptions evaluate evaluate_links",
+    "regard.api.fertility": "fertilities train_fertility_predictor",
+    "regard.api.init_run": "init_run",
+    "regard.api.report": "ReportOptions report",
+    "regard.api.training": "train tune",
+    "regard.api.translations": "Scores Translations",
+    "regard.api.translator": "Translator load",
+    "regard.attention.registry": "register_attention register_normalizer",
+    "regard.attention.scorers": "register_score_function",
+    "regard.config": "configclass option",
+    "regard.config.cpu_threads": "configure_threads",
+    "regard.config.plugins": "load_plugins",
+    "regard.generation.config": "Sampling",
+    "regard.generation.reranking": "MBR",
+    "regard.generation.repair": "Repair",
+    "regard.generation.translation": "Translation",
+    "regard.generation.tune_penalties": "PenaltyTuningOptions",
+    "regard.metrics.base": "register_metric",
+    "regard.models.registry": "register_model",
+    "regard.text.tokenizers.base": "register_tokenizer",
+    "regard.training.losses.base": "register_loss",
+    "regard.training.run_config": "RunConfig load_config",
+    "regard.training.run_context": "Callback",
 }
+"""The public names by the module that defines them."""
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -23,9 +23,7 @@ from regard.analysis.inputs import Linker, ParallelText, Progress, System, no_pr
 from regard.analysis.length import LengthAnalysis, LengthOptions, analyze_length
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
-from regard.api.companions import Companions
-from regard.api.loading import as_paths
-from regard.api.systems import load_systems, lock_models, name_models
+from regard.api.systems import Companions, load_systems, lock_models, name_models, single_model
 from regard.api.translator import Translator
 from regard.generation.config import MapMethod
 
@@ -73,15 +71,11 @@ def errors(
         UsageError: if an argument does not apply.
         DataError: if a file cannot be read, the texts do not match, or all lines are too long.
     """
-    text = parallel_text(sources, references)
-    # A string is a sequence, too, so a single path must be recognized by its type.
-    single = isinstance(model, Translator | Path | str)
-    chosen = model if isinstance(model, Translator) else as_paths([model] if single else model)
+    text, models = parallel_text(sources, references), single_model(model)
     threads = settings.get("num_threads")
-    if aligner is None and train_missing and (companions := Companions.of([chosen], threads or 0)):
+    if aligner is None and train_missing and (companions := Companions.of(models.values(), threads or 0)):
         aligner = companions.aligner()
     linker = None if aligner is None else Linker.load(_word_aligner(aligner), lowercase, threads)
-    models = {"the model": chosen}
     with lock_models(models.values()):
         (system,) = _load(models, text, settings)
         return analyze_errors(system, text, linker, lowercase, progress)

@@ -9,8 +9,7 @@
 A law that does not hold raises an `AssertionError` that names it.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -57,8 +56,12 @@ def check_attention(config: AttentionConfig, seed: int = 1) -> None:
         mechanism = build_attention(config, WIDTH, WIDTH).double()
         # A mechanism that samples in training does not sample in evaluation mode.
         mechanism.eval()
-        with _named(f"{config}: {name}"):
+        try:
             law(mechanism)
+        except AssertionError as error:
+            raise AssertionError(f"{config}: {name}: {error}") from error
+        except Exception as error:  # the code of a mechanism may raise anything
+            raise AssertionError(f"{config}: {name}: {type(error).__name__}: {error}") from error
 
 
 def check_normalizer(function: Callable[..., Tensor], seed: int = 1) -> None:
@@ -92,16 +95,6 @@ def check_normalizer(function: Callable[..., Tensor], seed: int = 1) -> None:
     (gradient,) = torch.autograd.grad(weights.square().sum(), scores)
     assert bool(gradient.isfinite().all()), "a gradient is not finite"
     assert bool((gradient[~mask] == 0).all()), "a masked position has a gradient"
-
-
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    try:
-        yield
-    except AssertionError as error:
-        raise AssertionError(f"{name}: {error}") from error
-    except Exception as error:  # the code of a mechanism may raise anything
-        raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
 
 
 def example_memory() -> Memory:
@@ -143,19 +136,19 @@ def check_step_shapes(mechanism: Attention) -> None:
     memory = mechanism.prepare(example_memory())
     state = mechanism.start(memory)
     heads = mechanism.num_heads
-    _check_shape("state.weights", state.weights, (BATCH, heads, LENGTH))
-    _check_shape("state.context", state.context, (BATCH, WIDTH))
     step = mechanism.read(example_queries()[:, 0], memory, state)
     count = step.contexts.shape[1]
-    _check_shape("contexts", step.contexts, (BATCH, count, WIDTH))
-    _check_shape("log_weights", step.log_weights, (BATCH, count))
-    _check_shape("log_policy", step.log_policy, (BATCH, count))
-    _check_shape("weights", step.weights, (BATCH, heads, LENGTH))
-    _check_shape("penalty", step.penalty, (BATCH,))
-
-
-def _check_shape(name: str, tensor: Tensor, expected: tuple[int, ...]) -> None:
-    assert tensor.shape == expected, f"{name} has shape {tuple(tensor.shape)}, expected {expected}"
+    shapes = {
+        "state.weights": (state.weights, (BATCH, heads, LENGTH)),
+        "state.context": (state.context, (BATCH, WIDTH)),
+        "contexts": (step.contexts, (BATCH, count, WIDTH)),
+        "log_weights": (step.log_weights, (BATCH, count)),
+        "log_policy": (step.log_policy, (BATCH, count)),
+        "weights": (step.weights, (BATCH, heads, LENGTH)),
+        "penalty": (step.penalty, (BATCH,)),
+    }
+    for name, (tensor, expected) in shapes.items():
+        assert tensor.shape == expected, f"{name} has shape {tuple(tensor.shape)}, expected {expected}"
 
 
 def check_masked_positions(mechanism: Attention) -> None:

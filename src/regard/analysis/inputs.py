@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 from regard.alignment import Corpus, WordAligner
 from regard.alignment.corpus import UNKNOWN
 from regard.errors import DataError, UsageError
-from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.links import GoldLinks, Links, parse_gold_links, read_gold_links
 from regard.text.paths import readable
 
@@ -97,17 +96,6 @@ class ParallelText:
             # A text of empty lines is nearly always the wrong file, and would get meaningless scores.
             if not any(line.strip() for line in lines):
                 raise DataError(f"{name}: the {'list' if path is None else 'file'} contains no text")
-
-    @classmethod
-    def read(cls, source: Path | str, reference: Path | str) -> Self:
-        """Read the lines of two parallel files, plain or compressed.
-
-        Raises:
-            DataError: if a file cannot be read or contains no text, or the numbers of lines differ.
-        """
-        pairs = list(read_pairs(CorpusConfig(source=str(source), target=str(reference))))
-        sources, references = (tuple(pair[side] for pair in pairs) for side in (0, 1))
-        return cls(sources, references, str(source), str(reference))
 
     @property
     def source_name(self) -> str:

@@ -1,13 +1,13 @@
-"""Word alignment from Python: `regard.align` and `Aligner`.
+"""Word alignment: `regard.align`, `Aligner`, files for `regard align`, and edit actions for `regard actions`.
 
 aligner = regard.Aligner.train(sources, targets)
 aligner.align(["das Haus ist klein"], ["the house is small"])[0]  # rows (source word, target word)
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, cast, overload
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -20,19 +20,31 @@ from regard.alignment import (
     train_both,
 )
 from regard.alignment.base import ALIGNERS, DEFAULT_ALIGNER, default_config
+from regard.alignment.pointer_actions import write_action_tables
 from regard.alignment.symmetrize import METHODS, Method
 from regard.alignment.word_aligner import DIRECTIONS
-from regard.api.arguments import TextSource, read_parallel
+from regard.api.arguments import NamedText, TextSource, read_parallel
 from regard.config import from_dict
-from regard.config.results import Result
+from regard.config.results import Result, SequenceResult
 from regard.errors import UsageError
+from regard.text.compression import remove_suffix
+from regard.text.corpus import CorpusConfig
+from regard.text.paths import check_outputs
+from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.words import split_whitespace
 
-__all__ = ["Aligner", "AlignmentStatistics", "Alignments", "align", "aligner_config", "fold_words"]
+__all__ = [
+    "Aligner",
+    "Alignments",
+    "align",
+    "align_files",
+    "aligner_config",
+    "convert_tables",
+]
 
 
-@dataclass(frozen=True)
-class Alignments(Result, Sequence[np.ndarray]):
+@dataclass(frozen=True, repr=False)
+class Alignments(SequenceResult[np.ndarray]):
     """Word links of sentence pairs: a sequence of int64 arrays [L, 2] with rows (source word, target word).
 
     Words are counted from 0. The rows are sorted by source word, then by target word.
@@ -47,35 +59,6 @@ class Alignments(Result, Sequence[np.ndarray]):
     links: tuple[np.ndarray, ...]
     sources: tuple[tuple[str, ...], ...]
     targets: tuple[tuple[str, ...], ...]
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.links)
-
-    @overload
-    def __getitem__(self, index: int) -> np.ndarray: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "Alignments": ...
-
-    def __getitem__(self, index: int | slice) -> "np.ndarray | Alignments":
-        """Return the links of a pair, or the alignments of several pairs."""
-        if isinstance(index, slice):
-            return Alignments(self.links[index], self.sources[index], self.targets[index])
-        return self.links[index]
-
-    def lines(self) -> Iterator[str]:
-        """Yield the links of each pair in Pharaoh format: `0-0 1-2`."""
-        for links in self.links:
-            yield " ".join(f"{i}-{j}" for i, j in links.tolist())
-
-    def fertilities(self) -> list[np.ndarray]:
-        """Return the number of links of each source word, one int64 array [S] per pair."""
-        # Without `minlength`, words without links at the end of a sentence would be missing.
-        return [
-            np.bincount(links[:, 0], minlength=len(words))
-            for links, words in zip(self.links, self.sources, strict=True)
-        ]
 
     def to_data(self) -> dict[str, Any]:
         """Return the words and the links of each pair."""
@@ -98,36 +81,6 @@ class Alignments(Result, Sequence[np.ndarray]):
             for number, links in enumerate(self.links)
             for i, j in links.tolist()
         ]
-
-    def __repr__(self) -> str:
-        """Return the numbers of pairs and links."""
-        return f"Alignments({len(self)} pairs, {sum(map(len, self.links))} links)"
-
-
-@dataclass(frozen=True, repr=False)
-class AlignmentStatistics(Result):
-    """Statistics of an alignment by `regard align`.
-
-    Attributes:
-        num_pairs: Number of aligned sentence pairs.
-        passes: The passes of training in order; see `Aligner.passes`. None for a trained aligner.
-    """
-
-    schema = "alignment_statistics"
-    num_pairs: int
-    passes: tuple[Mapping[str, Any], ...]
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the number of pairs, and the passes."""
-        return {"num_pairs": self.num_pairs, "passes": self.rows()}
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per pass."""
-        return [dict(row) for row in self.passes]
-
-    def __repr__(self) -> str:
-        """Return the numbers of pairs and passes."""
-        return f"AlignmentStatistics({self.num_pairs} pairs, {len(self.passes)} passes)"
 
 
 @dataclass(frozen=True)
@@ -175,7 +128,8 @@ class Aligner:
             ConfigError: if an option is wrong; names it.
         """
         config = aligner_config(kind, options)
-        corpus = Corpus.from_tokens(_split_pairs(sources, targets, lowercase), names=("sources", "targets"))
+        sides = read_parallel(sources, targets)
+        corpus = Corpus.from_tokens(_split_pairs(sides, lowercase), names=("sources", "targets"))
         setup = TrainingSetup(num_threads=num_threads, seed=seed)
         return cls.train_corpus(corpus, config, setup, lowercase)
 
@@ -242,41 +196,15 @@ class Aligner:
             UsageError: if there is no such method.
         """
         method = _method(symmetrize)
-        pairs, corpus = self._corpus(sources, targets)
+        sides = read_parallel(sources, targets)
+        # The result shows the words as given. Only the words for the aligner's vocabulary are lowercased.
+        pairs = _split_pairs(sides, self.model.lowercase)
+        corpus = Corpus.from_tokens(pairs, self.model.words, allow_empty=True)
         link_sets = self.model.align(corpus, method, self.num_threads)
         # Links are a set, so they are sorted. `reshape` gives an empty list of links two columns, too.
         links = tuple(np.array(sorted(link_set), dtype=np.int64).reshape(-1, 2) for link_set in link_sets)
-        return Alignments(links, tuple(tuple(s) for s, _ in pairs), tuple(tuple(t) for _, t in pairs))
-
-    def posteriors(
-        self, sources: TextSource, targets: TextSource, symmetrize: str = "grow-diag-final-and"
-    ) -> list[np.ndarray]:
-        """Return the posterior probability of every link, one float32 array [S, T] per pair.
-
-        Args:
-            sources: The source sentences, or a file.
-            targets: Their translations, or a file.
-            symmetrize: `forward` or `backward` for the posteriors of one direction. Any other value gives the
-                mean of both. With `forward`, the column of a target word sums to 1 minus the probability that
-                it has no source word.
-
-        Raises:
-            DataError: if a file cannot be read, or the numbers of sentences differ.
-            UsageError: if there is no such method.
-        """
-        method = _method(symmetrize)
-        _, corpus = self._corpus(sources, targets)
-        # The aligner has one row per target word. The copy has the usual memory order of an [S, T] array.
-        return [links.T.copy() for links in self.model.posteriors(corpus, method, self.num_threads)]
-
-    def _corpus(
-        self, sources: TextSource, targets: TextSource
-    ) -> tuple[list[tuple[list[str], list[str]]], Corpus]:
-        """Return the words of each pair, and the pairs in the numbers of the aligner's words."""
-        # The result shows the words as given. Only the words for the aligner's vocabulary are lowercased.
-        pairs = _split_pairs(sources, targets, lowercase=False)
-        words = [(fold_words(s, self.model.lowercase), fold_words(t, self.model.lowercase)) for s, t in pairs]
-        return pairs, Corpus.from_tokens(words, self.model.words, allow_empty=True)
+        words = [tuple(tuple(split_whitespace(line)) for line in side.lines) for side in sides]
+        return Alignments(links, words[0], words[1])
 
 
 def align(
@@ -289,19 +217,17 @@ def align(
 ) -> Alignments:
     """Train an aligner on sentence pairs and align them; see `Aligner.train` and `Aligner.align`."""
     # The texts are used twice, but an iterator can be read only once.
-    sources, targets = read_parallel(sources, targets, ("sources", "targets"))
-    return Aligner.train(sources, targets, kind, **options).align(sources, targets, symmetrize)
+    source, target = read_parallel(sources, targets)
+    aligner = Aligner.train(source.lines, target.lines, kind, **options)
+    return aligner.align(source.lines, target.lines, symmetrize)
 
 
-def aligner_config(
-    kind: str, options: Mapping[str, Any], argument: str = "kind", origin: str = "aligner"
-) -> AlignerConfig:
+def aligner_config(kind: str, options: Mapping[str, Any], origin: str = "aligner") -> AlignerConfig:
     """Return the configuration of an aligner.
 
     Args:
         kind: The aligner: `ibm1`, `ibm2`, `hmm`, `bayes`, or a registered one.
         options: Its options by name.
-        argument: Name of the argument `kind`, for messages.
         origin: Name of the options, for messages.
 
     Raises:
@@ -309,7 +235,7 @@ def aligner_config(
         ConfigError: if an option is wrong; names it.
     """
     if kind not in ALIGNERS.names():
-        raise UsageError(f"{argument} {kind!r}: expected one of {', '.join(ALIGNERS.names())}")
+        raise UsageError(f"no aligner {kind!r}: expected one of {', '.join(ALIGNERS.names())}")
     return from_dict(type(default_config(kind)), dict(options), origin=origin)
 
 
@@ -320,15 +246,145 @@ def _method(name: str) -> Method:
     return cast(Method, name)
 
 
-def _split_pairs(
-    sources: TextSource, targets: TextSource, lowercase: bool
-) -> list[tuple[list[str], list[str]]]:
+def _split_pairs(sides: Iterable[NamedText], lowercase: bool) -> list[tuple[list[str], ...]]:
     """Return the words of each pair."""
-    sides = read_parallel(sources, targets, ("sources", "targets"))
-    words = [[fold_words(split_whitespace(line), lowercase) for line in side] for side in sides]
+    words = ([split_whitespace(line.lower() if lowercase else line) for line in side.lines] for side in sides)
     return list(zip(*words, strict=True))
 
 
-def fold_words(words: list[str], lowercase: bool) -> list[str]:
-    """Return the words, in lower case if requested."""
-    return [word.lower() for word in words] if lowercase else words
+@dataclass(frozen=True, repr=False)
+class AlignedFiles(Result):
+    """The alignment of files by `regard align`.
+
+    Attributes:
+        num_pairs: Number of aligned sentence pairs.
+        passes: The passes of training in order; see `Aligner.passes`. Empty for a trained aligner.
+        lines: The links of each pair, which are computed when they are read. Not part of the JSON form.
+    """
+
+    schema = "alignment_statistics"
+    num_pairs: int
+    passes: tuple[Mapping[str, Any], ...]
+    lines: Iterator[str] = field(compare=False)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the number of pairs, and the passes."""
+        return {"num_pairs": self.num_pairs, "passes": [dict(row) for row in self.passes]}
+
+    def rows(self) -> Sequence[Mapping[str, Any]]:
+        """Return one row per pass."""
+        return self.passes
+
+
+def align_files(
+    source: Path | str,
+    target: Path | str,
+    *,
+    lowercase: bool = False,
+    symmetrize: str = "grow-diag-final-and",
+    model: str | None = None,
+    overrides: Sequence[str] = (),
+    aligner: Path | str | None = None,
+    save_aligner: Path | str | None = None,
+    seed: int = 0,
+    num_threads: int = 0,
+    on_pass: Callable[[str, IterationStats], None] = lambda direction, iteration: None,
+) -> AlignedFiles:
+    """Align the words of files, which may be larger than memory, with a new or a trained aligner.
+
+    Args:
+        source: Source text, with words separated by white space.
+        target: Translations, one line per source line. With a trained aligner, a pair may have an empty side
+            and then has no links.
+        lowercase: Whether to ignore case.
+        symmetrize: Symmetrization of the two directions: intersection, union, grow-diag, grow-diag-final or
+            grow-diag-final-and. With forward or backward, only one direction is used.
+        model: Alignment model: ibm1, ibm2, hmm, bayes, ibm3 or ibm4 (extension `smt`), or one of a plugin.
+            Default: bayes.
+        overrides: Settings of the alignment model, as key=value.
+        aligner: Directory of a trained word aligner (`regard align --save-aligner`).
+        save_aligner: Directory in which to save the trained aligner.
+        seed: Random seed.
+        num_threads: Number of CPU threads. Default: all available processors.
+        on_pass: Function called with the direction and the results of each pass.
+
+    Raises:
+        UsageError: if arguments contradict each other, or there is no such aligner or method.
+        DataError: if a file cannot be read or written, or a line is empty.
+    """
+    method = _method(symmetrize)
+    if aligner is not None and (model is not None or overrides or save_aligner is not None):
+        raise UsageError(
+            "--aligner uses a trained aligner, so it cannot be combined with --model, --set or --save-aligner"
+        )
+    config = aligner_config(model or DEFAULT_ALIGNER, dict(map(_setting, overrides)), "--set")
+    # Check the target directory before training, which may take hours.
+    if save_aligner is not None:
+        WordAligner.check_output_dir(Path(save_aligner))
+    trained = None if aligner is None else Aligner.load(aligner)
+    # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
+    lowercase = lowercase or (trained is not None and trained.model.lowercase)
+    known = None if trained is None else trained.model.words
+    corpus = Corpus.read(Path(source), Path(target), known, lowercase, allow_empty=trained is not None)
+    if trained is None:
+        # A saved aligner needs both directions, because it may later be symmetrized in another way.
+        single = method in DIRECTIONS and save_aligner is None
+        setup = TrainingSetup(num_threads=num_threads, seed=seed)
+        directions = (str(method),) if single else DIRECTIONS
+        trained = Aligner.train_corpus(corpus, config, setup, lowercase, directions, on_pass)
+    if save_aligner is not None:
+        trained.save(save_aligner)
+    lines = trained.model.align(corpus, method, num_threads).lines()
+    return AlignedFiles(len(corpus), trained.passes, iter(lines))
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Return the key and the value of a setting key=value."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set {text!r}: expected key=value")
+    try:
+        return key, parse_json(value, object)
+    except InvalidJsonError:
+        # A word without quotes is not JSON and stands for itself.
+        return key, value
+
+
+def convert_tables(
+    tables: Sequence[Path | str],
+    output_dir: Path | str,
+    *,
+    columns: Sequence[int] = (1, 2, 3),
+    seed: int = 0,
+    num_threads: int = 0,
+) -> dict[Path, int]:
+    """Convert the forms of inflection tables to sequences of edit actions (Aharoni & Goldberg 2017).
+
+    Args:
+        tables: Tab-separated tables. One aligner is trained on all of them.
+        output_dir: Output directory. It is created if it does not exist.
+        columns: Column numbers (from 1) of the lemma, the features (any number of columns) and the form.
+            Tables of SIGMORPHON need 1,3,2.
+        seed: Random seed.
+        num_threads: Number of CPU threads. Default: all available processors.
+
+    Returns:
+        The number of forms by the file of the new table.
+
+    Raises:
+        UsageError: if the columns are wrong, or two tables have the same name.
+        DataError: if a table is malformed or cannot be read or written.
+    """
+    if len(columns) < 2 or min(columns) < 1 or len(set(columns)) < len(columns):
+        raise UsageError(f"--columns {columns}: expected at least two different numbers, counted from 1")
+    settings = from_dict(CorpusConfig, {"tsv": "table", "columns": list(columns)}, origin="--columns")
+    corpora = [replace(settings, tsv=str(table)) for table in tables]
+    # The new tables are plain text, also those of compressed tables.
+    paths = [Path(output_dir) / remove_suffix(Path(table).name) for table in tables]
+    # All names are checked before the aligner is trained.
+    for path in paths:
+        if paths.count(path) > 1:
+            raise UsageError(f"{path}: two tables have this output file. Rename one of the tables.")
+    check_outputs(tables, paths)
+    counts = write_action_tables(corpora, paths, TrainingSetup(num_threads=num_threads, seed=seed))
+    return dict(zip(paths, counts, strict=True))

@@ -17,7 +17,6 @@ from regard.analysis.faithfulness import FaithfulnessAnalysis
 from regard.analysis.length import LengthAnalysis
 from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores, SystemScore
-from regard.metrics.coverage import ReceivedAttention
 from regard.plot.style import clip_label, printable
 
 __all__ = ["attention_tables", "error_lines", "faithfulness_tables", "format_errors", "length_tables"]
@@ -66,7 +65,11 @@ def format_errors(sentence: SentenceErrors, width: int | None = None) -> Iterato
     Yields:
         The lines; their `.plain` is the text without color.
     """
-    yield _head(sentence)
+    parts = [f"{len(sentence.dropped)} dropped"] if sentence.dropped else []
+    if sentence.repetition_score:
+        parts.append(f"{sentence.repetition_score:g} for repetitions")
+    score = f"line {sentence.line}: {sentence.num_errors:g}"
+    yield Text.assemble((score, _HEAD), f" = {' + '.join(parts)}" if parts else "", no_wrap=True)
     source = ("source", "attention") if sentence.received else ("source",)
     # One space between words, two where numbers are printed below them.
     yield from _rows(_source(sentence), source, len(source), width)
@@ -78,22 +81,18 @@ def format_errors(sentence: SentenceErrors, width: int | None = None) -> Iterato
         yield from _rows([(Text(printable(part)),) for part in repetitions], ("repeated",), 2, width)
 
 
-def _head(sentence: SentenceErrors) -> Text:
-    parts = []
-    if sentence.dropped:
-        parts.append(f"{len(sentence.dropped)} dropped")
-    if sentence.repetition_score:
-        parts.append(f"{sentence.repetition_score:g} for repetitions")
-    score = f"line {sentence.line}: {sentence.num_errors:g}"
-    return Text.assemble((score, _HEAD), f" = {' + '.join(parts)}" if parts else "", no_wrap=True)
-
-
 def _source(sentence: SentenceErrors) -> list[Column]:
     columns = _words(sentence.source, frozenset(sentence.dropped), _DROPPED)
     received = sentence.received
     if received is None:
         return columns
-    columns = [(*column, _attention(received, place)) for place, column in enumerate(columns)]
+    for place, (word,) in enumerate(columns):
+        # The attention and the fertility of a word, such as `2.03/2+`.
+        label = f"{received.attention[place]:.2f}"
+        if received.fertility is not None:
+            label += f"/{received.fertility[place]:.3g}"
+        excessive = place in received.excessive
+        columns[place] = (word, Text(f"{label}+", _EXCESSIVE) if excessive else Text(label, _QUIET))
     if received.sink is not None:
         columns.append((Text("<sink>", _QUIET), Text(f"{received.sink:.2f}", _QUIET)))
     return columns
@@ -104,14 +103,6 @@ def _words(words: Sequence[str], marked: frozenset[int], style: Style) -> list[C
         (Text(f"[{printable(word)}]", style) if place in marked else Text(printable(word)),)
         for place, word in enumerate(words)
     ]
-
-
-def _attention(received: ReceivedAttention, place: int) -> Text:
-    """Return the attention and fertility of a word, such as `2.03/2+`."""
-    label = f"{received.attention[place]:.2f}"
-    if received.fertility is not None:
-        label += f"/{received.fertility[place]:.3g}"
-    return Text(f"{label}+", _EXCESSIVE) if place in received.excessive else Text(label, _QUIET)
 
 
 def _rows(columns: Sequence[Column], labels: Sequence[str], gap: int, width: int | None) -> Iterator[Text]:

@@ -1,52 +1,74 @@
-"""Arguments of the Python API: texts and files."""
+"""Arguments of the Python API: texts and word links, as files or as lists."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from regard.analysis.inputs import ParallelText
 from regard.errors import DataError, UsageError
 from regard.text.corpus import clean_line, read_lines
+from regard.text.links import GoldLinks, Links, check_links
+from regard.text.words import split_whitespace
+
+if TYPE_CHECKING:
+    from regard.analysis.inputs import ParallelText
 
 __all__ = [
+    "LinkSource",
     "NamedText",
     "TextSource",
-    "as_list",
-    "as_texts",
     "check_num_lines",
+    "check_rows",
     "check_texts",
-    "named_text",
+    "count_words",
     "parallel_text",
+    "read_links",
     "read_parallel",
-    "read_texts",
     "reference_sets",
-    "source_name",
 ]
 
 TextSource = Path | str | Iterable[str]
 """A text: a file with one sentence per line, or the sentences."""
+LinkSource = Path | str | Iterable[Any]
+"""Word links: a file in the Pharaoh format, `Alignments`, or the links of each sentence pair.
+
+The links of a pair are pairs of positions, or an array as in `Translation.alignment`.
+"""
+_Parsed = TypeVar("_Parsed", Links, GoldLinks)
 
 
-def as_list(given: Any, name: str) -> list[Any]:
-    """Return the items of an iterable as a list.
+@dataclass(frozen=True)
+class NamedText:
+    """A text: its name in messages, its file if it has one, and its sentences."""
 
-    Raises:
-        UsageError: if the argument is not iterable.
-    """
-    try:
-        return list(given)
-    except TypeError:
-        raise UsageError(f"{name}: expected a list, got {given!r}") from None
+    name: str
+    file: str | None
+    lines: list[str]
+
+    @classmethod
+    def read(cls, source: Path | str | Iterable[Any], argument: str) -> Self:
+        """Return the lines of a file, or a list of strings or of objects with a `text`, such as translations.
+
+        Args:
+            source: The file or the list.
+            argument: The name of a list. A file has its own name.
+
+        Raises:
+            DataError: if the file cannot be read.
+            UsageError: if the list contains other items than texts.
+        """
+        if isinstance(source, str | Path):
+            return cls(str(source), str(source), list(read_lines(Path(source))))
+        return cls(argument, None, check_texts([getattr(line, "text", line) for line in source], argument))
 
 
-def check_texts(given: Any, name: str) -> list[str]:
-    """Return the items as a list of strings that can be encoded as UTF-8, cleaned as lines of a file are.
+def check_texts(texts: Iterable[Any], name: str) -> list[str]:
+    """Return strings that can be encoded as UTF-8, cleaned as lines of a file are.
 
     Raises:
         UsageError: if an item is not such a string.
     """
-    texts = as_list(given, name)
+    cleaned = []
     for text in texts:
         if not isinstance(text, str):
             raise UsageError(f"{name}: expected a string, got {text!r}")
@@ -57,34 +79,8 @@ def check_texts(given: Any, name: str) -> list[str]:
             raise UsageError(
                 f"{name}: character {error.start + 1} of {text!r} is not valid Unicode"
             ) from None
-    return [clean_line(text)[0] for text in texts]
-
-
-def as_texts(given: Iterable[Any], name: str) -> list[str]:
-    """Return a list of strings from strings or from objects with a `text` attribute.
-
-    Raises:
-        UsageError: if the argument is a single string, or contains other items.
-    """
-    # A string is an iterable of strings, so each character would become a sentence.
-    if isinstance(given, str):
-        raise UsageError(f"{name}: expected a list of sentences, got a single string")
-    return check_texts([getattr(line, "text", line) for line in as_list(given, name)], name)
-
-
-def read_texts(given: Path | str | Iterable[Any], name: str) -> list[str]:
-    """Return the lines of a file, or a list of strings as `as_texts` does.
-
-    Raises:
-        DataError: if the file cannot be read.
-        UsageError: if the list contains other items than texts.
-    """
-    return list(read_lines(Path(given))) if isinstance(given, str | Path) else as_texts(given, name)
-
-
-def source_name(given: Any, name: str) -> str:
-    """Return the name of a text for messages: its file, or else the name of the argument."""
-    return str(given) if isinstance(given, str | Path) else name
+        cleaned.append(clean_line(text)[0])
+    return cleaned
 
 
 def check_num_lines(name: str, count: int, other: str, expected: int) -> None:
@@ -100,27 +96,10 @@ def check_num_lines(name: str, count: int, other: str, expected: int) -> None:
         )
 
 
-def parallel_text(sources: TextSource, references: TextSource) -> ParallelText:
-    """Return the text of two files, or of lists of sentences.
-
-    Raises:
-        DataError: if a file cannot be read, a side contains no text, or the numbers of lines differ.
-        UsageError: if a list contains other items than texts.
-    """
-    if isinstance(sources, Path | str) and isinstance(references, Path | str):
-        return ParallelText.read(sources, references)
-    return ParallelText(
-        tuple(read_texts(sources, "sources")),
-        tuple(read_texts(references, "references")),
-        str(sources) if isinstance(sources, Path | str) else None,
-        str(references) if isinstance(references, Path | str) else None,
-    )
-
-
 def read_parallel(
-    first: TextSource, second: TextSource, names: tuple[str, str]
-) -> tuple[list[str], list[str]]:
-    """Return the lines of two texts.
+    first: TextSource, second: TextSource, names: tuple[str, str] = ("sources", "targets")
+) -> tuple[NamedText, NamedText]:
+    """Return two texts with the same number of lines.
 
     Args:
         first: The source lines, or a file.
@@ -130,32 +109,73 @@ def read_parallel(
     Raises:
         DataError: if a file cannot be read, or the numbers of lines differ.
     """
-    sides = read_texts(first, names[0]), read_texts(second, names[1])
-    check_num_lines(source_name(first, names[0]), len(sides[0]), source_name(second, names[1]), len(sides[1]))
-    return sides
+    left, right = NamedText.read(first, names[0]), NamedText.read(second, names[1])
+    check_num_lines(left.name, len(left.lines), right.name, len(right.lines))
+    return left, right
 
 
-@dataclass(frozen=True)
-class NamedText:
-    """A text: its name in messages, its file if it has one, and its sentences."""
+def parallel_text(sources: TextSource, references: TextSource) -> "ParallelText":
+    """Return the text of two files, or of lists of sentences.
 
-    name: str
-    file: str | None
-    lines: list[str]
+    Raises:
+        DataError: if a file cannot be read, a side contains no text, or the numbers of lines differ.
+        UsageError: if a list contains other items than texts.
+    """
+    from regard.analysis.inputs import ParallelText  # imports PyTorch, which other texts do not need
 
-
-def named_text(given: TextSource, argument: str) -> NamedText:
-    """Return a text, which has the name of its file, or else of its argument."""
-    file = str(given) if isinstance(given, Path | str) else None
-    return NamedText(file or argument, file, read_texts(given, argument))
+    source, reference = read_parallel(sources, references, ("sources", "references"))
+    return ParallelText(tuple(source.lines), tuple(reference.lines), source.file, reference.file)
 
 
-def reference_sets(given: Iterable[Any] | Path | str) -> list[NamedText]:
+def reference_sets(references: Iterable[Any] | Path | str) -> list[NamedText]:
     """Return one or more sets of references."""
-    if isinstance(given, Path | str):
-        return [named_text(given, "references")]
-    references = as_list(given, "references")
+    items = references if isinstance(references, Path | str) else list(references)
     # Within a list, only a `Path` is a file: a string is a reference.
-    if references and all(isinstance(each, list | tuple | Path) for each in references):
-        return [named_text(each, f"reference {number}") for number, each in enumerate(references, 1)]
-    return [named_text(references, "references")]
+    if isinstance(items, list) and items and all(isinstance(item, list | tuple | Path) for item in items):
+        return [NamedText.read(item, f"reference {number}") for number, item in enumerate(items, 1)]
+    return [NamedText.read(items, "references")]
+
+
+def read_links(source: Any, name: str, parse: Callable[[str, str], _Parsed]) -> tuple[list[_Parsed], str]:
+    """Return the links of each pair, and their name for messages.
+
+    Args:
+        source: A file, or the links of each pair, parsed or as lines.
+        name: Name of the argument. A file has its own name.
+        parse: Parses one line, given its name for messages.
+
+    Raises:
+        DataError: if the file cannot be read, or a line is not a list of links.
+    """
+    if isinstance(source, Path | str):
+        name, source = str(source), read_lines(source)
+    links = []
+    for number, row in enumerate(source, 1):
+        if isinstance(row, str):
+            row = parse(row, f"{name}:{number}")
+        # The rows of an array have NumPy integers; these sets are equal to those of a file.
+        elif not isinstance(row, GoldLinks):
+            row = frozenset((int(i), int(j)) for i, j in row)
+        links.append(row)
+    return links, name
+
+
+def count_words(lines: Iterable[str]) -> list[int]:
+    """Return the number of words of each line."""
+    return [len(split_whitespace(line)) for line in lines]
+
+
+def check_rows(rows: Sequence[Links], lengths: Mapping[str, list[int]], name: str) -> None:
+    """Check that the links of each sentence pair are within its sentences.
+
+    Args:
+        rows: The links of each pair.
+        lengths: Numbers of words of all source and all target sentences. A missing side is not checked.
+        name: Name of the links, for messages.
+
+    Raises:
+        DataError: if a link points beyond its sentence.
+    """
+    for row, links in enumerate(rows):
+        words = {side: lengths[side][row] if side in lengths else None for side in ("source", "target")}
+        check_links(links, words, f"{name}:{row + 1}")

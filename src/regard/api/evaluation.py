@@ -13,37 +13,29 @@ from typing import Any
 import numpy as np
 
 from regard.api.arguments import (
+    LinkSource,
     NamedText,
     TextSource,
-    as_list,
     check_num_lines,
-    named_text,
+    check_rows,
+    count_words,
+    read_links,
     reference_sets,
 )
 from regard.api.evaluation_result import (
     Evaluation,
     EvaluationOptions,
+    LinkEvaluation,
     MetricScore,
     SystemComparison,
 )
-from regard.api.links import LinkSource, evaluate_links, read_drop_links
 from regard.errors import UsageError
-from regard.metrics.base import (
-    METRICS,
-    MetricInput,
-    bootstrap,
-    paired_bootstrap,
-)
+from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
+from regard.metrics.base import METRICS, MetricInput, bootstrap, paired_bootstrap
 from regard.metrics.translation import looks_tokenized
+from regard.text.links import GoldLinks, Links, parse_gold_links, parse_links
 
-__all__ = [
-    "Evaluation",
-    "EvaluationOptions",
-    "MetricScore",
-    "SystemComparison",
-    "evaluate",
-    "metric_names",
-]
+__all__ = ["Evaluation", "EvaluationOptions", "evaluate", "evaluate_links", "tokenized_notes"]
 
 
 def evaluate(
@@ -85,10 +77,19 @@ def evaluate(
         DataError: if the numbers of sentences differ, or a link points beyond its sentence.
         UsageError: if a metric is unknown, or an argument is missing or has no effect.
     """
-    options, names = options or EvaluationOptions(), metric_names(metrics)
+    options, names = options or EvaluationOptions(), _metric_names(metrics)
     links = {"reference_links": reference_links, "hypothesis_links": hypothesis_links}
     links |= {"baseline_links": baseline_links}
-    _check_needed(names, hypotheses is not None, baseline is not None, links)
+    # Every argument must have an effect, so that a mistake in typing does not go unnoticed.
+    if hypotheses is None and baseline is not None:
+        raise UsageError("baseline (--baseline) needs translations and references")
+    for name, value in links.items():
+        needed = hypotheses is not None and "drop" in names
+        needed &= baseline is not None or name != "baseline_links"
+        if needed != (value is not None):
+            problem = "is needed for" if needed else "has no effect without"
+            other = "a baseline" if name == "baseline_links" and "drop" in names else "the metric drop"
+            raise UsageError(f"{name} (--{name.replace('_', '-')}) {problem} {other}")
     if (gold_links is None) != (predicted_links is None):
         raise UsageError("gold_links and predicted_links (--gold-links, --predicted-links) need each other")
     if gold_links is None and (targets is not None or (sources is not None and hypotheses is None)):
@@ -101,30 +102,14 @@ def evaluate(
     if gold_links is None or predicted_links is None:
         return result
     agreement = evaluate_links(
-        predicted_links, gold_links, sources=sources, targets=targets, **options.bootstrap
+        predicted_links,
+        gold_links,
+        sources=sources,
+        targets=targets,
+        num_bootstrap_samples=options.num_bootstrap_samples,
+        seed=options.seed,
     )
     return dataclasses.replace(result, word_links=agreement)
-
-
-def _check_needed(
-    names: Sequence[str],
-    has_text: bool,
-    is_compared: bool,
-    links: Mapping[str, LinkSource | None],
-) -> None:
-    """Check that every argument has an effect, so that a mistake in typing does not go unnoticed.
-
-    Raises:
-        UsageError: if an argument is missing or has no effect; names it.
-    """
-    if not has_text and is_compared:
-        raise UsageError("baseline (--baseline) needs translations and references")
-    for name, value in links.items():
-        needed = has_text and "drop" in names and (is_compared or name != "baseline_links")
-        if needed != (value is not None):
-            problem = "is needed for" if needed else "has no effect without"
-            other = "a baseline" if name == "baseline_links" and "drop" in names else "the metric drop"
-            raise UsageError(f"{name} (--{name.replace('_', '-')}) {problem} {other}")
 
 
 def _evaluate_texts(
@@ -139,10 +124,10 @@ def _evaluate_texts(
     """Return the scores of translations by each metric; see `evaluate`."""
     if references is None:
         raise UsageError("there is no reference: give the translations and their references")
-    first, truths = named_text(hypotheses, "hypotheses"), reference_sets(references)
-    drop_links = {name: each for name, each in links.items() if each is not None}
-    other = None if baseline is None else named_text(baseline, "baseline")
-    source = None if sources is None else named_text(sources, "sources")
+    first, truths = NamedText.read(hypotheses, "hypotheses"), reference_sets(references)
+    drop_links = {name: part for name, part in links.items() if part is not None}
+    other = None if baseline is None else NamedText.read(baseline, "baseline")
+    source = None if sources is None else NamedText.read(sources, "sources")
     for text in (*truths, other, source):
         if text is not None:
             check_num_lines(text.name, len(text.lines), first.name, len(first.lines))
@@ -156,7 +141,7 @@ def _evaluate_texts(
         [truth.lines * len(systems) for truth in truths],
         options.tokenize,
         options.lowercase,
-        read_drop_links(drop_links, source_lines, known, lines) if drop_links else None,
+        _read_drop_links(drop_links, source_lines, known, lines) if drop_links else None,
     )
     named = {"hypotheses": [first], "references": truths, "baseline": [other], "sources": [source]}
     files = {name: [text.file for text in texts if text and text.file] for name, texts in named.items()}
@@ -168,7 +153,9 @@ def _evaluate_texts(
         None if source is None else tuple(source.lines),
         options,
         {name: paths for name, paths in files.items() if paths},
-        notes=_tokenized_notes(systems, options.tokenize) if "bleu" in names else (),
+        notes=tokenized_notes({system.name: system.lines for system in systems}, options.tokenize)
+        if "bleu" in names
+        else (),
     )
 
 
@@ -183,7 +170,7 @@ def _score(name: str, data: MetricInput, num_systems: int, options: EvaluationOp
             "expected one row per sentence"
         )
     rows, *others = np.split(counts.rows, num_systems)
-    comparison, samples = None, tuple(options.bootstrap.values())
+    comparison, samples = None, (options.num_bootstrap_samples, options.seed)
     if others:
         paired = paired_bootstrap(others[0], rows, counts.aggregate, *samples)
         estimate = paired.other
@@ -202,13 +189,9 @@ def _score(name: str, data: MetricInput, num_systems: int, options: EvaluationOp
     )
 
 
-def metric_names(given: str | Iterable[str]) -> list[str]:
-    """Return the names of metrics, each once, from a list or from a text with commas.
-
-    Raises:
-        UsageError: if there is no such metric, or no name.
-    """
-    listed = given.split(",") if isinstance(given, str) else as_list(given, "metrics")
+def _metric_names(given: str | Iterable[str]) -> list[str]:
+    """Return the names of metrics, each once, from a list or from a text with commas."""
+    listed = given.split(",") if isinstance(given, str) else given
     # A repeated name would only compute the same metric again.
     names = list(dict.fromkeys(name for metric in listed if (name := str(metric).strip().lower())))
     if not names or not all(METRICS.get(name) for name in names):
@@ -216,11 +199,72 @@ def metric_names(given: str | Iterable[str]) -> list[str]:
     return names
 
 
-def _tokenized_notes(systems: Sequence[NamedText], tokenize: str) -> tuple[str, ...]:
-    """Return a note for each system whose text seems to be tokenized although BLEU tokenizes it."""
+def tokenized_notes(texts: Mapping[str, Sequence[str]], tokenize: str) -> tuple[str, ...]:
+    """Return a note for each text, by name, that seems to be tokenized although BLEU tokenizes it."""
     return tuple(
-        f"{system.name}: many lines end in ' .', so the text may be tokenized. The tokenizer {tokenize} of "
+        f"{name}: many lines end in ' .', so the text may be tokenized. The tokenizer {tokenize} of "
         "BLEU expects detokenized text. Use --tokenize none for tokenized text."
-        for system in systems
-        if tokenize != "none" and looks_tokenized(system.lines)
+        for name, lines in texts.items()
+        if tokenize != "none" and looks_tokenized(lines)
     )
+
+
+def evaluate_links(
+    links: LinkSource,
+    gold: Path | str | Iterable[GoldLinks | str],
+    *,
+    sources: TextSource | None = None,
+    targets: TextSource | None = None,
+    num_bootstrap_samples: int = 1000,
+    seed: int = 0,
+) -> LinkEvaluation:
+    """Compare word links with gold links: precision, recall and alignment error rate (Och & Ney, 2003).
+
+    Args:
+        links: The links to evaluate.
+        gold: A file in the `.talp` format (`i-j` sure, `ipj` possible), or the gold links of each pair.
+        sources: The source sentences, whose words the links must not exceed.
+        targets: The target sentences, likewise.
+        num_bootstrap_samples: Number of bootstrap samples of the interval.
+        seed: Random seed of the bootstrap.
+
+    Raises:
+        DataError: if a file cannot be read, the numbers of pairs differ, or a link points beyond its
+            sentence.
+    """
+    sides = {"source": sources, "target": targets}
+    texts = {side: NamedText.read(text, f"{side}s") for side, text in sides.items() if text is not None}
+    lengths = {side: count_words(text.lines) for side, text in texts.items()}
+    truth, gold_name = read_links(gold, "gold", parse_gold_links)
+    predicted, name = read_links(links, "links", parse_links)
+    # Different lengths are reported first: the links of unrelated texts would give misleading errors.
+    check_num_lines(name, len(predicted), gold_name, len(truth))
+    for text in texts.values():
+        check_num_lines(text.name, len(text.lines), gold_name, len(truth))
+    # Sure links are possible links as well.
+    check_rows([true.possible for true in truth], lengths, gold_name)
+    check_rows(predicted, lengths, name)
+    score = alignment_score(predicted, truth)
+    error = bootstrap(count_links(predicted, truth), aer_from_counts, num_bootstrap_samples, seed)
+    return LinkEvaluation(
+        len(truth), score.precision, score.recall, score.aer, float(error.low), float(error.high)
+    )
+
+
+def _read_drop_links(
+    links: Mapping[str, LinkSource],
+    sources: Sequence[str] | None,
+    texts: Sequence[Sequence[str] | None],
+    lines: tuple[str, int],
+) -> tuple[list[Links], list[Links]]:
+    """Return for DROP the links of the references, repeated for each system, and those of all systems."""
+    parts: list[list[Links]] = []
+    for (name, link_source), text in zip(links.items(), texts, strict=True):
+        link_sets, name = read_links(link_source, name, parse_links)
+        check_num_lines(name, len(link_sets), *lines)
+        sides = {"source": sources, "target": text}
+        check_rows(link_sets, {side: count_words(part) for side, part in sides.items() if part}, name)
+        parts.append(link_sets)
+    reference, *systems = parts
+    # DROP of each system is computed against the same links of the reference.
+    return reference * len(systems), [link_set for part in systems for link_set in part]

@@ -1,21 +1,19 @@
 """The result of an evaluation: scores with intervals, comparisons and sentence scores."""
 
 import dataclasses
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from regard.api.links import LinkEvaluation
-from regard.config.results import Result, json_value, perplexity
+from regard.config.results import Result, json_value
 from regard.errors import UsageError
 from regard.metrics.base import Estimate
 from regard.metrics.translation import check_tokenizer
 
-__all__ = ["Evaluation", "EvaluationOptions", "MetricScore", "ScoreTotals", "SystemComparison"]
+__all__ = ["Evaluation", "EvaluationOptions", "LinkEvaluation", "MetricScore", "SystemComparison"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +33,6 @@ class EvaluationOptions:
     num_bootstrap_samples: int = 1000
     seed: int = 0
 
-    @property
-    def bootstrap(self) -> dict[str, int]:
-        """Return the arguments of the bootstrap."""
-        return {"num_bootstrap_samples": self.num_bootstrap_samples, "seed": self.seed}
-
     def __post_init__(self) -> None:
         """Check the values.
 
@@ -49,51 +42,6 @@ class EvaluationOptions:
         check_tokenizer(self.tokenize)
         if self.num_bootstrap_samples < 2:
             raise UsageError(f"num_bootstrap_samples={self.num_bootstrap_samples}: expected at least 2")
-
-
-@dataclass(frozen=True)
-class ScoreTotals:
-    """Sums over the scores of given translations.
-
-    Attributes:
-        num_sentences: Number of pairs, including those that could not be scored.
-        num_skipped: Number of pairs that could not be scored.
-        num_retokenized: Number of pairs whose tokens were given and differ from those of the tokenizer.
-        num_tokens: Number of scored tokens, including end symbols.
-        log_probability: Log-probability of all scored translations, in nats.
-    """
-
-    num_sentences: int = 0
-    num_skipped: int = 0
-    num_retokenized: int = 0
-    num_tokens: int = 0
-    log_probability: float = 0.0
-
-    def add(self, token_log_probs: Sequence[float] | None, retokenized: bool = False) -> "ScoreTotals":
-        """Return the sums with another pair.
-
-        Args:
-            token_log_probs: Its log-probabilities, in nats. None if it could not be scored.
-            retokenized: Whether its tokens were given and differ from those of the tokenizer.
-        """
-        logs = token_log_probs or ()
-        return ScoreTotals(
-            self.num_sentences + 1,
-            self.num_skipped + (token_log_probs is None),
-            self.num_retokenized + retokenized,
-            self.num_tokens + len(logs),
-            self.log_probability + math.fsum(logs),
-        )
-
-    @property
-    def perplexity(self) -> float:
-        """Return the perplexity per token, NaN without tokens; see `regard.config.results.perplexity`."""
-        return perplexity(-self.log_probability / self.num_tokens) if self.num_tokens else math.nan
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the sums and the perplexity as JSON values."""
-        data = dataclasses.asdict(self) | {"perplexity": json_value(self.perplexity)}
-        return data | {"log_probability": json_value(self.log_probability)}
 
 
 @dataclass(frozen=True)
@@ -153,6 +101,37 @@ class MetricScore:
         return row | {"signature": self.signature}
 
 
+@dataclass(frozen=True)
+class LinkEvaluation(Result):
+    """Agreement of word links with gold links (Och & Ney, 2003). Each score is between 0 and 1.
+
+    Attributes:
+        num_pairs: Number of sentence pairs.
+        precision: Share of the links that are possible links.
+        recall: Share of the sure links that are found.
+        aer: Alignment error rate; lower is better.
+        aer_low: Lower end of its 95 % interval.
+        aer_high: Upper end of its 95 % interval.
+    """
+
+    schema = "link_evaluation"
+    num_pairs: int
+    precision: float
+    recall: float
+    aer: float
+    aer_low: float
+    aer_high: float
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per score: its name, its value, and the interval of the AER."""
+        intervals = {"aer": {"low": self.aer_low, "high": self.aer_high}}
+        nothing = {"low": None, "high": None}
+        return [
+            {"metric": name, "score": getattr(self, name), **intervals.get(name, nothing)}
+            for name in ("precision", "recall", "aer")
+        ]
+
+
 @dataclass(frozen=True, repr=False)
 class Evaluation(Result, Mapping[str, MetricScore]):
     """Scores of a text, a mapping from metric names to `MetricScore`.
@@ -200,10 +179,6 @@ class Evaluation(Result, Mapping[str, MetricScore]):
             return self.scores[name].score
         known = ", ".join(self.__dict__.get("scores", {}))
         raise AttributeError(f"no {name!r} in this evaluation; available metrics: {known}")
-
-    def __dir__(self) -> list[str]:
-        """Return the attributes, including the names of the metrics."""
-        return sorted({*super().__dir__(), *self.scores})
 
     def to_data(self) -> dict[str, Any]:
         """Return the settings, the row of each metric, the sentence scores by metric, and the other parts."""

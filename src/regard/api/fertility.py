@@ -1,8 +1,8 @@
 """Fertilities of source words: `regard.fertilities`, and `regard.train_fertility_predictor`.
 
-found = regard.fertilities("train.de", "train.en")
-found[0]  # one number per word of the first sentence
-found.to_pandas()  # one row per word: maximum, mean and count
+counts = regard.fertilities("train.de", "train.en")
+counts[0]  # one number per word of the first sentence
+counts.to_pandas()  # one row per word: maximum, mean and count
 """
 
 from collections import Counter
@@ -10,17 +10,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard.alignment import Corpus, TrainingSetup
 from regard.alignment.base import DEFAULT_ALIGNER
 from regard.alignment.word_aligner import align_fertilities
-from regard.api.alignment import aligner_config, fold_words
-from regard.api.arguments import TextSource, check_num_lines, read_parallel, read_texts, source_name
-from regard.api.links import LinkSource, check_rows, read_links
-from regard.config.results import Result
+from regard.api.alignment import aligner_config
+from regard.api.arguments import (
+    LinkSource,
+    NamedText,
+    TextSource,
+    check_num_lines,
+    check_rows,
+    read_links,
+    read_parallel,
+)
+from regard.config.results import Result, SequenceResult
 from regard.errors import UsageError
 from regard.text.links import parse_links
 from regard.text.words import split_whitespace
@@ -37,46 +44,20 @@ _Text = tuple[TextSource, Any]
 
 
 @dataclass(frozen=True, repr=False)
-class SourceFertilities(Result, Sequence[np.ndarray]):
+class SourceFertilities(SequenceResult[np.ndarray]):
     """The fertilities of a text: a sequence with an array [S] per sentence, one number per source word.
 
     Counted fertilities are numbers of linked target words (int64), of which 0 is possible. Predicted ones are
     expected values of at least 1 (float64).
 
     Attributes:
-        words: The source words of each sentence.
         values: The fertility of each word.
+        words: The source words of each sentence.
     """
 
     schema = "fertilities"
-    words: tuple[tuple[str, ...], ...]
     values: tuple[np.ndarray, ...]
-
-    def __len__(self) -> int:
-        """Return the number of sentences."""
-        return len(self.values)
-
-    @overload
-    def __getitem__(self, index: int) -> np.ndarray: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Self: ...
-
-    def __getitem__(self, index: int | slice) -> np.ndarray | Self:
-        """Return the fertilities of a sentence, or those of several sentences."""
-        if isinstance(index, slice):
-            return type(self)(self.words[index], self.values[index])
-        return self.values[index]
-
-    @property
-    def num_words(self) -> int:
-        """Return the number of words."""
-        return sum(map(len, self.values))
-
-    @property
-    def mean(self) -> float:
-        """Return the mean fertility, which is 0 for a text without words."""
-        return float(sum(values.sum() for values in self.values) / max(1, self.num_words))
+    words: tuple[tuple[str, ...], ...]
 
     @property
     def frequencies(self) -> dict[int, int] | None:
@@ -97,38 +78,32 @@ class SourceFertilities(Result, Sequence[np.ndarray]):
 
     def to_data(self) -> dict[str, Any]:
         """Return the numbers of sentences and words, the mean, the frequencies, and all fertilities."""
-        frequencies = self.frequencies
+        counts, num_words = self.frequencies, sum(map(len, self.values))
         return {
             "num_sentences": len(self),
-            "num_words": self.num_words,
-            "mean": self.mean,
-            "frequencies": None
-            if frequencies is None
-            else {str(value): count for value, count in frequencies.items()},
+            "num_words": num_words,
+            "mean": float(sum(values.sum() for values in self.values) / max(1, num_words)),
+            "frequencies": None if counts is None else {str(value): count for value, count in counts.items()},
             "fertilities": [values.tolist() for values in self.values],
         }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per word: its maximum (at least 1), mean and count, by descending count."""
-        values_by_word: dict[str, list[float]] = {}
+        by_word: dict[str, list[float]] = {}
         for words, values in zip(self.words, self.values, strict=True):
             for word, value in zip(words, values.tolist(), strict=True):
-                values_by_word.setdefault(word, []).append(value)
-        # Equally frequent words are sorted, so their order does not depend on that of the text.
-        ordered = sorted(values_by_word.items(), key=lambda item: (-len(item[1]), item[0]))
-        return [
+                by_word.setdefault(word, []).append(value)
+        rows = [
             {
                 "word": word,
-                "maximum": max(1, *word_values),
-                "mean": sum(word_values) / len(word_values),
-                "count": len(word_values),
+                "maximum": max(1, *values),
+                "mean": sum(values) / len(values),
+                "count": len(values),
             }
-            for word, word_values in ordered
+            for word, values in by_word.items()
         ]
-
-    def __repr__(self) -> str:
-        """Return the numbers of sentences and words, and the mean."""
-        return f"SourceFertilities({len(self)} sentences, {self.num_words} words, mean {self.mean:.3f})"
+        # Equally frequent words are sorted, so their order does not depend on that of the text.
+        return sorted(rows, key=lambda row: (-row["count"], row["word"]))
 
 
 @dataclass(frozen=True, repr=False)
@@ -199,9 +174,10 @@ def fertilities(
     if predictor is not None:
         from regard.runs.fertility_predictor import FertilityPredictor
 
-        words = [tokenize[0](line) for line in read_texts(sources, "sources")]
+        words = [tokenize[0](line) for line in NamedText.read(sources, "sources").lines]
         expected = FertilityPredictor.load(predictor).expected_fertilities(words)
-        return _result(words, [np.array(values, dtype=np.float64) for values in expected])
+        values = (np.array(fertilities, dtype=np.float64) for fertilities in expected)
+        return SourceFertilities(tuple(values), tuple(map(tuple, words)))
     if links is not None:
         return _count_links(sources, links)
     (result,) = _count_aligned([(sources, targets)], tokenize, kind, **options)
@@ -259,11 +235,7 @@ def train_fertility_predictor(
 
 
 def _tokenizers(model: Path | str | None, has_links: bool) -> tuple[_Tokenize, _Tokenize]:
-    """Return the tokenizers of source and target sentences.
-
-    Raises:
-        UsageError: if there are word links, whose words are separated by white space, and a model.
-    """
+    """Return the tokenizers of source and target sentences."""
     if model is None:
         return split_whitespace, split_whitespace
     if has_links:
@@ -274,22 +246,19 @@ def _tokenizers(model: Path | str | None, has_links: bool) -> tuple[_Tokenize, _
     return text.source.tokenize, text.target.tokenize
 
 
-def _result(words: Sequence[Sequence[str]], values: Sequence[np.ndarray]) -> SourceFertilities:
-    return SourceFertilities(tuple(map(tuple, words)), tuple(values))
-
-
 def _count_links(sources: TextSource, links: LinkSource) -> SourceFertilities:
     """Return the number of links of each source word."""
-    words = [split_whitespace(line) for line in read_texts(sources, "sources")]
+    text = NamedText.read(sources, "sources")
+    words = [split_whitespace(line) for line in text.lines]
     link_sets, name = read_links(links, "links", parse_links)
-    check_num_lines(name, len(link_sets), source_name(sources, "sources"), len(words))
-    check_rows(link_sets, {"source": list(map(len, words)), "target": None}, name)
+    check_num_lines(name, len(link_sets), text.name, len(words))
+    check_rows(link_sets, {"source": list(map(len, words))}, name)
     # Without `minlength`, words without links at the end of a sentence would be missing.
-    values = [
+    values = (
         np.bincount(np.array([source for source, _ in link_set], dtype=np.int64), minlength=len(sentence))
         for link_set, sentence in zip(link_sets, words, strict=True)
-    ]
-    return _result(words, values)
+    )
+    return SourceFertilities(tuple(values), tuple(map(tuple, words)))
 
 
 def _count_aligned(
@@ -306,17 +275,21 @@ def _count_aligned(
     corpora: list[Corpus] = []
     sentences: list[list[list[str]]] = []
     for text in texts:
-        sides = read_parallel(*text, ("sources", "targets"))
-        names = source_name(text[0], "sources"), source_name(text[1], "targets")
-        words = [[split(line) for line in side] for split, side in zip(tokenize, sides, strict=True)]
-        pairs = zip(*([fold_words(sentence, lowercase) for sentence in side] for side in words), strict=True)
+        sides = read_parallel(*text)
+        words = [[split(line) for line in side.lines] for split, side in zip(tokenize, sides, strict=True)]
+        folded = words
+        if lowercase:
+            folded = [[[word.lower() for word in sentence] for sentence in side] for side in words]
         # Further texts use the vocabulary of the first one, on which the aligner is trained.
         known = (corpora[0].source.words, corpora[0].target.words) if corpora else None
+        pairs, names = zip(*folded, strict=True), (sides[0].name, sides[1].name)
         corpora.append(Corpus.from_tokens(pairs, known, names, allow_empty=bool(corpora)))
         sentences.append(words[0])
     counted = align_fertilities(corpora, TrainingSetup(num_threads=num_threads, seed=seed), config)
     # The counts of all sentences are in one array, which the offsets divide.
     return [
-        _result(words, [counts[i:j] for i, j in pairwise(corpus.source.offsets.tolist())])
+        SourceFertilities(
+            tuple(counts[i:j] for i, j in pairwise(corpus.source.offsets.tolist())), tuple(map(tuple, words))
+        )
         for words, counts, corpus in zip(sentences, counted, corpora, strict=True)
     ]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.api.arguments import as_list, check_texts
+from regard.api.arguments import check_texts
 from regard.data.fertility import Bounds
 from regard.data.text import TextSide
 from regard.errors import UsageError
@@ -42,7 +42,7 @@ def input_lines(
     # A string would become a list of terms of one character each.
     if isinstance(terms, str):
         raise UsageError(f"terms={terms!r}: expected a list of words and phrases, not a single string")
-    terms = as_list(terms, "terms")
+    terms = list(terms)
     # A dict has words as keys, so it can apply to all sentences. A list has the words of one sentence.
     shared = single or fertilities is None or isinstance(fertilities, Mapping)
     all_fertilities = _broadcast(fertilities, shared, len(texts), "fertilities")
@@ -55,52 +55,24 @@ def input_lines(
             text,
             check_texts([prefixes[number - 1]], "prefix")[0],
             _token_bounds(text, translator.text.source, all_fertilities[number - 1]),
-            _terms(all_terms[number - 1]),
+            tuple(filter(None, map(normalize_whitespace, check_texts(all_terms[number - 1], "terms")))),
         )
         for number, text in enumerate(texts, 1)
     ]
 
 
 def _broadcast(value: Any, shared: bool, count: int, name: str) -> list[Any]:
-    """Return one value for each sentence.
-
-    Args:
-        value: A single value, or one value per sentence.
-        shared: Whether `value` is a single value for all sentences.
-        count: Number of sentences.
-        name: Name of the argument, for messages.
-
-    Raises:
-        UsageError: if the number of values differs from the number of sentences.
-    """
+    """Return one value for each sentence: the shared one, or one of the list."""
     if shared:
         return [value] * count
-    values = as_list(value, name)
+    values = list(value)
     if len(values) != count:
         raise UsageError(f"{name}: {len(values)} for {count} sentences; expected one per sentence")
     return values
 
 
-def _terms(terms: Any) -> tuple[str, ...]:
-    """Return required terms.
-
-    Raises:
-        UsageError: if a term is not a string.
-    """
-    return tuple(filter(None, map(normalize_whitespace, check_texts(terms, "terms"))))
-
-
 def _token_bounds(text: str, side: TextSide, fertilities: WordFertilities | None) -> Bounds | None:
-    """Return the minimum and the maximum attention of each token of a text; None if there are none.
-
-    Args:
-        text: The text.
-        side: Text processing of the source.
-        fertilities: Fertilities of its words, applied to each of their subword tokens.
-
-    Raises:
-        UsageError: if they do not match the text or are not valid fertilities.
-    """
+    """Return the minimum and the maximum attention of each token of a text; None if there are none."""
     # The translator reports a text with the wrong format as an error of this sentence alone.
     if not fertilities or side.format_error(text):
         return None
@@ -124,19 +96,18 @@ def _token_bounds(text: str, side: TextSide, fertilities: WordFertilities | None
 
 def _bounds(value: Any, name: str) -> tuple[float, float]:
     """Return minimum and maximum. The maximum is NaN if it is not given."""
-    minimum, maximum = value if isinstance(value, tuple | list) and len(value) == 2 else (None, value)
-    low = 0.0 if minimum is None else _number(minimum, name)
-    high = math.nan if maximum is None else _number(maximum, name)
+    pair: Any = value if isinstance(value, tuple | list) and len(value) == 2 else (None, value)
+    for number in pair:
+        # `bool` is a subclass of `int`. The negated comparison also rejects NaN.
+        if number is not None and (
+            isinstance(number, bool) or not isinstance(number, int | float) or not number >= 0
+        ):
+            raise UsageError(f"{name}: {number!r}; expected a number of at least 0, or (minimum, maximum)")
+    low = 0.0 if pair[0] is None else float(pair[0])
+    high = math.nan if pair[1] is None else float(pair[1])
     # A missing maximum is NaN, and a comparison with NaN is false.
     if low > high:
         raise UsageError(
             f"{name}: the minimum {low:g} is above the maximum {high:g}; expected (minimum, maximum)"
         )
     return low, high
-
-
-def _number(value: Any, name: str) -> float:
-    # `bool` is a subclass of `int`. The negated comparison also rejects NaN.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise UsageError(f"{name}: {value!r}; expected a number of at least 0, or (minimum, maximum)")
-    return float(value)

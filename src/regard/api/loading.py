@@ -8,13 +8,8 @@ from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.generation.base import BaseTranslator
-    from regard.generation.reranking import CoverageJudge
 
-__all__ = [
-    "as_paths",
-    "load_checker",
-    "load_translator",
-]
+__all__ = ["load_translator"]
 
 
 def load_translator(
@@ -87,29 +82,3 @@ def _load_neural(
     model = Ensemble([member.model for member in loaded]) if others else first.model
     name = ", ".join(map(str, directories))
     return NeuralTranslator(model, first.text, first.config.generation, name=name)
-
-
-def load_checker(directory: Path | str) -> "CoverageJudge":
-    """Load the detector of coverage errors of a directory, for repair.
-
-    Raises:
-        UsageError: if no extension provides detectors.
-        DataError: if a file is missing or damaged; names it.
-    """
-    from regard.config.extensions import require_hook
-
-    return require_hook("checker", "check").load(directory)
-
-
-def as_paths(given: Sequence[Any]) -> list[Path]:
-    """Return directories or files as paths.
-
-    Raises:
-        UsageError: if there is none, or one is neither a string nor a path.
-    """
-    if not given:
-        raise UsageError("models: expected at least one model")
-    for path in given:
-        if not isinstance(path, Path | str):
-            raise UsageError(f"models: expected model directories or a loaded model, got {path!r}")
-    return [Path(path) for path in given]

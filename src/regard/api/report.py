@@ -12,13 +12,13 @@ from regard.alignment import WordAligner
 from regard.analysis.inputs import Linker, ParallelText, Progress, no_progress, read_gold
 from regard.api.alignment import Aligner
 from regard.api.arguments import TextSource, parallel_text
-from regard.api.companions import Companions
-from regard.api.systems import load_systems, lock_models, name_models
+from regard.api.evaluation import tokenized_notes
+from regard.api.systems import Companions, load_systems, lock_models, name_models
 from regard.api.translator import Translator
 from regard.config.extensions import hook, require_hook
 from regard.data.training_text import read_training_text
 from regard.errors import UsageError
-from regard.metrics.translation import check_tokenizer, looks_tokenized
+from regard.metrics.translation import check_tokenizer
 from regard.models.registry import foreign_format
 from regard.reporting.page import Report, SystemsCheck, render
 from regard.reporting.scores import compute_scores
@@ -107,7 +107,9 @@ def report(
             "configuration of the first model"
         )
     text = _config_text(next(iter(named.values()))) if test == "config" else parallel_text(*test)
-    _check_output(path, named, text)
+    systems = [model if isinstance(model, list) else model.directories for model in named.values()]
+    texts = filter(None, (text.source_path, text.reference_path))
+    check_outputs([*itertools.chain(*systems), *texts], [path])
     gold = None if options.gold_links is None else read_gold(options.gold_links, text)
     # The file is opened first: an error after hours of translation would be a waste.
     with open_atomic(path) as file, lock_models(named.values()):
@@ -127,7 +129,8 @@ def _collect(
     """Translate the text with all systems and return the content of the page; see `report`."""
     num_threads = settings.get("num_threads")
     companions = Companions.of(named.values(), num_threads or 0) if options.train_missing else None
-    errors_check = options.check or _default_check()
+    default_check = hook("report_check")
+    errors_check = options.check or (default_check and default_check(optional=True))
     uses_companions = aligner is None or (errors_check is not None and errors_check.uses_companions)
     few_pairs = companions.few_pairs_notes() if companions is not None and uses_companions else []
     # Wrong and missing inputs of the check are reported before the translation.
@@ -162,12 +165,7 @@ def _collect(
 
 def _page_notes(systems: Sequence[SystemResults], text: ParallelText, tokenize: str) -> list[str]:
     """Return notes for the reader of the page, such as the number of skipped lines."""
-    notes: list[str] = []
-    if tokenize != "none" and looks_tokenized(text.references):
-        notes.append(
-            f"Many references end in ' .', so the text may be tokenized. The tokenizer {tokenize} of "
-            "BLEU expects detokenized text. Use --tokenize none for tokenized text."
-        )
+    notes = [*tokenized_notes({text.reference_path or "references": text.references}, tokenize)]
     for system in systems:
         num_too_long = sum(result.error is not None for result in system.sentences)
         if num_too_long:
@@ -197,19 +195,6 @@ def report_check(
         raise UsageError("give either checker (--checker) or training (--train), not both")
     check = require_hook("report_check", "check")
     return check(detector, checker, training)
-
-
-def _default_check() -> SystemsCheck | None:
-    """Return the check that an extension provides; None if there is none."""
-    check = hook("report_check")
-    return None if check is None else check(optional=True)
-
-
-def _check_output(path: Path, named: Mapping[str, Translator | list[Path]], text: ParallelText) -> None:
-    """Check that the page does not overwrite a model, a file of translations or the text."""
-    systems = [model if isinstance(model, list) else model.directories for model in named.values()]
-    texts = filter(None, (text.source_path, text.reference_path))
-    check_outputs([*itertools.chain(*systems), *texts], [path])
 
 
 def _with_training_size(system: SystemResults) -> SystemResults:
@@ -243,12 +228,7 @@ def _config_text(model: Any) -> ParallelText:
 
 
 def _check_gold(systems: Sequence[SystemResults], gold: Sequence[GoldLinks], given: Any) -> None:
-    """Check that the gold links stay within the sentences as tokenized by each model.
-
-    Raises:
-        DataError: if a link points beyond its sentence; the links then belong to another text, or to another
-            tokenization.
-    """
+    """Check that the gold links stay within the sentences as tokenized by each model."""
     # Links that are given as a list have no file name.
     name = given if isinstance(given, Path | str) else "gold_links"
     for system in systems:

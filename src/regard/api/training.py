@@ -1,22 +1,20 @@
 """Training and tuning from Python: `regard.train` trains a model, `regard.tune` chooses its penalties."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from regard.analysis.inputs import Progress, no_progress
 from regard.api.arguments import TextSource, parallel_text
-from regard.api.loading import as_paths
-from regard.api.systems import load_systems, lock_models
+from regard.api.systems import load_systems, lock_models, single_model
 from regard.api.translator import Translator
 from regard.config import dump_toml, from_dict, to_dict
 from regard.config.plugins import load_plugins
-from regard.config.reference import reference, render_text, render_toml, select_tables
-from regard.data.config import input_files
+from regard.config.reference import reference, render_text, select_tables
 from regard.data.dataset import PreparedData, prepare_data
-from regard.errors import ConfigError, DataError, UsageError
+from regard.errors import DataError, UsageError
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
 from regard.runs.description import CONFIG_FILE, END_MARKER, listed_plugins
 from regard.runs.loading import average_models
@@ -30,7 +28,6 @@ from regard.training.trainer import TrainingResult
 
 __all__ = [
     "average_models",
-    "check_training_output",
     "describe_options",
     "prepare",
     "train",
@@ -44,11 +41,9 @@ def train(
     config: RunConfig | Mapping[str, Any] | Path | str,
     output_dir: Path | str | None = None,
     *,
-    init_from: Path | str | None = None,
     pairs: Mapping[str, Pairs] | None = None,
     overrides: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
-    plugins: Sequence[str] = (),
     progress: bool = False,
 ) -> TrainingResult:
     """Train a model, or resume an interrupted run, as `regard train` does.
@@ -57,12 +52,10 @@ def train(
         config: A TOML file, a dictionary with the same tables, or a `RunConfig`.
         output_dir: Model directory. It is created if it does not exist. Default: that of the configuration,
             or `runs/NAME` in the current directory for a file `NAME.toml`.
-        init_from: Model directory whose weights initialize the model (`training.init_from`), for a file.
         pairs: Sentence pairs instead of files: an iterable of (source, target) for `train` and for `valid`.
             They are written to files in the directory `CACHE_DIR-text`.
         overrides: Settings that override those of a TOML file, as `training.max_steps=100`.
         callbacks: Callbacks that are called during training; see `regard.Callback`.
-        plugins: Plugins to import: Python packages or files (.py).
         progress: Whether to write the progress to stderr: a description of the run, a bar on a terminal or in
             a notebook, and otherwise lines at growing intervals.
 
@@ -78,24 +71,18 @@ def train(
         PluginError: if a plugin is missing or cannot be imported.
         TrainingDivergedError: if the loss is repeatedly not finite.
     """
-    # A configuration may name parts that plugins register, so plugins are imported first.
-    load_plugins(plugins)
     display = preparation_progress if progress else nullcontext
     if isinstance(config, str | Path):
         if pairs is not None:
             raise UsageError("pairs: a TOML file names its own texts; give a dictionary instead")
-        changes = list(overrides)
-        if init_from is not None:
-            # The value is parsed as TOML, whose basic strings have the escapes of JSON.
-            changes.append(f"training.init_from={json.dumps(str(init_from), ensure_ascii=False)}")
-        settings = read_run_config(config, changes)
+        settings = read_run_config(config, overrides)
         directory = _directory(settings, output_dir)
         # A run is resumed from the configuration in its directory, which has the end marker.
         if not Path(config).read_bytes().endswith(END_MARKER.encode()):
             check_outputs([config], [directory / CONFIG_FILE])
         return run_training(settings, directory, display, callbacks)
-    if overrides or init_from is not None:
-        raise UsageError("overrides, init_from: only for a TOML file; set the values in the dictionary")
+    if overrides:
+        raise UsageError("overrides: only for a TOML file; set the values in the dictionary")
     directory = _directory(config, output_dir)
     return run_training(_dict_settings(config, directory, pairs), directory, display, callbacks)
 
@@ -130,22 +117,10 @@ def prepare(config: RunConfig | Path | str, *, overrides: Sequence[str] = ()) ->
         return prepare_data(settings.data, progress=progress)
 
 
-def check_training_output(config: Path | str, overrides: Sequence[str], output: Path) -> None:
-    """Check that an output file does not overwrite the text of a run.
-
-    Raises:
-        UsageError: if it does.
-    """
-    data = read_run_config(config, overrides).data
-    check_outputs([path for _, path in input_files(data)], [output])
-
-
 def describe_options(
     what: Path | str | None = None,
     *,
     overrides: Sequence[str] = (),
-    find: str = "",
-    format: Literal["text", "toml"] = "text",
     width: int | None = None,
 ) -> str:
     """Return the options with their defaults, or all settings of a run's file.
@@ -154,8 +129,6 @@ def describe_options(
         what: A TOML file, whose settings are checked and printed in full, or the path of a table or option,
             such as model.attention. Default: all options.
         overrides: Settings that override those of the file, as key=value.
-        find: Print only the options whose path or description contains this text.
-        format: Text with one line per option, or a commented TOML template for a run.
         width: Width of a line; longer lines are wrapped. Default: no limit.
 
     Raises:
@@ -167,15 +140,7 @@ def describe_options(
     tables = reference(RunConfig)
     if what is not None:
         tables = select_tables(tables, str(what))
-    if find:
-        for i, table in enumerate(tables):
-            texts = {option: f"{table.path}.{option.name} {option.help}".lower() for option in table.options}
-            options = [option for option, text in texts.items() if find.lower() in text]
-            tables[i] = replace(table, options=options)
-        tables = [table for table in tables if table.options]
-        if not tables:
-            raise ConfigError(f"no option contains {find!r} in its path or its description")
-    return render_toml(tables) if format == "toml" else "".join(f"{x}\n" for x in render_text(tables, width))
+    return "".join(f"{line}\n" for line in render_text(tables, width))
 
 
 def tune(
@@ -184,7 +149,7 @@ def tune(
     references: TextSource,
     *,
     options: PenaltyTuningOptions | None = None,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = no_progress,
     **settings: Any,
 ) -> PenaltyTuningResult:
     """Compare pairs of length penalty (alpha) and coverage penalty (beta) by BLEU, as `regard tune` does.
@@ -196,20 +161,18 @@ def tune(
         sources: Source lines for validation, as a file or a list. Do not use the test text.
         references: Their reference translations.
         options: The penalties to compare, and the settings of BLEU.
-        on_progress: Callback that receives the number of lines translated so far, and their total number.
+        progress: Progress display of the pairs of penalties.
         settings: Arguments of `regard.load`, such as `device` and `beam_size`.
 
     Raises:
         UsageError: if an argument does not apply, or the model does not have these penalties.
         DataError: if a file cannot be read, contains no text, or the numbers of lines differ.
     """
-    text = parallel_text(sources, references)
-    single = isinstance(model, Translator | Path | str)
-    models = {"the model": model if isinstance(model, Translator) else as_paths([model] if single else model)}
+    text, models = parallel_text(sources, references), single_model(model)
     with lock_models(models.values()):
         (system,) = load_systems(models, settings, len(text), text.source_name)
         result = tune_penalties(
-            system.translator, text.sources, text.references, options or PenaltyTuningOptions(), on_progress
+            system.translator, text.sources, text.references, options or PenaltyTuningOptions(), progress
         )
     return replace(result, models=system.paths, source=text.source_path, reference=text.reference_path)
 
@@ -224,24 +187,13 @@ def _directory(config: RunConfig | Mapping[str, Any], given: Path | str | None) 
 
 
 def _write_pairs(pairs: Mapping[str, Pairs], directory: Path) -> dict[str, Any]:
-    """Write sentence pairs to files and return the keys of the table `data` that name them.
-
-    Raises:
-        DataError: if an item is not a pair of strings, or a sentence contains a line break.
-        UsageError: if a split is missing or unknown.
-    """
+    """Write sentence pairs to files and return the keys of the table `data` that name them."""
     if set(pairs) != {"train", "valid"}:
         raise UsageError(f"pairs: expected the keys 'train' and 'valid', got {sorted(pairs)}")
     corpora: dict[str, Any] = {}
     for split, items in pairs.items():
         lines: tuple[list[str], list[str]] = ([], [])
         for number, pair in enumerate(items, 1):
-            if not (
-                isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(x, str) for x in pair)
-            ):
-                raise DataError(
-                    f"pairs[{split!r}], item {number}: expected (source, target), got {pair!r:.60}"
-                )
             for side, sentence in zip(lines, pair, strict=True):
                 # A line break would shift all later pairs, because the files have one sentence per line.
                 if len(sentence.splitlines()) > 1:

@@ -14,24 +14,23 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 from rich.console import RenderableType
 
-from regard.api.loading import load_checker
 from regard.api.translator import load_with_search
+from regard.config.extensions import require_hook
 from regard.data.fertility import parse_bounds
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.base import Capability
 from regard.generation.config import Sampling
 from regard.generation.lines import Line, enumerate_lines
-from regard.generation.repair import Repair
-from regard.generation.reranking import MBR, LineRepair
+from regard.generation.repair import Repair, configure_translator
+from regard.generation.reranking import MBR
 from regard.generation.translation import Translation
-from regard.plot.heatmap import attention_heatmap
 from regard.plot.terminal import terminal_map
 from regard.text.corpus import CorpusConfig, decode_lines, read_lines, read_pairs
 from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 
-__all__ = ["LineFilesOptions", "attention_svg", "attention_text", "score_files", "translate_files"]
+__all__ = ["LineFilesOptions", "attention_text", "score_files", "translate_files"]
 
 
 @dataclass(frozen=True)
@@ -80,15 +79,6 @@ class LineFilesOptions:
             fertilities[word] = parse_bounds(bounds, f"--word-fertility {option!r}")
         return fertilities
 
-    def needs(self) -> dict[str, Capability]:
-        """Return the capabilities that the files need, by the flag of the file."""
-        files: list[tuple[str, Capability, object]] = [
-            ("--prefixes", "prefix", self.prefixes),
-            ("--fertilities", "fertility", self.fertilities),
-            ("--required-terms", "terms", self.required_terms),
-        ]
-        return {flag: capability for flag, capability, file in files if file is not None}
-
 
 def translate_files(
     models: Sequence[Path | str],
@@ -131,13 +121,21 @@ def translate_files(
     if sampling is not None and files.required_terms is not None:
         raise UsageError("--required-terms needs beam search, so it cannot be used with --sample")
     words = files.bounds_by_word
-    judge = None if checker is None else load_checker(checker)
+    judge = None if checker is None else require_hook("checker", "check").load(checker)
     model, search = load_with_search(models, {"num_threads": None, **settings})
-    for flag, capability in (*files.needs().items(), *needs.items()):
+    line_files: list[tuple[str, Capability, object]] = [
+        ("--prefixes", "prefix", files.prefixes),
+        ("--fertilities", "fertility", files.fertilities),
+        ("--required-terms", "terms", files.required_terms),
+    ]
+    for flag, capability, file in line_files:
+        if file is not None:
+            model.backend.require(capability, flag)
+    for flag, capability in needs.items():
         model.backend.require(capability, flag)
     options: dict[str, Any] = {"sampling": sampling, "mbr": mbr, "repair": repair, "checker": judge}
-    results = model.translate_lines(files.read(), words, **search, num_return=num_return, **options)
-    return _with_messages(results, repair, list(words), on_message)
+    translator = configure_translator(model.backend, words, **search, num_return=num_return, **options)
+    return _with_messages(translator.translate(files.read()), repair, list(words), on_message)
 
 
 def _with_messages(
@@ -153,7 +151,13 @@ def _with_messages(
             num_likely += max(record.before.omitted, default=0.0) >= threshold
             num_changed += record.changed
             if record.changed:
-                on_message(_describe(result.number, record, result.text, threshold))
+                shares = zip(record.before.source_words, record.before.omitted, strict=True)
+                omitted = ", ".join(f"{word} ({share:.2f})" for word, share in shares if share >= threshold)
+                on_message(
+                    f"line {result.number} is repaired: {omitted} probably omitted; probability of an "
+                    f"omission {record.before.omission:.2f} before, {record.after.omission:.2f} after\n"
+                    f"  - {record.text_before}\n  + {result.text}"
+                )
         if missing:
             missing.difference_update(result.source_words)
         num_tokens += len(result.tokens)
@@ -171,26 +175,9 @@ def _with_messages(
         on_message(f"{num_unknown:,} of {num_tokens:,} generated tokens are unknown ({share:.2f} %)")
 
 
-def _describe(line: int, record: LineRepair, text: str, threshold: float) -> str:
-    """Return a message about a changed translation: the omitted words, both texts and their probabilities."""
-    pairs = zip(record.before.source_words, record.before.omitted, strict=True)
-    words = ", ".join(f"{word} ({share:.2f})" for word, share in pairs if share >= threshold)
-    return (
-        f"line {line} is repaired: {words} probably omitted; probability of an omission "
-        f"{record.before.omission:.2f} before, {record.after.omission:.2f} after\n"
-        f"  - {record.text_before}\n  + {text}"
-    )
-
-
 def attention_text(translation: Translation) -> RenderableType:
     """Return the attention map of a translation for the console of rich."""
     return terminal_map(translation.attention_map, translation.source_tokens, translation.tokens)
-
-
-def attention_svg(translation: Translation) -> str:
-    """Return the attention map of a translation as SVG."""
-    tokens = translation.source_tokens, translation.tokens
-    return attention_heatmap(translation.attention_map, *tokens).figure().svg
 
 
 def score_files(
@@ -198,7 +185,6 @@ def score_files(
     source: Path | str,
     target: Path | str,
     *,
-    ensemble_with: Sequence[Path | str] = (),
     tokens_from: Path | str | None = None,
     length_penalty: float = 0.0,
     coverage_penalty: float = 0.0,
@@ -210,7 +196,6 @@ def score_files(
         model: Model directory.
         source: Source text, plain or compressed.
         target: Translations to score, one line per source line.
-        ensemble_with: Directories of the other models of an ensemble.
         tokens_from: File with the tokens of the pairs, written by `regard translate` with --tokens-output or
             --attention-output. Default: the text is tokenized again, and its tokens may differ from the
             generated ones.
@@ -223,7 +208,7 @@ def score_files(
         DataError: if a file cannot be read or does not match the others.
     """
     penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
-    loaded, search = load_with_search((model, *ensemble_with), settings | penalties)
+    loaded, search = load_with_search([model], settings | penalties)
     loaded.backend.require("score", "regard score")
     translator = loaded.backend.with_search(search)
     pairs = read_pairs(CorpusConfig(source=str(source), target=str(target)))
@@ -240,17 +225,7 @@ class _TokenLine(BaseModel):
 
 
 def _read_tokens(path: Path, pairs: Iterable[tuple[str, str]], text: TextProcessor) -> Iterator[Translation]:
-    """Yield sentence pairs together with their tokens from a file.
-
-    Args:
-        path: File written by `regard translate --tokens-output` or `--attention-output`.
-        pairs: Source lines and their translations.
-        text: Tokenizers and vocabularies of the two sides.
-
-    Raises:
-        DataError: if a line of the file has another form or belongs to another translation, or the numbers
-            of lines differ. The message gives the line.
-    """
+    """Yield sentence pairs together with their tokens from a file of `regard translate`."""
     lines = read_lines(path)
     number = 0
     for number, (source, target) in enumerate(pairs, 1):

@@ -1,37 +1,19 @@
 """Translations and scores of several texts."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Self, overload
+from typing import Any
 
-from regard.api.evaluation_result import ScoreTotals
-from regard.config.results import Result
+from regard.config.results import Result, SequenceResult, json_value, perplexity
 from regard.generation.translation import Translation
 
-__all__ = ["ScoredText", "Scores", "Translations"]
+__all__ = ["ScoreTotals", "Scores", "Translations"]
 
 
 @dataclass(frozen=True, repr=False)
-class ScoredText(Result):
-    """The scores of a text by `regard score`.
-
-    Attributes:
-        totals: The sums over all pairs.
-        sentences: The JSON form of each pair.
-    """
-
-    schema = "scores"
-    totals: ScoreTotals
-    sentences: Sequence[Mapping[str, Any]]
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the sums, and the fields of each pair."""
-        return self.totals.to_data() | {"sentences": list(self.sentences)}
-
-
-@dataclass(frozen=True, repr=False)
-class Translations(Result, Sequence[Translation]):
+class Translations(SequenceResult[Translation]):
     """The translations of several texts, in their order.
 
     Attributes:
@@ -41,26 +23,6 @@ class Translations(Result, Sequence[Translation]):
     schema = "translations"
     sentences: tuple[Translation, ...]
 
-    def __len__(self) -> int:
-        """Return the number of texts."""
-        return len(self.sentences)
-
-    @overload
-    def __getitem__(self, index: int) -> Translation: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Self: ...
-
-    def __getitem__(self, index: int | slice) -> Translation | Self:
-        """Return the translation of a text, or those of several texts."""
-        if isinstance(index, slice):
-            return type(self)(self.sentences[index])
-        return self.sentences[index]
-
-    def __iter__(self) -> Iterator[Translation]:
-        """Iterate over the translations."""
-        return iter(self.sentences)
-
     def to_data(self) -> dict[str, Any]:
         """Return the fields of each translation; see `Translation.to_data`."""
         return {"sentences": [translation.to_data() for translation in self.sentences]}
@@ -68,11 +30,6 @@ class Translations(Result, Sequence[Translation]):
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per text: source, translation, score, log-probability and error."""
         return [translation.row() for translation in self.sentences]
-
-    def __repr__(self) -> str:
-        """Return the number of texts and the first translation."""
-        first = f", first {self.sentences[0].text!r}" if self.sentences else ""
-        return f"{type(self).__name__}({len(self)} sentences{first})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,13 +43,11 @@ class Scores(Translations):
     schema = "scores"
 
     @cached_property
-    def totals(self) -> ScoreTotals:
+    def totals(self) -> "ScoreTotals":
         """Return the sums over all pairs."""
         sums = ScoreTotals()
         for translation in self.sentences:
-            # None marks a pair that was skipped, as an array without tokens could not.
-            logs = None if translation.error is not None else translation.token_log_probs.tolist()
-            sums = sums.add(logs, translation.retokenized)
+            sums = sums.add(translation)
         return sums
 
     @property
@@ -103,3 +58,47 @@ class Scores(Translations):
     def to_data(self) -> dict[str, Any]:
         """Return the totals, and the fields of each translation."""
         return self.totals.to_data() | super().to_data()
+
+
+@dataclass(frozen=True)
+class ScoreTotals(Result):
+    """Sums over the scores of given translations.
+
+    Attributes:
+        num_sentences: Number of pairs, including those that could not be scored.
+        num_skipped: Number of pairs that could not be scored.
+        num_retokenized: Number of pairs whose tokens were given and differ from those of the tokenizer.
+        num_tokens: Number of scored tokens, including end symbols.
+        log_probability: Log-probability of all scored translations, in nats.
+        sentences: The JSON form of each pair, if it is collected.
+    """
+
+    schema = "scores"
+    num_sentences: int = 0
+    num_skipped: int = 0
+    num_retokenized: int = 0
+    num_tokens: int = 0
+    log_probability: float = 0.0
+    sentences: tuple[Mapping[str, Any], ...] = ()
+
+    def add(self, translation: Translation) -> "ScoreTotals":
+        """Return the sums with the scores of another pair."""
+        is_skipped = translation.error is not None
+        log_probs = [] if is_skipped else translation.token_log_probs.tolist()
+        return ScoreTotals(
+            self.num_sentences + 1,
+            self.num_skipped + is_skipped,
+            self.num_retokenized + translation.retokenized,
+            self.num_tokens + len(log_probs),
+            self.log_probability + math.fsum(log_probs),
+        )
+
+    @property
+    def perplexity(self) -> float:
+        """Return the perplexity per token, NaN without tokens; see `regard.config.results.perplexity`."""
+        return perplexity(-self.log_probability / self.num_tokens) if self.num_tokens else math.nan
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the sums and the perplexity, and the fields of each pair."""
+        sums = {field.name: getattr(self, field.name) for field in fields(self)}
+        return json_value(sums | {"perplexity": self.perplexity})

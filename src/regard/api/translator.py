@@ -7,22 +7,20 @@ t.plot()
 
 import dataclasses
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack, overload
 
-from regard.api.arguments import as_list, check_texts, read_texts
+from regard.api.arguments import NamedText, check_texts
 from regard.api.line_arguments import WordFertilities, input_lines
 from regard.api.loading import load_translator
 from regard.api.translations import Scores, Translations
-from regard.config.plugins import load_plugins
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.base import BaseTranslator
 from regard.generation.blocks import Pair, read_blocks
 from regard.generation.config import GenerationConfig, SearchOverrides
-from regard.generation.lines import Line
 from regard.generation.repair import TranslateOptions, configure_translator
 from regard.generation.translation import Translation
 
@@ -38,7 +36,6 @@ def load(
     precision: Literal["float32", "bfloat16"] = "float32",
     overrides: Sequence[str] = (),
     tokenized: bool = False,
-    plugins: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] | None = None,
     num_threads: int | None = None,
     **search: Unpack[SearchOverrides],
@@ -54,7 +51,6 @@ def load(
             `model.attention.top_k=0`. The weights of the model must still fit.
         tokenized: Whether to use the text as it is, tokenized in the same way as the training text. By
             default, punctuation is separated from words if the training text is tokenized.
-        plugins: Plugins to import: Python packages or files (.py) that register parts of the model.
         engine: Inference engine. Default: `ctranslate2` for an exported model, otherwise `regard`.
         num_threads: Number of CPU threads. Default: all available processors.
         search: Search settings by name, which override those of the model; see `SearchOverrides`.
@@ -65,16 +61,10 @@ def load(
             is unknown or not supported by the model.
         CheckpointError: if a directory is missing or damaged; names the file.
         ConfigError: if a setting is invalid; names it.
-        PluginError: if a plugin is missing or cannot be imported.
         DeviceError: if the device is not available.
     """
     if not directories:
         raise UsageError("regard.load() needs a model directory: regard.load('runs/first')")
-    for directory in directories:
-        if not isinstance(directory, str | Path):
-            raise UsageError(f"regard.load({directory!r}): expected directories, one per argument")
-    # The configurations of the models may name parts that plugins register.
-    load_plugins(plugins)
     paths = [Path(directory) for directory in directories]
     translator = load_translator(paths, device, precision, search, overrides, num_threads, engine)
     if tokenized:
@@ -189,7 +179,7 @@ class Translator:
         """
         single = isinstance(text, str)
         if isinstance(text, Path):
-            text = read_texts(text, "text")
+            text = NamedText.read(text, "text").lines
         texts = check_texts([text] if single else text, "text")
         lines = input_lines(self.backend, texts, single, fertilities, prefix, terms)
         if output_attentions == "all":
@@ -205,27 +195,6 @@ class Translator:
         if single and translations[0].error:
             raise DataError(f"the text cannot be translated: {translations[0].error}")
         return translations[0] if single else Translations(tuple(translations))
-
-    def translate_lines(
-        self,
-        lines: Iterable[Line],
-        fertilities: Mapping[str, tuple[float, float]] | None = None,
-        **options: Unpack[TranslateOptions],
-    ) -> Iterator[Translation]:
-        """Translate lines one block at a time, in order and in bounded memory.
-
-        A line that is too long gives an empty translation and a warning. The lock is not held.
-
-        Args:
-            lines: The lines, which are read when they are needed.
-            fertilities: Minimum and maximum attention of words in all lines.
-            options: See `translate`.
-
-        Raises:
-            UsageError: if an option is not compatible with the model.
-            ConfigError: if a search setting is invalid; names it.
-        """
-        return configure_translator(self.backend, fertilities, **options).translate(lines)
 
     @overload
     def score(  # pyright: ignore[reportOverlappingOverload]
@@ -267,7 +236,7 @@ class Translator:
         if single != isinstance(target, str | Translation):
             raise UsageError("source and target: expected two strings, or two lists of strings")
         sources = check_texts([source] if single else source, "source")
-        targets = as_list([target] if single else target, "target")
+        targets = [target] if isinstance(target, str | Translation) else list(target)
         if len(sources) != len(targets):
             raise UsageError(f"{len(sources)} sources but {len(targets)} targets: expected one each")
         pairs = [self._scored_pair(*pair) for pair in zip(sources, targets, strict=True)]
@@ -279,11 +248,7 @@ class Translator:
         return scores[0] if single else Scores(scores)
 
     def _scored_pair(self, source: str, target: Any) -> Pair:
-        """Return a pair to score: a translation with its tokens, or texts.
-
-        Raises:
-            UsageError: if a translation is from a model with other vocabularies or tokenizers.
-        """
+        """Return a pair to score: a translation with its tokens, or texts."""
         if not isinstance(target, Translation):
             return source, check_texts([target], "target")[0]
         # The tokens of another vocabulary would be unknown, and those of other merges are never generated.

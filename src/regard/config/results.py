@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 
@@ -19,11 +19,14 @@ from regard.text.files import format_json, write_atomic
 __all__ = [
     "SCHEMA_VERSION",
     "Result",
+    "SequenceResult",
     "html_table",
     "json_value",
     "perplexity",
     "rounded_numbers",
 ]
+
+T = TypeVar("T")
 
 SCHEMA_VERSION = 1
 """Version of the JSON schema of results. It increases when a field changes its name or meaning."""
@@ -90,6 +93,32 @@ class Result:
     def _repr_html_(self) -> str:
         """Return the table for notebooks."""
         return html_table(self.rows())
+
+
+class SequenceResult(Result, Sequence[T]):
+    """Base class of results with one item per sentence: a sequence with the items of its first field.
+
+    Every field is a tuple with one item per sentence. A slice is a result of the same class.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of sentences."""
+        return len(getattr(self, fields(self)[0].name))
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: int | slice) -> T | Self:
+        """Return the item of a sentence, or the result of several sentences."""
+        values = [getattr(self, entry.name)[index] for entry in fields(self)]
+        return type(self)(*values) if isinstance(index, slice) else values[0]
+
+    def __repr__(self) -> str:
+        """Return the number of sentences."""
+        return f"{type(self).__name__}({len(self)} sentences)"
 
 
 def json_value(value: Any) -> Any:

@@ -77,7 +77,7 @@ class SystemsCheck(Protocol):
         """Return the function that finds the errors of systems in the translations of source sentences.
 
         Args:
-            companions: The `regard.api.companions.Companions` of the first model directory. None if there is
+            companions: The `regard.api.systems.Companions` of the first model directory. None if there is
                 none, or no part may be trained.
             num_threads: Number of threads. 0 uses all processors.
         """

@@ -52,7 +52,8 @@ class CoverageModel:
         # Without PyTorch, training must fail here and not after minutes of alignment.
         import_module("torch")
         names = "training sources", "training translations"
-        pairs = split_pairs(*read_parallel(sources, translations, names))
+        source, target = read_parallel(sources, translations, names)
+        pairs = split_pairs(source.lines, target.lines)
         return cls(ErrorModel.train(pairs, num_threads), num_threads)
 
     @classmethod
@@ -122,7 +123,8 @@ def check(
         if training is None:
             raise UsageError("save_checker (--save-checker) needs training (--train)")
         check_model_dir(Path(save_checker))
-    lines = read_parallel(sources, translations, ("sources", "translations"))
+    parallel = read_parallel(sources, translations, ("sources", "translations"))
+    lines = parallel[0].lines, parallel[1].lines
     pairs = split_pairs(*lines)
     # A wrong name and a missing model are reported before a model is trained or loaded.
     if DETECTORS.get(detector) is None or (training is None and checker is None):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.base import DEFAULT_ALIGNER, default_config
-from regard.api.arguments import TextSource, as_list, read_parallel
+from regard.api.arguments import TextSource, read_parallel
 from regard.config import from_dict
 from regard.config.results import Result
 from regard.extensions.check.api import CoverageModel
@@ -106,9 +106,10 @@ def corrupt(
         DataError: if a file cannot be read, or the numbers of lines differ.
         ConfigError: if a kind is unknown, or `rate` or `max_span` is out of range.
     """
-    lines = read_parallel(sources, translations, ("sources", "translations"))
+    parallel = read_parallel(sources, translations, ("sources", "translations"))
+    lines = parallel[0].lines, parallel[1].lines
     pairs = split_pairs(*lines)
-    chosen: list[Any] = as_list([kinds] if isinstance(kinds, str) else kinds, "kinds")
+    chosen: list[Any] = [kinds] if isinstance(kinds, str) else list(kinds)
     settings = {"kinds": chosen, "rate": rate, "max_span": max_span, "seed": seed}
     config = from_dict(CorruptionConfig, settings, origin="corrupt")
     linked = not set(config.kinds).isdisjoint(_LINKED)

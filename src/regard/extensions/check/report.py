@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regard.analysis.errors import SentenceErrors
 from regard.api.arguments import TextSource
-from regard.api.companions import Companions
+from regard.api.systems import Companions
 from regard.errors import DataError
 from regard.extensions.check.api import CoverageModel, check
 from regard.extensions.check.base import DETECTORS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.api.companions import FEW_PAIRS, Companions
+from regard.api.systems import FEW_PAIRS, Companions
 from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.data.training_text import save_training_text
@@ -11,9 +11,9 @@ from regard.text.corpus import CorpusConfig
 
 @pytest.mark.parametrize(("count", "noted"), [(FEW_PAIRS - 1, True), (FEW_PAIRS, False), (0, False)])
 def test_marks_of_detectors_with_little_text_are_doubtful(count, noted, monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(Companions, "num_pairs", lambda self: count)
-    found = Companions(tmp_path).few_pairs_notes()
-    assert [f"only {count:,} sentence pairs" in one for one in found] == [True] * noted
+    monkeypatch.setattr(Companions, "pairs", lambda self: iter([("a", "b")] * count))
+    notes = Companions(tmp_path).few_pairs_notes()
+    assert [f"only {count:,} sentence pairs" in note for note in notes] == [True] * noted
 
 
 def test_companions_read_the_first_pairs_of_all_texts_without_long_lines(tmp_path) -> None:
@@ -21,6 +21,6 @@ def test_companions_read_the_first_pairs_of_all_texts_without_long_lines(tmp_pat
     text = CorpusConfig(source=str(tmp_path / "text"), target=str(tmp_path / "text"))
     data = DataConfig(train=(text, text), valid=text, cache_dir=str(tmp_path / "prepared"))
     save_training_text(data, prepare_data(data), tmp_path)
-    assert [Companions(tmp_path, max_pairs=count).num_pairs() for count in (2, 4, 7)] == [2, 4, 6]
+    assert [len(list(Companions(tmp_path, max_pairs=count).pairs())) for count in (2, 4, 7)] == [2, 4, 6]
     (tmp_path / "training_pairs.source.gz").write_bytes(b"a")
-    assert Companions(tmp_path).num_pairs() == Companions(tmp_path / "nowhere").num_pairs() == 0
+    assert Companions(tmp_path).few_pairs_notes() == Companions(tmp_path / "nowhere").few_pairs_notes() == []
