@@ -1,25 +1,26 @@
-"""`regard align`: word alignment of parallel text, and `regard actions` for inflection tables."""
+"""`regard align`, `regard fertility`, and `regard actions` for inflection tables."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from regard.cli.api_flags import ApiCall, from_api
 from regard.cli.command import Writes
 from regard.cli.options import JsonOption, OutputOption
-from regard.cli.output import open_output, print_message, write_json
+from regard.cli.output import open_output, print_message, write_json, write_rows
+from regard.errors import TrainingInterruptedError, UsageError
 
 if TYPE_CHECKING:
     from regard.alignment import IterationStats
 
-__all__ = ["actions", "align_command"]
+__all__ = ["actions", "align_command", "fertility"]
 
-MAX_REPORTED_PASSES = 20  # with more passes than this, only the last one is reported
+MAX_REPORTED_PASSES = 20
 
 
 @from_api(
-    "regard.api.alignment_files:align_files",
+    "regard.api.alignment:align_files",
     arguments=["source", "target"],
     writes={"save_aligner": Writes.DIRECTORY},
 )
@@ -35,44 +36,23 @@ def align_command(call: ApiCall, output: OutputOption = None, json_file: JsonOpt
     """
     # Open the output before training, so that an unwritable file is reported at once.
     with open_output(output) as file:
-        with _reporting() as report:
-            result = call(on_pass=report)
+        result = call(on_pass=_report_pass)
         for line in result.lines:
             file.write(line + "\n")
-        write_json(json_file, result.statistics)
+        write_json(json_file, result)
 
 
-@contextmanager
-def _reporting() -> "Iterator[Callable[[str, IterationStats], None]]":
-    """Yield a callback that reports each pass on stderr.
-
-    On a terminal, progress bars are shown as well.
-    """
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        tasks: dict[tuple[str, str], Any] = {}
-
-        def report(direction: str, iteration: "IterationStats") -> None:
-            name = f"{direction} {iteration.stage}"
-            if (direction, iteration.stage) not in tasks:
-                tasks[direction, iteration.stage] = bar.add_task(name, total=iteration.num_iterations)
-            bar.update(tasks[direction, iteration.stage], completed=iteration.iteration)
-            # A sampler makes hundreds of passes, so only its last one is printed.
-            if (
-                iteration.num_iterations <= MAX_REPORTED_PASSES
-                or iteration.iteration == iteration.num_iterations
-            ):
-                statistics = ", ".join(f"{key} {value:.4g}" for key, value in iteration.values().items())
-                console.print(f"{name} {iteration.iteration}/{iteration.num_iterations}: {statistics}")
-
-        yield report
+def _report_pass(direction: str, iteration: "IterationStats") -> None:
+    """Print a pass of training, or some of them if a sampler makes hundreds."""
+    interval = math.ceil(iteration.num_iterations / MAX_REPORTED_PASSES)
+    if iteration.iteration % interval == 0 or iteration.iteration == iteration.num_iterations:
+        statistics = ", ".join(f"{key} {value:.4g}" for key, value in iteration.values().items())
+        passes = f"{iteration.iteration}/{iteration.num_iterations}"
+        print_message(f"{direction} {iteration.stage} {passes}: {statistics}")
 
 
 @from_api(
-    "regard.api.alignment_files:convert_tables",
+    "regard.api.alignment:convert_tables",
     arguments=["tables"],
     writes={"output_dir": Writes.INTO},
 )
@@ -89,3 +69,106 @@ def actions(call: ApiCall) -> None:
     counts: dict[Path, int] = call()
     for path, count in counts.items():
         print_message(f"{path}: converted {count} forms to actions")
+
+
+@dataclass(frozen=True)
+class FertilityOutput:
+    """The output of `regard fertility`.
+
+    Attributes:
+        output: Output file, compressed if its name ends in .gz, .bz2, .xz or .zst. Default: standard output.
+        per_word: Whether to write one line per word instead of one per sentence: WORD, maximum, mean, count.
+        slack: Value that is added to each fertility. 1 is that of Malaviya et al. (2018).
+        json: Also write the results to this JSON file.
+        save_predictor: Directory for a sequence tagger, which is trained to predict fertilities from source
+            text. Needs --validation.
+        validation: Validation text for the choice of the best epoch: source file and translations (with
+            --links: source file and links).
+        seed: Random seed of the aligner and of the tagger.
+        num_threads: Number of CPU threads. Default: all available processors.
+    """
+
+    output: Path | None = None
+    per_word: bool = False
+    slack: float = 0.0
+    json: Path | None = None
+    save_predictor: Path | None = None
+    validation: tuple[Path, Path] | None = None
+    seed: int = 1
+    num_threads: int | None = None
+
+
+@from_api(
+    "regard.api.fertility:fertilities",
+    ["sources", "targets"],
+    skip=["kind"],
+    panels={
+        "Output": "output per_word slack json",
+        "Training of a predictor": "save_predictor validation",
+        "Computation": "seed num_threads",
+    },
+    parts={"files": "regard.cli.align:FertilityOutput"},
+    writes={"output": Writes.FILE, "json": Writes.FILE, "save_predictor": Writes.DIRECTORY},
+)
+def fertility(call: ApiCall) -> None:
+    """Count the target words that are linked to each source word; a word without links gets fertility 1.
+
+    The output has the fertilities of one sentence per line, in the format of --fertilities of `regard
+    translate`. The links are those of the forward direction, which links each target word to at most one
+    source word. For text without translations, a tagger trained with --save-predictor predicts the expected
+    fertilities. Use --model for a model with subword tokens or with a tokenizer that separates punctuation:
+    fertilities then refer to the tokens of this model.
+
+    Example: regard fertility train.de train.en --per-word -o fertility.tsv
+    """
+    files: FertilityOutput = call.take("files")
+    if (files.save_predictor is None) != (files.validation is None):
+        raise UsageError("--save-predictor and --validation need each other: give both or neither")
+    if files.save_predictor is not None:
+        _train_predictor(call, files)
+        return
+    aligner = {"seed": files.seed, "num_threads": files.num_threads or 0}
+    result = call(**aligner if "targets" in call.values else {})
+    with open_output(files.output) as file:
+        if files.per_word:
+            cells = (
+                (row["word"], f"{row['maximum'] + files.slack:g}", f"{row['mean']:.3f}", row["count"])
+                for row in result.rows()
+            )
+            write_rows(file, cells)
+        else:
+            file.write("".join(f"{line}\n" for line in result.lines(files.slack)))
+    if (counts := result.frequencies) is not None:
+        shares = (f"{value}: {100 * count / sum(counts.values()):.1f} %" for value, count in counts.items())
+        print_message("fertilities " + ", ".join(shares))
+    write_json(files.json, result)
+
+
+def _train_predictor(call: ApiCall, files: FertilityOutput) -> None:
+    """Train a predictor and print its scores."""
+    from regard.api.fertility import train_fertility_predictor
+
+    values, directory = call.values, files.save_predictor
+    assert directory is not None and files.validation is not None
+    if files.per_word or files.slack or files.output is not None or "predictor" in values:
+        raise UsageError(
+            "--save-predictor writes no fertilities, so it cannot be used with --per-word, --slack, "
+            "--output or --predictor"
+        )
+    trained = train_fertility_predictor(
+        directory,
+        # The second part of both texts is their translations, or the word links.
+        (values["sources"], values.get("targets", values.get("links"))),
+        files.validation,
+        links="links" in values,
+        model=values.get("model"),
+        seed=files.seed,
+        num_threads=files.num_threads,
+    )
+    if trained.score is None:
+        raise TrainingInterruptedError(trained.training.signal or 0)
+    print_message(
+        f"validation accuracy {100 * trained.score.accuracy:.2f} %, F1 on fertilities other than 1 "
+        f"{100 * trained.score.f1:.2f} %. The predictor is in {directory}."
+    )
+    write_json(files.json, trained)

@@ -13,7 +13,8 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -84,7 +85,7 @@ class ApiCall:
         options: The values of the fields of each option class, by the name of its parameter.
     """
 
-    def __init__(self, command: "_ApiCommand", flags: Mapping[str, _Flag], given: Mapping[str, Any]) -> None:
+    def __init__(self, command: "ApiCommand", flags: Mapping[str, _Flag], given: Mapping[str, Any]) -> None:
         """Store the values of the flags.
 
         Raises:
@@ -124,23 +125,14 @@ class ApiCall:
         return named_object(self.target)(**self.values | options | values)
 
 
-def from_api(
-    target: str,
-    arguments: Collection[str] = (),
-    *,
-    skip: Collection[str] = (),
-    panels: Mapping[str, str] = {},
-    writes: Mapping[str, Writes] = {},
-    switches: Mapping[str, Switch] = {},
-    parts: Mapping[str, str] = {},
-    repeated: Collection[str] = (),
-) -> Callable[[Callable[..., Any]], Callable[[], None]]:
-    """Return a decorator that gives a command a flag for each parameter of an API function.
+@dataclass(frozen=True)
+class ApiCommand:
+    """Decorator that gives a command a flag for each parameter of an API function.
 
     The command receives the call with the given values as its first argument, an `ApiCall`; its own
     parameters become flags, too. Without a flag, the function's default applies.
 
-    Args:
+    Attributes:
         target: The function, as `module:name`.
         arguments: The parameters that are arguments instead of flags, in their order.
         skip: Parameters and fields without a flag. A field may be named with its parameter: `mbr.utility`.
@@ -153,33 +145,27 @@ def from_api(
         repeated: Parameters whose flag is repeated instead of taking a list with commas.
     """
 
-    def decorate(command: Callable[..., Any]) -> Callable[[], None]:
-        # The source of the API is read only when this command runs, not at each start of the command line.
+    target: str
+    arguments: Collection[str] = ()
+    _: KW_ONLY
+    skip: Collection[str] = ()
+    panels: Mapping[str, str] = field(default_factory=dict)
+    writes: Mapping[str, Writes] = field(default_factory=dict)
+    switches: Mapping[str, Switch] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    repeated: Collection[str] = ()
+
+    def __call__(self, command: Callable[..., Any]) -> Callable[[], None]:
+        """Return a stub of the command: the source of the API is read only when the command runs."""
+
         def stub() -> None:
             raise AssertionError("the command has no flags before it is completed")
 
-        described = _ApiCommand(command, target, arguments, skip, panels, writes, switches, parts, repeated)
-        stub.__name__, stub.__doc__, stub.complete = command.__name__, command.__doc__, described.complete  # type: ignore[attr-defined]
+        stub.__name__, stub.__doc__ = command.__name__, command.__doc__
+        stub.complete = partial(self._complete, command)  # type: ignore[attr-defined]
         return stub
 
-    return decorate
-
-
-@dataclass(frozen=True)
-class _ApiCommand:
-    """A command with the flags of an API function; see `from_api`."""
-
-    command: Callable[..., Any]
-    target: str
-    arguments: Collection[str]
-    skip: Collection[str]
-    panels: Mapping[str, str]
-    writes: Mapping[str, Writes]
-    switches: Mapping[str, Switch]
-    parts: Mapping[str, str]
-    repeated: Collection[str]
-
-    def complete(self) -> Callable[..., Any]:
+    def _complete(self, command: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function from which typer makes all arguments and flags."""
         flags = self._flags()
         titles = {name: title for title, names in self.panels.items() for name in names.split()}
@@ -192,12 +178,12 @@ class _ApiCommand:
 
         def run(**values: Any) -> Any:
             given = {name: values.pop(name) for name in flags}
-            return self.command(ApiCall(self, flags, given), **values)
+            return command(ApiCall(self, flags, given), **values)
 
-        others = list(inspect.signature(self.command).parameters.values())[1:]
+        others = list(inspect.signature(command).parameters.values())[1:]
         keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*parameters, *others)]
         run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-        run.__doc__ = self.command.__doc__
+        run.__doc__ = command.__doc__
         return check_paths(run)
 
     def _flags(self) -> dict[str, _Flag]:
@@ -262,6 +248,9 @@ class _ApiCommand:
             default=None if optional else inspect.Parameter.empty,
             annotation=Annotated[(kind | None if optional else kind, info, *marks)],
         )
+
+
+from_api = ApiCommand
 
 
 def _names(name: str, declaration: Declaration, kind: Any) -> list[str]:

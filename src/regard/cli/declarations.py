@@ -9,7 +9,6 @@ docstring, or from `option(help=...)`.
 import ast
 import inspect
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,6 @@ __all__ = ["Declaration", "option_class", "read_class", "read_function", "read_s
 
 _PACKAGE = Path(__file__).parents[1]
 _SEARCH = "regard.generation.config"
-_ENTRY = re.compile(r" {4}(\w+): (.*)")
 
 
 @dataclass(frozen=True)
@@ -68,8 +66,7 @@ class Declaration:
 
 def read_function(target: str) -> list[Declaration]:
     """Return the parameters of a function `module:name`, without `**` parameters."""
-    module, _, name = (_home(*target.split(":")) or target).partition(":")
-    node = _definition(module, name)
+    module, node = _find(*target.split(":")) or ("", None)
     assert isinstance(node, ast.FunctionDef), target
     helps = _described(node, "Args")
     arguments = [*node.args.posonlyargs, *node.args.args]
@@ -87,8 +84,7 @@ def read_function(target: str) -> list[Declaration]:
 
 def read_class(target: str) -> list[Declaration]:
     """Return the fields of a dataclass or a configuration class `module:name`, with those of its bases."""
-    module, _, name = target.partition(":")
-    node = _definition(module, name)
+    module, node = _find(*target.split(":")) or ("", None)
     assert isinstance(node, ast.ClassDef), target
     fields: dict[str, Declaration] = {}
     for base in node.bases:
@@ -132,7 +128,8 @@ def option_class(declaration: Declaration) -> str | None:
     home = _home(declaration.module, name) if name.isidentifier() else None
     if home is None or name.endswith(("Options", "Config")):
         return home
-    decorators = getattr(_definition(*home.split(":")), "decorator_list", [])
+    _, node = _find(*home.split(":")) or ("", None)
+    decorators = getattr(node, "decorator_list", [])
     return home if any(ast.unparse(decorator) == "configclass" for decorator in decorators) else None
 
 
@@ -143,19 +140,29 @@ def _tree(module: str) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
-def _definition(module: str, name: str) -> ast.stmt:
-    return next(node for node in _tree(module).body if getattr(node, "name", None) == name)
+def _find(module: str, name: str) -> tuple[str, ast.stmt | ast.expr] | None:
+    """Return the definition of a class or function, or the value of a name, with the module that has it.
+
+    Imports from regard are followed.
+    """
+    # `ast.walk` visits the statements of the module before those of its functions.
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return module, node
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                return module, node.value
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard."):
+            if any(alias.name == name for alias in node.names):
+                return _find(str(node.module), name)
+    return None
 
 
 def _home(module: str, name: str) -> str | None:
-    """Return `module:name` of an object that a module defines or imports; None if there is none."""
-    for node in ast.walk(_tree(module)):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return f"{module}:{name}"
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard."):
-            if any(alias.name == name for alias in node.names):
-                return _home(str(node.module), name)
-    return None
+    """Return `module:name` of a class or function that a module defines or imports; None if there is none."""
+    place, node = _find(module, name) or (module, None)
+    return f"{place}:{name}" if isinstance(node, ast.stmt) else None
 
 
 def _declare(
@@ -187,31 +194,15 @@ def _constant(module: str, node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
-        assigned = _assigned(module, node.id) if isinstance(node, ast.Name) else None
-        return None if assigned is None else _constant(*assigned)
-
-
-def _assigned(module: str, name: str) -> tuple[str, ast.expr] | None:
-    """Return the expression that a module or one that it imports assigns to a name, with its module."""
-    for statement in _tree(module).body:
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        if isinstance(statement, ast.AnnAssign):
-            targets = [statement.target]
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            assert isinstance(statement, ast.Assign | ast.AnnAssign)
-            if statement.value is not None:
-                return module, statement.value
-        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("regard."):
-            if any(alias.name == name for alias in statement.names):
-                return _assigned(str(statement.module), name)
-    return None
+        place, value = (_find(module, node.id) if isinstance(node, ast.Name) else None) or (module, None)
+        return _constant(place, value) if isinstance(value, ast.expr) else None
 
 
 def _annotation_text(module: str, annotation: ast.expr | None) -> str:
     """Return the source text of an annotation, with the definitions of aliases such as `Literal[...]`."""
 
     def expand(match: re.Match[str]) -> str:
-        _, value = _assigned(module, match[0]) or (module, ast.Name(match[0]))
+        _, value = _find(module, match[0]) or (module, ast.Name(match[0]))
         text = ast.unparse(value)
         return text if text.startswith("Literal[") else match[0]
 
@@ -221,21 +212,6 @@ def _annotation_text(module: str, annotation: ast.expr | None) -> str:
 
 def _described(node: ast.FunctionDef | ast.ClassDef, section: str) -> dict[str, str]:
     """Return the descriptions of a section of a docstring by name."""
-    lines = iter(inspect.cleandoc(ast.get_docstring(node) or "").splitlines())
-    return {} if f"{section}:" not in lines else dict(_entries(lines))
-
-
-def _entries(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
-    name, parts = "", []
-    for line in lines:
-        if not line.strip():
-            break
-        entry = _ENTRY.fullmatch(line)
-        if entry:
-            if name:
-                yield name, " ".join(parts)
-            name, parts = entry[1], [entry[2]]
-        else:
-            parts.append(line.strip())
-    if name:
-        yield name, " ".join(parts)
+    _, _, text = inspect.cleandoc(ast.get_docstring(node) or "").partition(f"\n{section}:\n")
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", text.partition("\n\n")[0], re.MULTILINE)
+    return {name: " ".join(description.split()) for name, description in entries}

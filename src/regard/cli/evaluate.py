@@ -1,15 +1,10 @@
 """`regard evaluate`: score translations against references and word links against gold links."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from regard.cli.api_flags import ApiCall, from_api
 from regard.cli.options import JsonOption, SentenceScoresOption
-from regard.cli.output import open_output, print_message, write_json, write_rows
+from regard.cli.output import open_output, print_message, write_json, write_rows, write_table
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,42 +35,44 @@ def evaluate_command(
     for note in result.notes:
         print_message(note)
     if sentence_scores is not None:
-        _write_sentences(sentence_scores, result)
+        with open_output(sentence_scores) as file:
+            cells = (
+                [row["sentence"], *(f"{row[name]:.4f}" for name in result)] for row in result.sentences()
+            )
+            write_rows(file, [["sentence", *result], *cells])
     _show(result)
     write_json(json_file, result)
 
 
-def _write_sentences(path: Path, result: "Evaluation") -> None:
-    """Write one row per sentence: its number, and its scores as if it were the whole text."""
-    with open_output(path) as file:
-        cells = ([row["sentence"], *(f"{row[name]:.4f}" for name in result)] for row in result.sentences())
-        write_rows(file, [["sentence", *result], *cells])
-
-
 def _show(result: "Evaluation") -> None:
     """Print a table on a terminal, and tab-separated lines otherwise."""
-    console = Console(highlight=False, markup=False)
     rows = _rows(result)
-    if not console.is_terminal:
-        with open_output(None) as file:
-            write_rows(file, [list(rows[0]), *(row.values() for row in rows)])
-        return
-    # Signatures are too long for a column, so they are printed below the table.
-    columns = [column for column in rows[0] if column != "signature"]
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="left" if column == "metric" else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(row[column] for column in columns))
-    console.print(table)
-    for row in rows:
-        if row.get("signature"):
-            console.print(f"{row['metric']} {row['signature']}", style="dim", soft_wrap=True)
+    with open_output(None) as file:
+        # On a terminal, signatures are too long for a column, so they are printed below the table.
+        columns = [column for column in rows[0] if column != "signature" or not file.is_terminal]
+        write_table(file, [columns, *([row[column] for column in columns] for row in rows)])
+        for row in rows if file.is_terminal else ():
+            if row.get("signature"):
+                file.write(f"{row['metric']} {row['signature']}\n")
 
 
 def _rows(result: "Evaluation") -> list[dict[str, str]]:
     """Return one row of cells per score. All rows have the same columns."""
-    rows = [_cells(row) for row in result.rows()]
+    rows = []
+    for row in result.rows():
+        cells = {
+            "metric": row["label"],
+            "score": f"{row['score']:.2f}",
+            "95 %": f"{row['low']:.2f} to {row['high']:.2f}",
+        }
+        if "baseline" in row:
+            cells |= {
+                "baseline": f"{row['baseline']:.2f}",
+                "diff.": f"{row['difference']:+.2f}",
+                "95 % of diff.": f"{row['difference_low']:.2f} to {row['difference_high']:.2f}",
+                "p": f"{row['p_value']:.3f}",
+            }
+        rows.append(cells | {"signature": row["signature"]})
     if (links := result.word_links) is not None:
         shares = {"precision %": links.precision, "recall %": links.recall, "AER %": links.aer}
         rows += [
@@ -84,20 +81,3 @@ def _rows(result: "Evaluation") -> list[dict[str, str]]:
         rows[-1]["95 %"] = f"{100 * links.aer_low:.2f} to {100 * links.aer_high:.2f}"
     columns = list(dict.fromkeys(column for row in rows for column in row))
     return [{column: row.get(column, "") for column in columns} for row in rows]
-
-
-def _cells(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the cells of the row of a metric; see `MetricScore.row`."""
-    cells = {
-        "metric": row["label"],
-        "score": f"{row['score']:.2f}",
-        "95 %": f"{row['low']:.2f} to {row['high']:.2f}",
-    }
-    if "baseline" in row:
-        cells |= {
-            "baseline": f"{row['baseline']:.2f}",
-            "diff.": f"{row['difference']:+.2f}",
-            "95 % of diff.": f"{row['difference_low']:.2f} to {row['difference_high']:.2f}",
-            "p": f"{row['p_value']:.3f}",
-        }
-    return cells | {"signature": row["signature"]}

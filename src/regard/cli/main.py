@@ -14,16 +14,13 @@ import typer
 
 import regard
 from regard.api import installed_extensions, named_object, readable
-from regard.cli.align import actions, align_command
+from regard.cli.align import actions, align_command, fertility
 from regard.cli.analyze import analyze
 from regard.cli.command import Command, CommandGroup
 from regard.cli.evaluate import evaluate_command
-from regard.cli.fertility import fertility
 from regard.cli.report import report_command
-from regard.cli.score import score
-from regard.cli.train import average, config, init_command, prepare_command, train_command
-from regard.cli.translate import translate
-from regard.cli.tune import tune_command
+from regard.cli.train import average, config, init_command, prepare_command, train_command, tune_command
+from regard.cli.translate import score, translate
 from regard.errors import RegardError
 
 __all__ = ["app", "main"]
@@ -88,7 +85,6 @@ for group, commands in COMMANDS.items():
 
 def main() -> None:
     """Run the command line interface. A user error ends with one message and without a traceback."""
-    _open_missing_streams()
     # The encoding of the terminal may lack letters of the text.
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     regard.configure_threads()  # torch reads the environment variables for threads only when it is imported
@@ -98,12 +94,12 @@ def main() -> None:
     except RegardError as error:
         # Results from before the error must appear before its message.
         sys.stdout.flush()
-        _report(str(error))
+        print(readable(f"regard: {error}"), file=sys.stderr)
         sys.exit(error.exit_status)
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        _report("this needs PyTorch: pip install 'regard[torch]'")
+        print("regard: this needs PyTorch: pip install 'regard[torch]'", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
         # The reader of the pipe has exited (`| head`). This is not an error, so print no message.
@@ -112,33 +108,14 @@ def main() -> None:
     except OSError as error:
         # An error without a file name comes from printing, for example when stdout is on a full disk.
         _discard_output()
-        _report(f"{error.filename or 'standard output'}: {error.strerror or error}")
+        reason = f"{error.filename or 'standard output'}: {error.strerror or error}"
+        print(readable(f"regard: {reason}"), file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         # Shells report a process that SIGINT (2) ended with status 128 + 2.
         sys.exit(130)
 
 
-def _report(message: str) -> None:
-    """Print the message of an error to stderr."""
-    for argument in sys.argv:
-        # A line feed in a file name would look like the end of the message.
-        name = argument.partition("=")[2] if argument.startswith("--") and "=" in argument else argument
-        message = message.replace(name, name.replace("\n", r"\n")) if "\n" in name else message
-    print(readable(f"regard: {message}"), file=sys.stderr)
-
-
 def _discard_output() -> None:
     """Redirect stdout to the null device, because flushing its buffer at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _open_missing_streams() -> None:
-    """Open the null device for each closed standard stream (`<&-`).
-
-    Otherwise the next file to be opened would get the file descriptor of that stream.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        # Python sets a stream to None if its file descriptor is closed.
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))

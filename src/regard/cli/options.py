@@ -12,7 +12,6 @@ __all__ = [
     "JsonOption",
     "LinksOutputOption",
     "NumSentencesOption",
-    "OpenOption",
     "OutputDirOption",
     "OutputOption",
     "SentenceScoresOption",
@@ -41,9 +40,6 @@ JsonOption = Annotated[
         rich_help_panel=_PANEL,
     ),
     Writes.FILE,
-]
-OpenOption = Annotated[
-    bool, typer.Option("--open", help="Open the page in the web browser when it is finished.")
 ]
 OutputDirOption = Annotated[
     Path,

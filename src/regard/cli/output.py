@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Output",
-    "join_links",
     "open_output",
-    "open_page",
     "print_message",
     "track",
     "write_figures",
@@ -39,18 +38,17 @@ __all__ = [
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True)
 class Output:
     """A UTF-8 text stream whose errors contain its name."""
 
-    def __init__(self, stream: TextIO, name: str) -> None:
-        """Store an open stream and its name for error messages."""
-        self._stream = stream
-        self._name = name
+    stream: TextIO
+    name: str
 
     @property
     def is_terminal(self) -> bool:
         """Whether the stream is connected to a terminal."""
-        return self._stream.isatty()
+        return self.stream.isatty()
 
     def write(self, text: str) -> None:
         """Write text.
@@ -59,7 +57,7 @@ class Output:
             DataError: If writing fails, for example because the disk is full.
         """
         with self._translate_errors():
-            self._stream.write(text)
+            self.stream.write(text)
 
     def flush(self) -> None:
         """Flush the buffer of the stream.
@@ -68,7 +66,7 @@ class Output:
             DataError: If writing fails, for example because the disk is full.
         """
         with self._translate_errors():
-            self._stream.flush()
+            self.stream.flush()
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -78,10 +76,10 @@ class Output:
         except BrokenPipeError:
             raise
         except OSError as error:
-            if self._stream is sys.stdout:
+            if self.stream is sys.stdout:
                 # Python flushes the buffer once more at exit; that would fail again.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            raise _error(self._name, error) from None
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
+            raise DataError(f"{self.name}: cannot be written: {error.strerror or error}") from None
 
 
 @contextmanager
@@ -112,15 +110,6 @@ def open_output(path: Path | None) -> Iterator[Output]:
         stream.detach()
 
 
-def _error(name: str, error: OSError) -> DataError:
-    return DataError(f"{name}: cannot be written: {error.strerror or error}")
-
-
-def join_links(alignment: Any) -> str:
-    """Return the links of an array [L, 2] as one line, such as `0-0 1-2`."""
-    return " ".join(f"{i}-{j}" for i, j in alignment.tolist())
-
-
 def write_json(path: Path | None, result: "Result") -> None:
     """Write the result of a command to the file of --json, if there is one; see `Result.save`."""
     if path is not None:
@@ -137,13 +126,12 @@ def write_rows(file: Output, rows: Iterable[Iterable[Any]]) -> None:
         DataError: If writing fails.
     """
     for row in rows:
-        file.write("\t".join(map(_quote, row)) + "\n")
-
-
-def _quote(cell: Any) -> str:
-    # `csv.writer` of Python 3.11 does not quote carriage returns, and `csv.reader` ends a row there.
-    text = str(cell)
-    return '"{}"'.format(text.replace('"', '""')) if re.search('[\t\r\n"]', text) else text
+        cells = [str(cell) for cell in row]
+        # `csv.writer` of Python 3.11 does not quote carriage returns, and `csv.reader` ends a row there.
+        quoted = [
+            '"{}"'.format(cell.replace('"', '""')) if re.search('[\t\r\n"]', cell) else cell for cell in cells
+        ]
+        file.write("\t".join(quoted) + "\n")
 
 
 def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
@@ -243,11 +231,3 @@ def print_message(message: str) -> None:
 
     # A message must not change: rich would wrap it, color its numbers and interpret its brackets.
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(readable(message))
-
-
-def open_page(path: Path) -> None:
-    """Open an HTML page in the web browser; without a browser, only print a message."""
-    import webbrowser
-
-    if not webbrowser.open(path.resolve().as_uri()):
-        print_message(f"no web browser found: open {path} in a browser")

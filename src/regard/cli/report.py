@@ -6,8 +6,7 @@ import typer
 
 from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, SEARCH_FLAGS, ApiCall, from_api
 from regard.cli.command import Writes
-from regard.cli.options import OpenOption
-from regard.cli.output import open_page, print_message
+from regard.cli.output import print_message
 from regard.errors import UsageError
 
 __all__ = ["report_command"]
@@ -31,7 +30,6 @@ def report_command(
             "with your own models.",
         ),
     ] = False,
-    open: OpenOption = False,
 ) -> None:
     """Write an HTML page that compares the translations and the attention of one or more systems.
 
@@ -60,7 +58,4 @@ def report_command(
         call.values["test"] = "config"
     if "check" in call.options:
         call.options.setdefault("options", {})["check"] = call.take("check")
-    written = call()
-    print_message(f"wrote {written}")
-    if open:
-        open_page(written)
+    print_message(f"wrote {call()}")

@@ -1,4 +1,4 @@
-"""The commands of training: `regard init`, `config`, `prepare`, `train` and `average`."""
+"""The commands of training: `regard init`, `config`, `prepare`, `train`, `average` and `tune`."""
 
 import os
 import shlex
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import typer
 
 import regard
-from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.api_flags import COMPUTATION_FLAGS, ApiCall, from_api
 from regard.cli.command import Writes
 from regard.cli.options import JsonOption
-from regard.cli.output import print_message, write_json
+from regard.cli.output import open_output, print_message, write_json, write_table
 
 if TYPE_CHECKING:
     from regard.training.trainer import TrainingResult
@@ -26,6 +26,7 @@ __all__ = [
     "prepare_command",
     "print_training_result",
     "train_command",
+    "tune_command",
 ]
 
 
@@ -76,7 +77,7 @@ def prepare_command(call: ApiCall) -> None:
 @from_api(
     "regard.api.training:train",
     arguments=["config", "overrides"],
-    skip=["pairs", "callbacks", "plugins", "progress"],
+    skip=["pairs", "callbacks", "progress"],
     writes={"output_dir": Writes.INTO},
 )
 def train_command(call: ApiCall, json_file: JsonOption = None) -> None:
@@ -88,11 +89,6 @@ def train_command(call: ApiCall, json_file: JsonOption = None) -> None:
 
     Example: regard train recipes/multi30k-lstm.toml training.max_minutes=60 --output-dir runs/first
     """
-    if json_file is not None:
-        from regard.api.training import check_training_output
-
-        values = call.values
-        check_training_output(values["config"], values.get("overrides", ()), json_file)
     result = call(progress=True)
     if is_main_process():
         metric = "BLEU" if result.metric == "bleu" else result.metric.replace("_", " ")
@@ -172,3 +168,30 @@ def config(call: ApiCall) -> None:
 
     console = Console()
     typer.echo(call(width=console.width if console.is_terminal else None), nl=False)
+
+
+@from_api(
+    "regard.api.training:tune",
+    ["model"],
+    panels={"Search": "beam_size coverage_epsilon"} | COMPUTATION_FLAGS,
+)
+def tune_command(call: ApiCall, json_file: JsonOption = None) -> None:
+    """Compare pairs of length penalty (alpha) and coverage penalty (beta) by BLEU on validation text.
+
+    The score of a pair is that of beam search with this pair, not that of a rescored n-best list, so the
+    text is translated once per pair. Other settings are those of the model. The last line of the output has
+    the best pair. Do not use the test text.
+
+    Example: regard tune runs/first --source valid.de --reference valid.en
+    """
+    result = call()
+    rows = [
+        [f"{trial.length_penalty:g}", f"{trial.coverage_penalty:g}", f"{trial.bleu:.2f}"]
+        for trial in result.trials
+    ]
+    best = result.best
+    flags = f"--length-penalty {best.length_penalty:g} --coverage-penalty {best.coverage_penalty:g}"
+    with open_output(None) as file:
+        write_table(file, [["length_penalty", "coverage_penalty", "BLEU"], *rows])
+        file.write(f"best: {flags} (BLEU {best.bleu:.2f})\n")
+    write_json(json_file, result)

@@ -1,21 +1,24 @@
-"""`regard translate`: translate text with one model or an ensemble, and show or save its attention."""
+"""`regard translate` and `regard score`: translate or score text with one model or an ensemble."""
 
 import html
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from regard.api import format_json
 from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, ApiCall, Switch, from_api
 from regard.cli.command import Writes
-from regard.cli.output import Output, join_links, open_output, print_message, track, write_rows
+from regard.cli.options import JsonOption, LinksOutputOption, OutputOption
+from regard.cli.output import open_output, print_message, track, write_json, write_rows
 
 if TYPE_CHECKING:
     from regard.generation.translation import Translation
 
-__all__ = ["translate"]
+__all__ = ["score", "translate"]
 
 _PANELS = {
     "Input": "input tokenized prefixes required_terms fertilities word_fertility",
@@ -128,23 +131,28 @@ class _Writer:
         self._write_text(translation)
         # A rejected line gets an empty line, so that the files stay parallel.
         if self.links is not None:
-            self.links.write(join_links(translation.alignment) + "\n")
+            self.links.write(_format_links(translation) + "\n")
         if self.attention is not None:
-            _write_json(self.attention, {"line": translation.number, **translation.to_dict("layers")})
+            data = {"line": translation.number, **translation.to_dict("layers")}
+            self.attention.write(format_json(data) + "\n")
         if self.tokens is not None:
-            _write_json(self.tokens, {"line": translation.number, **translation.to_dict("none")})
+            data = {"line": translation.number, **translation.to_dict("none")}
+            self.tokens.write(format_json(data) + "\n")
         # In interactive use, each translation must appear at once.
         if self.text.is_terminal or self.files.show_attention:
             self.text.flush()
         if translation.nbest and self.files.show_attention:
             _show_map(translation)
         if translation.nbest and self.files.svg is not None:
-            _write_svg(self.files.svg, translation)
+            path, number = self.files.svg, translation.number
+            name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+            with open_output(name) as file:
+                file.write(translation.plot().svg)
 
     def _write_text(self, best: "Translation") -> None:
         """Write the translation, a row with its score and links, or the n-best list."""
         for translation in best.nbest if self.is_nbest else (best,):
-            links = [join_links(translation.alignment)] if self.append else []
+            links = [_format_links(translation)] if self.append else []
             score = [f"{translation.score:.4f}" if best.nbest else ""]
             if self.is_nbest:
                 # The n-best lists of Moses also count lines from 0.
@@ -156,8 +164,9 @@ class _Writer:
                 self.text.write(best.text + "\n")
 
 
-def _write_json(file: Output, content: dict[str, object]) -> None:
-    file.write(format_json(content) + "\n")
+def _format_links(translation: "Translation") -> str:
+    """Return the word links of a translation as one line, such as `0-0 1-2`."""
+    return " ".join(f"{i}-{j}" for i, j in translation.alignment.tolist())
 
 
 def _show_map(translation: "Translation") -> None:
@@ -171,15 +180,6 @@ def _show_map(translation: "Translation") -> None:
     console.print()
 
 
-def _write_svg(path: Path, translation: "Translation") -> None:
-    from regard.api.translation_files import attention_svg
-
-    number = translation.number
-    name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
-    with open_output(name) as file:
-        file.write(attention_svg(translation))
-
-
 def _escape(text: str) -> str:
     """Return a text as a field of an n-best list, from which `html.unescape` restores it.
 
@@ -189,3 +189,70 @@ def _escape(text: str) -> str:
     if "|||" in text or html.unescape(text) != text:
         return text.replace("&", "&amp;").replace("|", "&#124;")
     return text
+
+
+@from_api(
+    "regard.api.translation_files:score_files",
+    ["model", "source", "target"],
+    panels={
+        "Input": "tokenized tokens_from",
+        "Penalties": "length_penalty coverage_penalty coverage_epsilon",
+        **ATTENTION_FLAGS,
+        "Computation": COMPUTATION_FLAGS["Computation"] + " overrides",
+    },
+)
+def score(
+    call: ApiCall,
+    output: OutputOption = None,
+    token_scores: Annotated[
+        bool,
+        typer.Option(
+            "--token-scores",
+            help="Write the log-probability of each token, as TOKEN|VALUE.",
+            rich_help_panel="Output",
+        ),
+    ] = False,
+    links_output: LinksOutputOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Score given translations by forced decoding.
+
+    The output has one log-probability per line, in nats and including the end symbol. A line that is too long
+    or has an empty source scores `nan` and does not count for the perplexity. Word links are derived in the
+    same way as by `regard translate`; `regard evaluate --gold-links` scores them.
+
+    Example: regard score runs/first input.txt translation.txt --json scores.json
+    """
+    from regard.api.translations import ScoreTotals
+
+    totals, sentences = ScoreTotals(), list[dict[str, Any]]()
+    with ExitStack() as files:
+        file = files.enter_context(open_output(output))
+        linked = None if links_output is None else files.enter_context(open_output(links_output))
+        for scored in call():
+            if linked is not None:
+                # Write a line also for a skipped pair, so that the files stay parallel.
+                linked.write(_format_links(scored) + "\n")
+            file.write(_format_score(scored, token_scores) + "\n")
+            totals = totals.add(scored)
+            # The JSON form of all pairs needs memory, so it is built only for --json.
+            if json_file is not None:
+                sentences.append(scored.to_data("none"))
+    perplexity = f"perplexity {totals.perplexity:.4f}" if totals.num_tokens else "no perplexity"
+    num_scored = totals.num_sentences - totals.num_skipped
+    print_message(f"{num_scored} sentences, {totals.num_tokens} tokens, {perplexity}")
+    if totals.num_retokenized:
+        print_message(
+            f"{totals.num_retokenized} lines were tokenized differently when they were generated: their "
+            "scores would differ without --tokens-from"
+        )
+    write_json(json_file, replace(totals, sentences=tuple(sentences)))
+
+
+def _format_score(scored: "Translation", by_token: bool) -> str:
+    if scored.error is not None:
+        return "" if by_token else "nan"
+    if not by_token:
+        return f"{scored.score:.4f}"
+    named = zip((*scored.tokens, "</s>"), scored.token_log_probs.tolist(), strict=True)
+    return " ".join(f"{name}|{value:.4f}" for name, value in named)

@@ -4,7 +4,7 @@ A path may have a table for each kind (`training.optimizer` is an Adam or an SGD
 kind of the table above (`model.encoder` has other options for each kind of model). A class that appears at a
 second path refers to the first one: `data.valid` has the options of `data.train`.
 
-They are rendered as text and as a TOML template.
+They are rendered as text.
 """
 
 import dataclasses
@@ -29,7 +29,6 @@ __all__ = [
     "OptionTable",
     "reference",
     "render_text",
-    "render_toml",
     "select_tables",
 ]
 
@@ -203,9 +202,7 @@ def select_tables(tables: Iterable[OptionTable], path: str) -> list[OptionTable]
             selected.append(dataclasses.replace(table, options=options))
     if not selected:
         known = ", ".join(dict.fromkeys(t.path for t in tables if t.path and "." not in t.path))
-        raise ConfigError(
-            f"no option or table {path!r}: the tables are {known}; `regard config --find WORD` searches"
-        )
+        raise ConfigError(f"no option or table {path!r}: the tables are {known}")
     return selected
 
 
@@ -266,28 +263,3 @@ def render_text(tables: Iterable[OptionTable], width: int | None = None) -> list
     if width is None:
         return lines
     return [part for line in lines for part in textwrap.wrap(line, width, subsequent_indent=" " * 6)]
-
-
-def render_toml(tables: Iterable[OptionTable]) -> str:
-    """Return a commented TOML template: every option with its description, and its default commented out."""
-    lines: list[str] = []
-
-    def comment(text: str) -> None:
-        lines.extend(textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# "))
-
-    for table in tables:
-        if table.path:
-            lines.append("")
-            comment(table.notes)
-            # These tables stay comments: their presence alone would change the run, or is an error.
-            fixed = "[]" in table.path or table.optional or table.only_for or table.same_as or table.kind
-            lines.append(f"{'# ' if fixed else ''}{table.title}")
-        if table.kind is not None:
-            mark = table.default_mark
-            lines.append(f"# kind = {json.dumps(table.kind)}" + (f"  # {mark}" if mark else ""))
-        for option in table.options:
-            comment(option.help)
-            # A required or unset option has no value to show.
-            value = (option.default or "...").replace("\n", " ")
-            lines.append(f"# {option.name} = {value}")
-    return "\n".join(lines).strip() + "\n"

@@ -189,7 +189,7 @@ class Registry(TaggedUnion, NamedRegistry[P]):
         contract: As in `NamedRegistry`.
     """
 
-    advice = ", or a kind of a plugin (--plugin FILE; in Python: plugins=[FILE])"
+    advice = ", or a kind of a plugin (--plugin FILE; in Python: regard.load_plugins([FILE]))"
 
     def __init__(
         self, noun: str, default: str, packages: Iterable[str] = (), contract: Contract | None = None

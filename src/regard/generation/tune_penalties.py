@@ -6,7 +6,7 @@ because each pair has its own stopping time.
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -118,7 +118,9 @@ def tune_penalties(
     sources: Sequence[str],
     references: Sequence[str],
     options: PenaltyTuningOptions,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[
+        [Sequence[tuple[float, float]], str, int], Iterable[tuple[float, float]]
+    ] = lambda pairs, name, total: pairs,
 ) -> PenaltyTuningResult:
     """Evaluate all pairs of penalties; they replace those of the translator's search settings.
 
@@ -127,7 +129,7 @@ def tune_penalties(
         sources: Lines to translate.
         references: Their reference translations.
         options: The penalties, and the settings of BLEU.
-        on_progress: Callback that receives the number of lines translated so far, and the total.
+        progress: Display that passes the pairs of penalties through, with a label and their number.
 
     Raises:
         UsageError: if the translator does not have these penalties.
@@ -135,12 +137,11 @@ def tune_penalties(
     pairs = list(product(options.length_penalties, options.coverage_penalties))
     tokenize = check_tokenizer(options.tokenize)
     trials: list[Trial] = []
-    for place, (alpha, beta) in enumerate(pairs):
+    for alpha, beta in progress(pairs, "tune", len(pairs)):
         search = translator.with_search({"length_penalty": alpha, "coverage_penalty": beta})
         texts: list[str] = []
         for block in read_blocks(enumerate_lines(sources), search.search.buffer_lines):
             texts += [translation.text for translation in search.translate_block(block)]
-            on_progress(place * len(sources) + len(texts), len(sources) * len(pairs))
         counts = count_statistics("bleu", texts, [references], tokenize, options.lowercase)
         trials.append(Trial(alpha, beta, counts.corpus_score()))
     beam_size = translator.search.beam_size

@@ -107,7 +107,8 @@ def read_model_config(cls: type[D], model_dir: Path | str) -> D:
         if missing := [name for name in listed_plugins(stated) if not is_loaded(name)]:
             raise CheckpointError(
                 f"{model_dir}: the model needs the plugin {', '.join(map(repr, missing))}, which is not "
-                "loaded: install it with an entry point, or give it by --plugin (in Python: plugins=[...])"
+                "loaded: install it with an entry point, or give it by --plugin (in Python: "
+                "regard.load_plugins([...]))"
             ) from None
         raise CheckpointError(
             f"{error}\n{model_dir} is not a model directory, or was written by another version of regard"

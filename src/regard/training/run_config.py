@@ -86,7 +86,7 @@ class RunConfig(ModelDescription):
             _log.warning(
                 "the run uses a part that a script or notebook defines, so that only there the model can be "
                 "loaded; to load it elsewhere, move the part to a file and give it as a plugin: "
-                "--plugin parts.py, in Python plugins=['parts.py']"
+                "--plugin parts.py, in Python regard.load_plugins(['parts.py'])"
             )
         needed = [plugin_name(name) for name in (*self.plugins, *loaded(), *sorted(plugins))]
         return dataclasses.replace(self, plugins=tuple(dict.fromkeys(needed)))

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard.cli.options import JsonOption, OpenOption, OutputDirOption, SettingsOption
-from regard.cli.output import open_page, track, write_json
+from regard.cli.options import JsonOption, OutputDirOption, SettingsOption
+from regard.cli.output import track, write_json
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ __all__ = ["quickstart", "tour"]
 def quickstart(
     output_dir: OutputDirOption = Path("quickstart"),
     json_file: JsonOption = None,
-    open_report: OpenOption = False,
 ) -> None:
     """Train two small models on the built-in corpus, and compare their translations, scores and attention.
 
@@ -43,8 +42,6 @@ def quickstart(
     _show_quickstart(result)
     write_json(json_file, result)
     _print_next_steps(console, output_dir, result.report)
-    if open_report:
-        open_page(result.report)
 
 
 def _show_quickstart(result: "QuickstartResult") -> None:
