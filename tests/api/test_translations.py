@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import regard
-from api.test_translator import TEXT, save_model
 from regard.data.fertility import Budget, PredictedFertilityConfig
 from regard.errors import DataError, UsageError
 from regard.metrics.alignment import alignment_score
 from regard.text.links import parse_gold_links
+from saved_models import save_model
 from warm_python import warm_python
 
+TEXT = "a b c d"
 SOURCES = ["a b c d", "c c", "g f e", "b"]
 REFERENCES = ["A B C D", "C C", "G F", "B"]
 
@@ -112,7 +113,7 @@ def test_translations_are_a_sequence_with_a_table_and_json(model, tmp_path):
     data = json.loads((tmp_path / "found.json").read_text())
     assert data["schema"] == "translations" and data["sentences"][0] == found[0].to_data()
     assert data["sentences"][1]["score"] is None and "2000 tokens" in data["sentences"][2]["error"]
-    assert repr(found) == f"Translations(3 sentences, first {found[0].text!r})"
+    assert repr(found) == "Translations(3 sentences)"
 
 
 def test_notebooks_show_text_and_attention_without_markup_of_the_text(model):

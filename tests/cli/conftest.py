@@ -1,11 +1,11 @@
 """The models, the aligner and the files of the tests of analyses."""
 
 import pytest
-from analysis_text import GOLD, REFERENCE, SOURCE
-from test_translate import save_model
+from command_runs import GOLD, REFERENCE, SOURCE, write_lines
 
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.ibm import IBM1Config
+from saved_models import save_model
 
 
 @pytest.fixture(scope="session")
@@ -30,5 +30,5 @@ def aligner(tmp_path_factory):
 def files(tmp_path):
     """Return a directory with the source text, its references and gold links."""
     for name, lines in {"in.txt": SOURCE, "ref.txt": REFERENCE, "gold.talp": GOLD}.items():
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        write_lines(tmp_path / name, lines)
     return tmp_path

@@ -1,28 +1,23 @@
 """Tests of the attention used for display and links: the configured, a selected one, or the posterior."""
 
-import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from test_translate import LINES, run, save_model, translate
+from command_runs import LINES, run, translate, write_lines
 
 import regard
-from regard.config import dump_toml, from_dict, to_dict
-from regard.data.text import TextProcessor
+from regard.config import to_dict
 from regard.errors import UsageError
 from regard.extensions.serve.engine import SearchSettings, SentenceJob, load_engines
 from regard.generation.config import AlignmentConfig
-from regard.models import build_model
 from regard.reporting.word_maps import quantize
-from regard.runs.checksums import write_weights
-from regard.runs.description import CONFIG_FILE, END_MARKER
-from regard.runs.weights import named_weights
 from regard.text.links import format_links
 from regard.text.vocabulary import UNK
-from regard.training.run_config import RunConfig, load_config
+from regard.training.run_config import load_config
+from saved_models import save_model
 
 LINE = "e f g a b"
 SIDE = {"num_layers": 2}
@@ -34,46 +29,27 @@ TRANSFORMER = {
     "decoder": SIDE,
     "tie_embeddings": "none",
 }
-HARD = {"embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}, "init_range": 0.7}
 GUIDED = AlignmentConfig(layer=0, heads=(1,))
 
 
-def save_model_with(
-    directory: Path, model: dict[str, object], alignment: AlignmentConfig | None = None
-) -> Path:
-    """Save a model of the given configuration, with random weights that give peaked attention."""
-    save_model(directory)
-    base = load_config(directory)
-    config = from_dict(RunConfig, {**_data(base), "model": model})
-    if alignment is not None:
-        config = dataclasses.replace(
-            config, generation=dataclasses.replace(config.generation, alignment=alignment)
-        )
-    text = TextProcessor.load(directory)
-    torch.manual_seed(2)
-    network = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
+def sharpen(network: torch.nn.Module) -> None:
+    """Give a model weights with which its attention is peaked."""
     for name, value in network.named_parameters():
         if "source" in name and value.dim() > 1:
-            torch.nn.init.uniform_(value, -1.5, 1.5)  # makes attention peaked
-    write_weights(directory, to_dict(config), named_weights(network), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
-    return directory
-
-
-def _data(config: RunConfig) -> dict[str, object]:
-    return {name: to_dict(getattr(config, name)) for name in ("data", "generation")}
+            torch.nn.init.uniform_(value, -1.5, 1.5)
 
 
 @pytest.fixture(scope="module")
 def guided(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a Transformer whose configuration takes links from head 1 of layer 0."""
-    return save_model_with(tmp_path_factory.mktemp("guided") / "guided", TRANSFORMER, GUIDED)
+    directory, generation = tmp_path_factory.mktemp("guided"), {"alignment": to_dict(GUIDED)}
+    return save_model(directory, 2, model=TRANSFORMER, generation=generation, initialize=sharpen)
 
 
 @pytest.fixture(scope="module")
 def posterior(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    settings = {**HARD, "attention": {"kind": "posterior", "top_k": 0}}
-    return save_model_with(tmp_path_factory.mktemp("posterior") / "posterior", settings)
+    attention = {"kind": "posterior", "top_k": 0}
+    return save_model(tmp_path_factory.mktemp("posterior"), 2, attention=attention, initialize=sharpen)
 
 
 def entries(model: Path, file: Path, *options: object) -> list[dict[str, object]]:
@@ -103,11 +79,8 @@ def test_translate_and_score_link_by_the_selected_attention(guided, tmp_path, op
         layers = [np.array(layer) for layer in entry["posterior_attention"]]
         assert link == (best(expected(layers)) if layers else "")
     kept = [(line, entry) for line, entry in zip(LINES, found, strict=True) if line]
-    for name, lines in (
-        ("in", (line for line, _ in kept)),
-        ("out", (str(entry["text"]) for _, entry in kept)),
-    ):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    write_lines(tmp_path / "in", (line for line, _ in kept))
+    write_lines(tmp_path / "out", (str(entry["text"]) for _, entry in kept))
     run("score", guided, tmp_path / "in", tmp_path / "out", "--links-output", again, *options)
     assert again.read_text().splitlines() == [link for line, link in zip(LINES, written, strict=True) if line]
 
@@ -142,16 +115,6 @@ def test_plot_uses_the_configured_attention_by_default(guided) -> None:
         result.plot(layer=2)
     with pytest.raises(UsageError, match="head -3: layer 0 of the translation has 2"):
         result.plot(head=-3)
-
-
-def test_layer_out_of_range_is_reported_everywhere(guided) -> None:
-    message = "layer 2: .* attends to the source in 2 layers, counted from 0; -1 is the last"
-    with pytest.raises(UsageError, match=message):
-        translate(guided, "--layer", 2, "--links-output", "-")
-    with pytest.raises(UsageError, match=message):
-        _ = regard.load(guided, layer=2).translate(LINE).attention_map
-    with pytest.raises(UsageError, match=message):
-        load_engines([guided], "cpu", output_attention={"layer": 2})
 
 
 def test_unknown_words_are_replaced_by_the_selected_attention(guided, tmp_path) -> None:

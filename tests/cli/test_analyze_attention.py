@@ -2,26 +2,12 @@
 
 import json
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 
 import pytest
-import torch
-from analysis_text import SOURCE
-from test_translate import run, save_model
+from command_runs import SOURCE, run
 
-from regard.attention.posterior import PosteriorAttentionConfig
-from regard.attention.soft import NoAttentionConfig
-from regard.config import dump_toml, to_dict
-from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError, UsageError
-from regard.models import build_model
-from regard.models.rnn.config import RnnConfig
-from regard.runs.checksums import write_weights
-from regard.runs.description import CONFIG_FILE, END_MARKER
-from regard.runs.weights import load_weights, named_weights
-from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
-from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.training.run_config import load_config
+from saved_models import save_model, subword_side
 
 
 @pytest.fixture(scope="module")
@@ -35,29 +21,9 @@ def models(tmp_path_factory):
     ]
 
 
-def with_attention(directory, attention):
-    """Replace the attention of a saved model."""
-    base = load_config(directory)
-    assert isinstance(base.model, RnnConfig)
-    config = replace(base, model=replace(base.model, attention=attention))
-    text = TextProcessor.load(directory)
-    torch.manual_seed(0)
-    model = build_model(config.model, len(text.source.vocabulary), len(text.target.vocabulary))
-    write_weights(directory, to_dict(config), named_weights(model), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
-
-
 def subword_model(directory):
-    """Save a model whose source words are split into characters."""
-    model = save_model(directory)
-    text = TextProcessor.load(model)
-    # The vocabulary keeps its size.
-    vocabulary = Vocabulary((*SPECIAL_TOKENS, "a@@", "b", "c", "d@@", "e", "f", "g"))
-    source = TextSide(BytePairTokenizer(BytePairConfig(tokenized=True), b"#version: 0.2\n"), vocabulary)
-    weights = load_weights(model)
-    TextProcessor(source, text.target, text.budget).save(model)
-    write_weights(model, to_dict(load_config(model)), weights, {})
-    return model
+    """Save the model `soft` with source words that are split into characters."""
+    return save_model(directory, source=subword_side("a@@ b c d@@ e f g"))
 
 
 def run_analysis(models, files, *arguments):
@@ -73,8 +39,8 @@ def figures(models, files, *arguments):
 
 
 def test_posterior_attention_is_linked_by_its_posterior(files, tmp_path):
-    directory = save_model(tmp_path / "posterior")
-    with_attention(directory, PosteriorAttentionConfig(coupling="monotonic", posterior_weight=1.0))
+    attention = {"kind": "posterior", "coupling": "monotonic", "posterior_weight": 1.0}
+    directory = save_model(tmp_path / "posterior", attention=attention)
     (found,) = figures([directory], files)["models"].values()
     (before,) = figures([directory], files, "--prior")["models"].values()
     links = files / "links.txt"
@@ -97,32 +63,15 @@ def test_output_agrees_with_score_and_evaluate(models, files, which):
     found = figures([models[which]], files, "--gold-links", files / "gold.talp")["models"]
     (found,) = found.values()
     links, scores = files / "links.txt", files / "scores.json"
-    run(
-        "score",
-        models[which],
-        files / "in.txt",
-        files / "ref.txt",
-        "--links-output",
-        links,
-        "--json",
-        scores,
-    )
+    texts = files / "in.txt", files / "ref.txt"
+    run("score", models[which], *texts, "--links-output", links, "--json", scores)
     assert found["perplexity"] == pytest.approx(json.loads(scores.read_text())["perplexity"], rel=1e-5)
     assert found["steps"] == json.loads(scores.read_text())["num_tokens"]
     written_links = links.read_text().splitlines()
     expected = [written_links[line["line"] - 1] for line in found["lines"]]
     assert [line["links"] for line in found["lines"]] == expected
-    run(
-        "evaluate",
-        "--gold-links",
-        files / "gold.talp",
-        "--predicted-links",
-        links,
-        "--json",
-        scores,
-        "--num-bootstrap-samples",
-        2,
-    )
+    gold = ("--gold-links", files / "gold.talp", "--predicted-links", links)
+    run("evaluate", *gold, "--json", scores, "--num-bootstrap-samples", 2)
     expected = json.loads(scores.read_text())["word_links"]
     for name in ("aer", "precision", "recall"):
         assert found[name] == pytest.approx(expected[name])
@@ -139,17 +88,6 @@ def test_totals_equal_the_sums_over_sentences(models, files):
     assert found["entropy"] == pytest.approx(sum(entropies) / len(entropies), abs=1e-5)
     assert sum(found["entropies"]["num_correct"]) == sum(right)
     assert found["coverage"] == pytest.approx(sum(x["coverage"] for x in found["lines"]) / 5, abs=1e-5)
-
-
-def test_results_do_not_depend_on_the_other_models(models, files):
-    together = figures(models, files, "--gold-links", files / "gold.talp", "--batch-size", 2)["models"]
-    assert list(together) == ["soft", "other", "bound"]
-    for directory in models:
-        (alone,) = figures([directory], files, "--gold-links", files / "gold.talp")["models"].values()
-        in_comparison = together[directory.name]
-        for name in ("perplexity", "accuracy", "entropy", "support", "coverage", "aer"):
-            assert in_comparison[name] == pytest.approx(alone[name], abs=1e-5)
-        assert in_comparison["entropies"] == alone["entropies"]
 
 
 def test_tables_agree_with_the_json_file(models, files):
@@ -170,18 +108,12 @@ def test_tables_agree_with_the_json_file(models, files):
 
 
 def test_posterior_attention_differs_from_its_prior(files, tmp_path):
-    directory = save_model(tmp_path / "posterior")
-    with_attention(directory, PosteriorAttentionConfig(top_k=0))
+    directory = save_model(tmp_path / "posterior", attention={"kind": "posterior", "top_k": 0})
     after, before = (figures([directory], files, *options) for options in ((), ("--prior",)))
     assert (after["attention"], before["attention"]) == ("posterior", "prior")
     after, before = after["models"]["posterior"], before["models"]["posterior"]
     assert after["perplexity"] == before["perplexity"] and after["accuracy"] == before["accuracy"]
     assert abs(after["entropy"] - before["entropy"]) > 1e-5
-
-
-def test_soft_attention_has_equal_prior_and_posterior(models, files):
-    one, other = (figures(models[:1], files, *options)["models"] for options in ((), ("--prior",)))
-    assert one == other
 
 
 def test_figures_are_written_as_files(models, files):
@@ -264,7 +196,6 @@ def test_mismatched_gold_links_are_reported(models, files):
 
 
 def test_models_without_attention_are_rejected(files, tmp_path):
-    directory = save_model(tmp_path / "blind")
-    with_attention(directory, NoAttentionConfig())
+    directory = save_model(tmp_path / "blind", attention={"kind": "none"})
     with pytest.raises(UsageError, match="blind has no attention to the source"):
         run_analysis([directory], files)

@@ -2,37 +2,22 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
-from analysis_text import SOURCE
-from test_translate import run, save_model
+from command_runs import REFERENCE, SOURCE, run, write_lines
 
 from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.ibm import IBM1Config
-from regard.attention.soft import NoAttentionConfig
 from regard.cli.output import Output
-from regard.config import dump_toml, to_dict
-from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
-from regard.models import build_model
-from regard.models.rnn.config import RnnConfig
-from regard.runs.checksums import write_weights
-from regard.runs.description import CONFIG_FILE, END_MARKER
-from regard.runs.weights import load_weights, named_weights
-from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
-from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.training.run_config import load_config
+from saved_models import save_model, subword_side
 
 FERTILITY = 0.75
 
 
 @pytest.fixture
 def files(tmp_path):
-    source, reference = tmp_path / "in.txt", tmp_path / "ref.txt"
-    source.write_text("".join(f"{line}\n" for line in SOURCE), encoding="utf-8")
-    reference.write_text("".join(f"{line.upper()}\n" for line in SOURCE), encoding="utf-8")
-    return source, reference
+    return write_lines(tmp_path / "in.txt", SOURCE), write_lines(tmp_path / "ref.txt", REFERENCE)
 
 
 def run_analysis(model, files, *arguments):
@@ -70,9 +55,9 @@ def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files,
         assert sentence["fertility"] == ([FERTILITY] * len(sentence["source"]) if which else None)
 
     kept = [line for line in range(len(SOURCE)) if SOURCE[line] and by_line[line]["output"]]
-    texts = {"s": SOURCE, "r": [line.upper() for line in SOURCE], "o": out.read_text().splitlines()}
+    texts = {"s": SOURCE, "r": REFERENCE, "o": out.read_text().splitlines()}
     for name, lines in texts.items():
-        (tmp_path / name).write_text("".join(f"{lines[line]}\n" for line in kept))
+        write_lines(tmp_path / name, [lines[line] for line in kept])
     for side in ("r", "o"):
         run("align", tmp_path / "s", tmp_path / side, "--aligner", aligner, "-o", tmp_path / f"{side}.links")
     for line, links in zip(kept, (tmp_path / "o.links").read_text().splitlines(), strict=True):
@@ -131,14 +116,9 @@ def test_missing_aligner_is_reported_and_drop_is_omitted(models, files, tmp_path
 
 
 def test_subword_tokens_are_joined_into_words(tmp_path, files):
-    model = save_model(tmp_path / "subwords", fertility=FERTILITY)
-    text = TextProcessor.load(model)
     # The vocabulary keeps its size. Without merges, every character is a subword token.
-    vocabulary = Vocabulary((*SPECIAL_TOKENS, "a@@", "b@@", "c", "d@@", "e", "f", "g"))
-    source = TextSide(BytePairTokenizer(BytePairConfig(tokenized=True), b"#version: 0.2\n"), vocabulary)
-    weights = load_weights(model)
-    TextProcessor(source, text.target, text.budget).save(model)
-    write_weights(model, to_dict(load_config(model)), weights, {})
+    side = subword_side("a@@ b@@ c d@@ e f g")
+    model = save_model(tmp_path / "subwords", fertility=FERTILITY, source=side)
     files[0].write_text("abc de\n" * len(SOURCE))
     found = figures(model, files, tmp_path)["sentences"][0]
     assert found["source"] == ["abc", "de"]
@@ -146,28 +126,9 @@ def test_subword_tokens_are_joined_into_words(tmp_path, files):
     assert sum(found["attention"]) + found["sink"] == pytest.approx(len(found["output"]), abs=1e-4)
 
 
-def test_models_without_attention_have_no_attention_output(models, files, tmp_path):
-    directory = tmp_path / "none"
-    directory.mkdir()
-    TextProcessor.load(models[0]).save(directory)
-    base = load_config(models[0])
-    assert isinstance(base.model, RnnConfig)
-    config = replace(base, model=replace(base.model, attention=NoAttentionConfig()))
-    size = len(TextProcessor.load(directory).source.vocabulary)
-    write_weights(directory, to_dict(config), named_weights(build_model(config.model, size, size)), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
+def test_models_without_attention_have_no_attention_output(files, tmp_path):
+    directory = save_model(tmp_path / "none", attention={"kind": "none"})
     assert all(sentence["attention"] is None for sentence in figures(directory, files, tmp_path)["sentences"])
-
-
-def test_ensemble_of_a_model_with_itself_equals_the_model(models, files, tmp_path):
-    one, two = (figures(models_given, files, tmp_path) for models_given in ([models[1]], [models[1]] * 2))
-    assert len(two.pop("models")) == 2 and one.pop("models")
-    for both in zip(one["sentences"], two["sentences"], strict=True):
-        first, second = (sentence.pop("attention") for sentence in both)
-        assert second == (None if first is None else pytest.approx(first, abs=1e-4))
-        first, second = (sentence.pop("sink") for sentence in both)
-        assert second == (None if first is None else pytest.approx(first, abs=1e-4))
-    assert one == two
 
 
 def test_overlong_lines_are_skipped(models, files, tmp_path):
@@ -204,8 +165,3 @@ def test_mismatched_text_is_reported(models, files, tmp_path, source, reference,
     with pytest.raises(DataError, match=message):
         run_analysis(models[0], files, "-o", tmp_path / "out", "--json", tmp_path / "json")
     assert sorted(tmp_path.iterdir()) == before
-
-
-def test_missing_analysis_is_a_usage_error(models, files):
-    result = run("analyze")
-    assert result.exit_code == 2 and all(name in result.output for name in ("errors", "attention", "length"))

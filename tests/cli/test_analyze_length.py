@@ -4,12 +4,11 @@ import json
 import xml.etree.ElementTree as ET
 
 import pytest
-from analysis_text import REFERENCE, SOURCE
+from command_runs import REFERENCE, SOURCE, run, write_lines
 from test_analyze_attention import subword_model
-from test_translate import run, save_model
 
-from regard.cli.output import Output
 from regard.errors import DataError
+from saved_models import save_model
 
 # Lines of at most three words, and longer lines.
 SHORT, LONG = [0, 1, 2], [3, 4, 5]
@@ -20,11 +19,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 def models(tmp_path_factory):
     directory = tmp_path_factory.mktemp("models")
     return [save_model(directory / "soft"), save_model(directory / "hard", seed=1)]
-
-
-def write(path, lines):
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
 
 
 def run_analysis(systems, files, *arguments):
@@ -41,7 +35,9 @@ def figures(systems, files, *arguments):
 
 def evaluate(files, lines, rows, *arguments):
     """Return the rows of the metrics that `evaluate` computes on some of the lines."""
-    paths = [write(files / name, [text[r] for r in rows]) for name, text in (("o", lines), ("r", REFERENCE))]
+    paths = [
+        write_lines(files / name, [text[r] for r in rows]) for name, text in (("o", lines), ("r", REFERENCE))
+    ]
     run("evaluate", *paths, "--metrics", "bleu,rep", "--json", files / "scores.json", *arguments)
     found = json.loads((files / "scores.json").read_text(encoding="utf-8"))
     return {row["metric"]: row for row in found["metrics"]}
@@ -56,16 +52,7 @@ def test_buckets_agree_with_translate_and_evaluate(models, files):
     assert list(found["systems"]) == ["soft", "hard"]
     for directory in models:
         system = found["systems"][directory.name]
-        run(
-            "translate",
-            directory,
-            "--input",
-            files / "in.txt",
-            "--output",
-            files / "out.txt",
-            "--beam-size",
-            2,
-        )
+        run("translate", directory, "--input", files / "in.txt", "-o", files / "out.txt", "--beam-size", 2)
         lines = (files / "out.txt").read_text(encoding="utf-8").splitlines()
         assert system["translations"] == lines
         for metric in ("bleu", "rep"):
@@ -100,7 +87,7 @@ def test_translation_files_are_scored_like_their_model(models, aligner, files):
 
 def test_buckets_do_not_depend_on_subword_tokens(models, files, tmp_path):
     subwords = subword_model(tmp_path / "subwords")
-    write(files / "in.txt", ["ab c", "ab ab", "b", "c c c c", "c", "e e"])
+    write_lines(files / "in.txt", ["ab c", "ab ab", "b", "c c c c", "c", "e e"])
     one, other = (figures([model], files, "--bucket-width", 2) for model in (models[0], subwords))
     assert one["buckets"] == other["buckets"] and one["lengths"] == other["lengths"] == [2, 2, 1, 4, 1, 2]
 
@@ -135,19 +122,13 @@ def test_figure_is_written_as_a_file(models, files):
 
 
 def test_overlong_lines_count_as_empty_translations(models, files):
-    write(files / "in.txt", ["a " * 2000, *SOURCE[1:]])
+    write_lines(files / "in.txt", ["a " * 2000, *SOURCE[1:]])
     result = run_analysis(models[:1], files, "--json", files / "figures.json")
     found = json.loads((files / "figures.json").read_text(encoding="utf-8"))
     system = found["systems"]["soft"]
     assert system["too_long"] == [1] and system["translations"][0] == ""
     assert [bucket["sentences"] for bucket in found["buckets"]] == [5, 0, 0, 0, 0, 0, 1]
     assert "soft: 1 of 6 lines are too long" in result.stderr
-    write(files / "in.txt", ["a " * 2000] * 6)
+    write_lines(files / "in.txt", ["a " * 2000] * 6)
     with pytest.raises(DataError, match="too long"):
         run_analysis(models[:1], files)
-
-
-def test_terminal_output_has_a_table(models, files, monkeypatch):
-    monkeypatch.setattr(Output, "is_terminal", True)
-    text = run_analysis(models[:1], files).stdout
-    assert "\t" not in text and "soft BLEU" in text

@@ -4,16 +4,13 @@ import dataclasses
 import json
 
 import pytest
-from analysis_text import GOLD, REFERENCE, SOURCE
-from test_translate import run
+from command_runs import GOLD, REFERENCE, SOURCE, run, write_lines
 
 import regard
 from regard.analysis.attention import AttentionOptions
 from regard.analysis.length import LengthOptions
 from regard.api.alignment import Aligner
-from regard.api.evaluation import EvaluationOptions
 from regard.errors import DataError, UsageError
-from regard.metrics.coverage import count_drops, count_repetitions
 
 SETTINGS = {"num_threads": 1, "device": "cpu"}
 
@@ -56,8 +53,7 @@ def test_attention_equals_that_of_the_command(models, files):
 
 
 def test_scores_by_length_equal_those_of_the_command(models, aligner, files):
-    (files / "out.txt").write_text("".join(f"{line}\n" for line in REFERENCE), encoding="utf-8")
-    systems = [*models, files / "out.txt"]
+    systems = [*models, write_lines(files / "out.txt", REFERENCE)]
     arguments = ("--bucket-width", 3, "--aligner", aligner, "--names", "a,b,c", "--lowercase")
     expected = command("length", systems, files, *arguments)
     options = LengthOptions(aligner, bucket_width=3, lowercase=True)
@@ -67,20 +63,6 @@ def test_scores_by_length_equal_those_of_the_command(models, aligner, files):
     loaded = [*(regard.load(model, device="cpu") for model in models), files / "out.txt"]
     same = regard.analyze.length(loaded, SOURCE, REFERENCE, options=options, names=["a", "b", "c"])
     assert as_json(same) == expected | {"source": None, "reference": None}
-
-
-def test_totals_of_errors_equal_the_metrics(models, aligner):
-    found = regard.analyze.errors(models[1], SOURCE, REFERENCE, aligner=aligner, **SETTINGS)
-    by_line = sorted(found.sentences, key=lambda sentence: sentence.line)
-    outputs, references = ([getattr(one, side) for one in by_line] for side in ("output", "reference"))
-    assert found.rep == pytest.approx(count_repetitions(outputs, references).corpus_score())
-    links = [sentence.links for sentence in by_line]
-    drops = count_drops([a for a, _ in links], [b for _, b in links])
-    assert found.drop == pytest.approx(drops.corpus_score())
-    texts = [" ".join(words) for words in outputs]
-    options = EvaluationOptions(tokenize="none", num_bootstrap_samples=2)
-    scores = regard.evaluate(texts, REFERENCE, metrics="rep", options=options)
-    assert found.rep == pytest.approx(scores.rep)
 
 
 def test_results_of_a_sentence_do_not_depend_on_the_other_sentences(models, aligner):
@@ -109,8 +91,6 @@ def test_wrong_texts_and_models_are_reported(models):
         regard.analyze.attention(models[0], ["a"], [" "])
     with pytest.raises(DataError, match="gold_links has 1 lines but sources has 2"):
         regard.analyze.attention(models[0], ["a", "b"], ["A", "B"], options=AttentionOptions(["0-0"]))
-    with pytest.raises(UsageError, match="expected model directories or a loaded model, got 3"):
-        regard.analyze.length([3], ["a"], ["A"])
     with pytest.raises(UsageError, match="at least one model"):
         regard.analyze.length([], ["a"], ["A"])
     with pytest.raises(UsageError, match=r"device: .* is loaded already"):
@@ -142,21 +122,3 @@ def test_results_are_tables_with_figures(models, aligner):
         with pytest.raises(dataclasses.FrozenInstanceError):
             result.schema_version = 2  # pyright: ignore[reportAttributeAccessIssue]
     assert "REP" in repr(errors) and "entropy" in repr(attention) and "BLEU" in repr(length)
-
-
-def test_figures_are_plotted_on_given_axes(models):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    errors = regard.analyze.errors(models[0], SOURCE, REFERENCE, **SETTINGS)
-    attention = regard.analyze.attention(models[0], SOURCE, REFERENCE, **SETTINGS)
-    length = regard.analyze.length(models[0], SOURCE, REFERENCE, **SETTINGS)
-    for plot, title in (
-        (errors.plot(), "Share of sentences"),
-        (attention.plot("coverage"), "Share of sentences"),
-        (length.plot(), "BLEU"),
-    ):
-        figure, ax = pyplot.subplots()
-        plot.plot_on(ax)
-        assert ax.get_title() == title
-        pyplot.close(figure)
-    with pytest.raises(UsageError, match="kind='x'"):
-        attention.plot("x")  # pyright: ignore[reportArgumentType]

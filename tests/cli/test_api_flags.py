@@ -1,10 +1,9 @@
 """Tests of the generation of flags from the functions and option classes of the API."""
 
 import pytest
-from typer.main import get_command
+from command_runs import all_commands
 from typer.testing import CliRunner
 
-from regard.cli.command import Command
 from regard.cli.main import app
 from regard.errors import UsageError
 from regard.generation.config import Sampling
@@ -14,18 +13,6 @@ from regard.generation.reranking import MBR
 
 def run(*arguments: str):
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, arguments)
-
-
-def all_commands() -> dict[str, Command]:
-    def walk(command, path: tuple[str, ...]):
-        parts = getattr(command, "commands", {})
-        for name, part in parts.items():
-            yield from walk(part, (*path, name))
-        if not parts:
-            command.complete()
-            yield " ".join(path), command
-
-    return dict(walk(get_command(app), ()))
 
 
 def call_with(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> dict:
@@ -72,7 +59,7 @@ def test_help_has_themes_ranges_and_the_width_of_the_terminal() -> None:
         (["translate", "m", "--top-k", "4", "--seed", "2"], "--top-k and --seed need --sample"),
         (["translate", "m", "--mbr-candidates", "4"], "--mbr-candidates needs --mbr"),
         (["translate", "m", "--sample", "--required-terms", "t"], "--required-terms needs beam search"),
-        (["align", "--aligner", "a", "--model", "ibm1"], "--aligner uses a trained aligner"),
+        (["align", "s", "t", "--aligner", "a", "--model", "ibm1"], "--aligner uses a trained aligner"),
         (["fertility", "s"], "give exactly one of the translations"),
         (["report", "m"], "give either --test SOURCE REFERENCE or --config-test"),
         (["evaluate", "--gold-links", "g"], "gold_links and predicted_links"),
@@ -92,7 +79,6 @@ def test_options_that_conflict_have_one_message_and_status_2(arguments, message)
         (["translate", "m", "--mbr", "ter"], ["bleu", "chrf"]),
         (["analyze", "attention", "m", "--map", "hat"], ["attention", "leave_one_out"]),
         (["reproduce", "malaviya2018-table1", "--data-dir", "d", "--size", "huge"], ["small", "paper"]),
-        (["config", "--format", "yaml"], ["text", "toml"]),
     ],
 )
 def test_value_outside_a_fixed_set_is_a_usage_error_with_all_values(arguments, allowed) -> None:

@@ -4,10 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from test_translate import run, save_model
+from command_runs import run, write_lines
 
 import regard
 from regard.errors import ConfigError, UsageError
+from saved_models import save_model
 
 SOURCES, REFERENCES = ["a b c", "d", "e f g a b"], ["C B A", "D E", "A F"]
 
@@ -20,7 +21,7 @@ def model(tmp_path_factory):
 @pytest.fixture
 def files(tmp_path):
     for name, lines in (("in.txt", SOURCES), ("ref.txt", REFERENCES)):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        write_lines(tmp_path / name, lines)
     return tmp_path
 
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from regard.cli.command import Command
 from regard.cli.evaluate import evaluate_command
+from regard.cli.output import Output
 from regard.errors import DataError, UsageError
 
 REFERENCE = [
@@ -68,18 +69,8 @@ def test_scores_and_signatures_equal_sacrebleu(files, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hyp", "out.json", "ref"]
 
 
-def test_piped_output_is_tab_separated(files):
-    lines = run(
-        files("hyp", HYPOTHESIS), files("ref", REFERENCE), "--metrics", "chrf,bleu"
-    ).stdout.splitlines()
-    table = [line.split("\t") for line in lines]
-    assert table[0] == ["metric", "score", "95 %", "signature"]
-    assert [row[0] for row in table[1:]] == ["chrF2", "BLEU"]
-    assert {len(row) for row in table} == {4}
-
-
 def test_tables_fit_80_columns(files, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(Output, "is_terminal", True)
     monkeypatch.setenv("COLUMNS", "80")
     arguments = ("--gold-links", files("gold.talp", ["0-0"]), "--predicted-links", files("links", ["0-0"]))
     hyp, ref = files("hyp", HYPOTHESIS), files("ref", REFERENCE)
@@ -92,63 +83,11 @@ def test_tables_fit_80_columns(files, monkeypatch):
     assert [line.split()[0] for line in signatures] == ["BLEU", "chrF2", "TER"]
 
 
-def test_tokenizer_and_case_options_change_the_score(files):
-    arguments = (
-        files("hyp", [line.upper() for line in REFERENCE]),
-        files("ref", REFERENCE),
-        "--metrics",
-        "bleu",
-    )
-    result = run(*arguments, "--tokenize", "none", "--lowercase")
-    assert "BLEU\t100.00" in result.stdout and "case:lc" in result.stdout and "tok:none" in result.stdout
-    assert "BLEU\t100.00" not in run(*arguments).stdout
-
-
 def test_multiple_references_and_gzip_are_supported(files, tmp_path):
     zipped = tmp_path / "hyp.gz"
     zipped.write_bytes(gzip.compress("\n".join(HYPOTHESIS).encode()))
     result = run(zipped, files("a", REFERENCE), files("b", HYPOTHESIS), "--metrics", "bleu")
     assert "BLEU\t100.00" in result.stdout and "nrefs:2" in result.stdout
-
-
-def test_second_output_is_compared(files, tmp_path):
-    result = run(
-        *(
-            files("hyp", HYPOTHESIS * 5),
-            files("ref", REFERENCE * 5),
-            "--baseline",
-            files("other", REFERENCE * 5),
-        ),
-        *("--num-bootstrap-samples", 100, "--json", tmp_path / "out.json", "--tokenize", "none"),
-    )
-    assert result.exit_code == 0
-    compared = read(tmp_path / "out.json")["metrics"]
-    assert compared["bleu"]["baseline"] == pytest.approx(100)
-    assert compared["ter"]["difference"] > 0 > compared["bleu"]["difference"]
-    assert all(part["p_value"] < 0.05 for part in compared.values())
-    assert result.stdout.splitlines()[0].split("\t")[3:7] == ["baseline", "diff.", "95 % of diff.", "p"]
-
-
-def test_accuracy_and_edit_distance_of_forms(files, tmp_path):
-    reference = ["Klöße", "Eiern", "Eis", "Häuser"] * 10
-    hypothesis, better = ["Klosse", "Eier", "Eis", "Hauses"] * 10, ["Klöße", "Eiern", "Eis", "Hauses"] * 10
-    result = run(
-        *(files("hyp", hypothesis), files("ref", reference), "--baseline", files("other", better)),
-        *("--metrics", "accuracy,edits", "--json", tmp_path / "out.json"),
-    )
-    figures = read(tmp_path / "out.json")["metrics"]
-    accuracy, edits = figures["accuracy"], figures["edits"]
-    assert (accuracy["score"], accuracy["baseline"]) == (25.0, 75.0)
-    # Edit distances: Klosse-Klöße 3, Eier-Eiern 1, Hauses-Häuser 2.
-    assert (edits["score"], edits["baseline"]) == (6 / 4, 2 / 4)
-    assert edits["difference_low"] > 0 > accuracy["difference_high"]
-    assert [line.split("\t")[0] for line in result.stdout.splitlines()[1:]] == ["accuracy %", "edits"]
-
-
-def test_same_seed_gives_the_same_output(files):
-    arguments = (files("hyp", HYPOTHESIS[:3] + REFERENCE[3:]), files("ref", REFERENCE), "--metrics", "bleu")
-    assert run(*arguments, "--seed", 1).stdout == run(*arguments, "--seed", 1).stdout
-    assert run(*arguments, "--seed", 1).stdout != run(*arguments, "--seed", 2).stdout
 
 
 def test_links_are_scored_without_text(files, tmp_path):
@@ -187,31 +126,18 @@ def test_text_and_link_scores_share_a_table(files):
 
 def test_rep_and_drop_of_two_systems_are_compared(files, tmp_path):
     # From the formulas: sigma is 2 and 0 over 4 + 1 words; 1 and 3 of 3 + 1 source words are dropped.
-    reference, source = files("ref", ["a a b c", "d"]), files("src", ["x y z", "w"])
-    hyp, other = files("hyp", ["a a a c", "d"]), files("other", ["a a b c", ""])
-    result = run(
-        *(
-            hyp,
-            reference,
-            "--baseline",
-            other,
-            "--metrics",
-            "rep,drop",
-            "--tokenize",
-            "none",
-            "--source",
-            source,
-        ),
-        *("--reference-links", files("r", ["0-0 0-1 1-2 2-3", "0-0"]), "--hypothesis-links"),
-        *(
-            files("o", ["0-0 0-1 2-3", "0-0"]),
-            "--baseline-links",
-            files("p", ["0-0", ""]),
-            "--num-bootstrap-samples",
-            50,
-        ),
-        *("--json", tmp_path / "out.json"),
-    )
+    texts = files("hyp", ["a a a c", "d"]), files("ref", ["a a b c", "d"])
+    options = {
+        "--baseline": files("other", ["a a b c", ""]),
+        "--source": files("src", ["x y z", "w"]),
+        "--reference-links": files("r", ["0-0 0-1 1-2 2-3", "0-0"]),
+        "--hypothesis-links": files("o", ["0-0 0-1 2-3", "0-0"]),
+        "--baseline-links": files("p", ["0-0", ""]),
+        "--json": tmp_path / "out.json",
+    }
+    arguments = [part for pair in options.items() for part in pair]
+    fixed = ("--metrics", "rep,drop", "--tokenize", "none", "--num-bootstrap-samples", 50)
+    result = run(*texts, *fixed, *arguments)
     assert result.exit_code == 0, result.exception
     figures = read(tmp_path / "out.json")
     rep, drop = figures["metrics"]["rep"], figures["metrics"]["drop"]
@@ -237,15 +163,8 @@ def test_rep_uses_the_tokenization_of_bleu(files):
 
 def test_sentence_scores_are_written(files, tmp_path):
     arguments = (files("hyp", ["a b c d", "x"]), files("ref", ["a b c d", "y z"]))
-    run(
-        *arguments,
-        "--metrics",
-        "bleu,edits",
-        "--tokenize",
-        "none",
-        "--sentence-scores",
-        tmp_path / "each.tsv",
-    )
+    options = ("--metrics", "bleu,edits", "--tokenize", "none")
+    run(*arguments, *options, "--sentence-scores", tmp_path / "each.tsv")
     rows = [line.split("\t") for line in (tmp_path / "each.tsv").read_text().splitlines()]
     assert rows[0] == ["sentence", "bleu", "edits"]
     assert rows[1] == ["1", "100.0000", "0.0000"] and rows[2] == ["2", "0.0000", "3.0000"]
@@ -257,16 +176,8 @@ def test_sentence_scores_are_written(files, tmp_path):
         ("--hypothesis-links", ["0-0"], "has 1 lines but"),
         ("--reference-links", ["0-0", "0-0", ""], "has 3 lines but"),
         ("--baseline-links", ["0-0", "0_0"], ":2: '0_0' is not a link"),
-        (
-            "--baseline-links",
-            ["0-0", "0-3"],
-            ":2: link 0-3 points beyond the target sentence, which has 1 words",
-        ),
-        (
-            "--hypothesis-links",
-            ["2-0", ""],
-            ":1: link 2-0 points beyond the source sentence, which has 2 words",
-        ),
+        ("--baseline-links", ["0-0", "0-3"], ":2: link 0-3 points beyond the target sentence"),
+        ("--hypothesis-links", ["2-0", ""], ":1: link 2-0 points beyond the source sentence"),
         ("--source", ["x"], "has 1 lines but"),
     ],
 )
@@ -325,10 +236,7 @@ def test_mismatched_files_are_reported(files, tmp_path):
         (["hyp", "ref", "--metrics", ","], "bleu, chrf, ter, accuracy, edits, rep, drop, meteor"),
         (["hyp", "ref", "--metrics", "drop", "--hypothesis-links", "x"], "--reference-links) is needed"),
         (["hyp", "ref", "--metrics", "drop", "--reference-links", "x"], "--hypothesis-links) is needed"),
-        (
-            ["hyp", "ref", "--hypothesis-links", "x"],
-            "--hypothesis-links) has no effect without the metric drop",
-        ),
+        (["hyp", "ref", "--hypothesis-links", "x"], "--hypothesis-links) has no effect"),
         (["hyp", "ref", "--target", "x"], "no effect without gold links"),
         (
             ["--gold-links", "x", "--predicted-links", "x", "--sentence-scores", "y"],
@@ -341,23 +249,11 @@ def test_inconsistent_arguments_are_usage_errors(arguments, part):
     assert part in error_message(UsageError, *arguments)
 
 
-def test_unwritable_json_files_are_reported(files, tmp_path):
-    target = tmp_path / "no" / "such" / "out.json"
-    result = run(files("hyp", ["a"]), files("ref", ["a"]), "--metrics", "bleu", "--json", target)
-    assert isinstance(result.exception, DataError) and str(target) in str(result.exception)
-
-
 def test_unicode_spaces_do_not_separate_words(files):
     """Japanese tokens of KFTT contain U+3000; aligners treat such a token as one word."""
     gold, links = files("gold.talp", ["1-1"]), files("links", ["1-1"])
     source, target = files("source", ["1\u3000章 目次"]), files("target", ["contents of"])
-    assert (
-        run(
-            "--gold-links", gold, "--predicted-links", links, "--source", source, "--target", target
-        ).exit_code
-        == 0
-    )
+    both = "--gold-links", gold, "--predicted-links", links, "--source", source
+    assert run(*both, "--target", target).exit_code == 0
     target = files("target", ["chapter\u20031"])
-    assert "which has 1 words" in error_message(
-        DataError, "--gold-links", gold, "--predicted-links", links, "--source", source, "--target", target
-    )
+    assert "which has 1 words" in error_message(DataError, *both, "--target", target)

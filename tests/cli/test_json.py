@@ -3,17 +3,17 @@
 import json
 
 import pytest
-import typer
+from command_runs import all_commands
 from typer.testing import CliRunner
 
 import regard
-from api.test_translator import save_model
 from quick_coverage import train_quickly
 from regard.cli.main import app
 from regard.config import dump_toml, from_dict
 from regard.config.results import Result
 from regard.extensions.tour import report as tour_report
 from regard.training.run_config import RunConfig
+from saved_models import save_model
 
 TEXT = ["a b c", "d e", "f g a b e", "c c c c"]
 RUN = {
@@ -72,18 +72,11 @@ def run(line, path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def commands_with_json(group, prefix=""):
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands_with_json(command, f"{name} ")
-        elif any("--json" in parameter.opts for parameter in command.params):
-            yield f"{prefix}{name}"
-
-
 def test_every_command_with_json_is_tested():
     lines = set(COMMANDS.values())
-    for name in commands_with_json(typer.main.get_command(app)):
-        assert name in OTHERS or any(line.startswith(name) for line in lines), name
+    for name, command in all_commands().items():
+        if any("--json" in parameter.opts for parameter in command.params):
+            assert name in OTHERS or any(line.startswith(name) for line in lines), name
 
 
 @pytest.mark.parametrize("schema", COMMANDS)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from typer.main import get_command
+from command_runs import all_commands
 from typer.testing import CliRunner
 
 import regard
@@ -14,18 +14,7 @@ from regard.cli.command import Writes
 from regard.cli.main import app
 from regard.errors import UsageError
 
-
-def commands(group, name: str = ""):
-    """Yield all commands by name."""
-    for part, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{part} ")
-        else:
-            command.complete()
-            yield f"{name}{part}", command
-
-
-COMMANDS = dict(commands(get_command(app)))
+COMMANDS = all_commands()
 
 
 def paths(command) -> dict[str, Writes | None]:
@@ -162,9 +151,3 @@ def test_training_keeps_its_configuration_and_its_text(run_file: Path, changes, 
     with pytest.raises(UsageError, match=message):
         regard.train(run_file, **changes)
     assert run_file.read_text() == RUN and Path("cache/a").read_text() == "text\n"
-
-
-def test_training_text_is_no_output(run_file: Path) -> None:
-    result = CliRunner().invoke(app, ["train", str(run_file), "--output-dir", "new", "--json", "b"])
-    assert "b: the output would overwrite the input b" in str(result.exception)
-    assert not Path("new").exists()

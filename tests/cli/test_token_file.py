@@ -4,23 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
-from typer.testing import CliRunner
+from command_runs import run, write_lines
 
 import regard
-from regard.cli.main import app
-from regard.config import dump_toml, from_dict, to_dict
-from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import TextProcessor, TextSide
+from regard.config import to_dict
+from regard.data.text import TextSide
 from regard.errors import DataError
-from regard.models import build_model
-from regard.runs.checksums import write_weights
-from regard.runs.description import CONFIG_FILE, END_MARKER
-from regard.runs.weights import named_weights
 from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
-from regard.text.tokenizers.words import STEP, ActionsConfig, ActionsTokenizer, WordsConfig, WordsTokenizer
+from regard.text.tokenizers.words import STEP, ActionsConfig, ActionsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.training.run_config import RunConfig
+from saved_models import LSTM, save_model
 
 # With this seed, models generate translations whose text is tokenized differently when it is read again.
 SEED = 20
@@ -28,70 +21,40 @@ LINES = ["a b c", "", "d a", "c c c c", "b", "a b d c a b"]
 BPE = BytePairTokenizer(BytePairConfig(tokenized=True, joint=False), b"#version: 0.2\na b</w>\n")
 KINDS = {
     # The tokens "a@@ b" have the text "ab", which is encoded as the single token "ab".
-    "bpe": (BPE, ("a@@", "b", "ab"), {"kind": "constrained"}),
+    "bpe": (BPE, ("a@@", "b", "ab"), "constrained", 2.0),
     # Step actions do not occur in the text.
-    "actions": (ActionsTokenizer(ActionsConfig()), (STEP, "a", "b"), {"kind": "pointer"}),
+    "actions": (ActionsTokenizer(ActionsConfig()), (STEP, "a", "b"), "pointer", None),
 }
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def directory(request, tmp_path_factory) -> Path:
-    tokenizer, tokens, attention = KINDS[request.param]
-    directory = tmp_path_factory.mktemp(request.param)
-    sides = (
-        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *"abcd"))),
-        TextSide(tokenizer, Vocabulary((*SPECIAL_TOKENS, *tokens))),
+    tokenizer, tokens, kind, fertility = KINDS[request.param]
+    decoder = {"hidden_size": 8, "query": "previous", "input_feeding": "context"}
+    return save_model(
+        tmp_path_factory.mktemp(request.param),
+        SEED,
+        model={**LSTM, "decoder": decoder, "init_range": 1.0},
+        attention={"kind": kind},
+        fertility=fertility,
+        source="a b c d",
+        target=TextSide(tokenizer, Vocabulary((*SPECIAL_TOKENS, *tokens))),
+        data={"target_tokenizer": to_dict(tokenizer.config)},
+        generation={"min_length": 3},
     )
-    fertility = ConstantFertilityConfig(value=2.0)
-    bounded = attention["kind"] == "constrained"
-    files = {"source": "s", "target": "t"}
-    settings = {
-        "data": {"train": [files], "valid": files, "target_tokenizer": to_dict(tokenizer.config)},
-        "model": {
-            "embedding_size": 8,
-            "encoder": {"hidden_size": 8},
-            "decoder": {"hidden_size": 8, "query": "previous", "input_feeding": "context"},
-            "attention": attention,
-            "init_range": 1.0,
-        },
-        "generation": {"beam_size": 3, "min_length": 3, "max_length_ratio": 1.0, "max_length_offset": 4},
-    }
-    if bounded:
-        settings["data"]["fertility"] = to_dict(fertility)
-    config = from_dict(RunConfig, settings)
-    budget = Budget.constant(fertility, len(sides[0].vocabulary)) if bounded else None
-    TextProcessor(*sides, budget).save(directory)
-    torch.manual_seed(SEED)
-    model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_weights(directory, to_dict(config), named_weights(model), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
-    return directory
-
-
-def run(*arguments, text: str | None = None):
-    found = CliRunner().invoke(app, [str(one) for one in arguments], input=text, catch_exceptions=False)
-    assert found.exit_code == 0, found.output
-    return found
 
 
 @pytest.fixture
 def files(directory: Path, tmp_path: Path) -> dict[str, Path]:
     """Return files with source lines, their translations, scores, tokens and attention."""
     paths = {name: tmp_path / name for name in ("source", "target", "tokens", "attention", "scores")}
-    paths["source"].write_text("".join(f"{line}\n" for line in LINES))
-    options = [
-        "--tokens-output",
-        paths["tokens"],
-        "--attention-output",
-        paths["attention"],
-        "--length-penalty",
-        0,
-        "--with-scores",
-    ]
+    write_lines(paths["source"], LINES)
+    options = ["--tokens-output", paths["tokens"], "--attention-output", paths["attention"]]
+    options += ["--length-penalty", 0, "--with-scores"]
     lines = run("translate", directory, "--input", paths["source"], *options).stdout.splitlines()
     scores, texts = zip(*(line.split("\t") for line in lines), strict=True)
-    paths["target"].write_text("".join(f"{text}\n" for text in texts))
-    paths["scores"].write_text("".join(f"{score}\n" for score in scores))
+    write_lines(paths["target"], texts)
+    write_lines(paths["scores"], scores)
     return paths
 
 
@@ -161,7 +124,6 @@ def test_tokens_of_other_text_are_rejected(
     directory: Path, files: dict[str, Path], change, message: str
 ) -> None:
     lines = change(files["tokens"].read_text().split("\n")[:-1])
-    files["tokens"].write_text("".join(f"{line}\n" for line in lines))
-    arguments = ["score", directory, files["source"], files["target"], "--tokens-from", files["tokens"]]
+    write_lines(files["tokens"], lines)
     with pytest.raises(DataError, match=message):
-        CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+        run("score", directory, files["source"], files["target"], "--tokens-from", files["tokens"])

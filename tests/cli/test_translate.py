@@ -10,69 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
-import torch
+from command_runs import LINES, run, translate, write_lines
 from typer.testing import CliRunner
 
 from regard.cli.main import app
-from regard.config import dump_toml, from_dict, to_dict
-from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
-from regard.models import build_model
-from regard.runs.checksums import write_weights
-from regard.runs.description import CONFIG_FILE, END_MARKER
-from regard.runs.weights import named_weights
 from regard.text.links import format_links
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.training.run_config import RunConfig
-
-SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
-LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]
-
-
-def save_model(
-    directory: Path,
-    seed: int = 0,
-    target: str = TARGET,
-    fertility: float | None = None,
-    sink: bool = True,
-    kind: str = "constrained",
-) -> Path:
-    """Save a model with random weights as training does; a fertility gives it bounded attention."""
-    directory.mkdir()
-    settings = {
-        "data": {
-            "train": [{"source": "s", "target": "t"}],
-            "valid": {"source": "s", "target": "t"},
-        },
-        "model": {
-            "embedding_size": 8,
-            "encoder": {"hidden_size": 8},
-            "decoder": {"hidden_size": 8},
-            "init_range": 0.7,
-        },
-        "generation": {"beam_size": 3, "min_length": 1, "max_length_ratio": 1.0, "max_length_offset": 4},
-    }
-    if fertility is not None:
-        settings["data"]["fertility"] = {"kind": "constant", "value": fertility, "sink": sink}
-        settings["model"]["attention"] = {"kind": kind}
-    config = from_dict(RunConfig, settings)
-    sides = [
-        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
-        for words in (SOURCE, target)
-    ]
-    budget = None
-    if fertility is not None:
-        budget = Budget.constant(
-            ConstantFertilityConfig(value=fertility, sink=sink), len(sides[0].vocabulary)
-        )
-    TextProcessor(*sides, budget).save(directory)
-    torch.manual_seed(seed)
-    model = build_model(config.model, len(sides[0].vocabulary), len(sides[1].vocabulary))
-    write_weights(directory, to_dict(config), named_weights(model), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
-    return directory
+from saved_models import TARGET, save_model
 
 
 @pytest.fixture(scope="module")
@@ -82,22 +26,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    path = tmp_path / "in.txt"
-    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    return path
-
-
-def run(*arguments, input: str | bytes | None = None):
-    result = CliRunner().invoke(app, [str(a) for a in arguments], input=input)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def translate(*arguments, input: str | bytes = "".join(f"{line}\n" for line in LINES)) -> list[str]:
-    result = run("translate", *arguments, input=input)
-    assert result.exit_code == 0, result.output
-    return result.stdout.splitlines()
+    return write_lines(tmp_path / "in.txt", LINES)
 
 
 def test_output_has_one_line_per_input_line(model):
@@ -143,12 +72,6 @@ def test_full_disk_is_reported(model, option):
         translate(model, option, "/dev/full")
 
 
-def test_windows_line_ends_and_bom_are_accepted(model):
-    plain = translate(model, input="a b\nc\n")
-    assert translate(model, input=b"\xef\xbb\xbfa b\r\nc\r\n") == plain
-    assert translate(model, input=b"a b\nc") == plain
-
-
 def test_nbest_lists_have_moses_format(model):
     rows = [line.split(" ||| ") for line in translate(model, "--num-return", 3)]
     numbers = [int(row[0]) for row in rows]
@@ -180,8 +103,7 @@ def test_nbest_lists_and_tables_are_read_back_exactly(tmp_path):
 def test_scores_equal_forced_decoding(model, text, tmp_path):
     scored = [line.split("\t") for line in translate(model, "--with-scores", "--length-penalty", 0)]
     assert scored[1] == ["", ""]
-    found = tmp_path / "out.txt"
-    found.write_text("".join(f"{line[1]}\n" for line in scored), encoding="utf-8")
+    found = write_lines(tmp_path / "out.txt", [line[1] for line in scored])
     summary = tmp_path / "scores.json"
     result = run("score", model, text, found, "--json", summary)
     lines = result.stdout.splitlines()
@@ -199,8 +121,7 @@ def test_scores_equal_forced_decoding(model, text, tmp_path):
 
 
 def test_token_scores_sum_to_the_sentence_score(model, text, tmp_path):
-    found = tmp_path / "out.txt"
-    found.write_text("".join(f"{line}\n" for line in translate(model)), encoding="utf-8")
+    found = write_lines(tmp_path / "out.txt", translate(model))
     whole = run("score", model, text, found).stdout.splitlines()
     parts = run("score", model, text, found, "--token-scores").stdout.splitlines()
     for line, fields in zip(whole, parts, strict=True):
@@ -244,51 +165,11 @@ def test_maps_are_plotted_in_the_terminal_and_as_svg(model, tmp_path):
     assert (tmp_path / "map.svg").read_text().startswith("<svg")
 
 
-def test_samples_depend_on_the_seed(model):
-    options = "--sample", "--temperature", 3
-    assert translate(model, *options) == translate(model, *options)
-    assert translate(model, *options) != translate(model, *options, "--seed", 2)
-    assert translate(model, "--sample", "--top-k", 1) == translate(model, "--beam-size", 1)
-
-
 def test_translations_start_with_their_prefix(model, tmp_path):
     prefixes = tmp_path / "prefix.txt"
     prefixes.write_text("A B\n\nC\n\nnew D\nA\n", encoding="utf-8")
     lines = translate(model, "--prefixes", prefixes)
     assert [line.startswith(p) for line, p in zip(lines, ["A B", "", "C", "", "new D", "A"], strict=True)]
-
-
-@pytest.mark.parametrize(
-    ("prefixes", "message"),
-    [
-        ("A\n", "prefix.txt ends after line 1, but .* has a line 2"),
-        ("\n" * 7, "prefix.txt has more lines .*6"),
-    ],
-)
-def test_mismatched_prefix_files_are_reported(model, tmp_path, prefixes, message):
-    path = tmp_path / "prefix.txt"
-    path.write_text(prefixes)
-    with pytest.raises(DataError, match=message):
-        translate(model, "--prefixes", path)
-
-
-def test_control_characters_in_stdin_are_counted(model, caplog):
-    with caplog.at_level("WARNING"):
-        assert translate(model, input="a\0b\n") == translate(model, input="a b\n")
-    assert "standard input: 1 control characters" in caplog.text
-
-
-def test_several_models_form_an_ensemble(model, tmp_path):
-    other = save_model(tmp_path / "other", seed=1)
-    both = translate(model, other, "--with-scores")
-    assert translate(model, model, "--with-scores") == translate(model, "--with-scores")
-    assert both != translate(model, "--with-scores")
-
-
-def test_models_with_different_budgets_cannot_form_an_ensemble(model, tmp_path):
-    bounded = save_model(tmp_path / "bounded", fertility=2.0)
-    with pytest.raises(UsageError, match=r"data\.fertility"):
-        translate(model, bounded)
 
 
 def total_attention(directory: Path, tmp_path: Path, *options) -> np.ndarray:
@@ -311,26 +192,26 @@ def test_all_fertility_sources_bound_the_attention(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("option", "content", "message"),
     [
-        ("1 1\n", r"fertilities\.txt, line 1: 2 fertilities, .* 3 tokens"),
-        ("1 1 1\n1\n", "more lines"),
-        ("", "the file is empty"),
+        ("--prefixes", "A\n", "file ends after line 1, but .* has a line 2"),
+        ("--prefixes", "\n" * 7, "file has more lines .*2"),
+        ("--fertilities", "1 1\n1\n", r"file, line 1: 2 fertilities, .* 3 tokens"),
+        ("--fertilities", "", "the file is empty"),
+        ("--required-terms", "A\n", "file ends after line 1"),
     ],
 )
-def test_mismatched_fertilities_are_reported(tmp_path, line, message):
+def test_mismatched_files_are_reported(tmp_path, option, content, message):
     bounded = save_model(tmp_path / "bounded", fertility=0.5)
-    lines = tmp_path / "fertilities.txt"
-    lines.write_text(line)
+    (tmp_path / "file").write_text(content)
     with pytest.raises(DataError, match=message):
-        translate(bounded, "--fertilities", lines, input="a b c\n")
+        translate(bounded, option, tmp_path / "file", input="a b c\na\n")
 
 
 def test_fertility_of_a_missing_word_is_reported(tmp_path):
     bounded = save_model(tmp_path / "bounded", fertility=0.5)
-    command = ["translate", str(bounded), "--word-fertility", "b=1", "--word-fertility", "zz=1"]
-    result = CliRunner().invoke(app, command, input="a b c\na\n")
-    assert result.exit_code == 0, result.exception
+    words = ("--word-fertility", "b=1", "--word-fertility", "zz=1")
+    result = run("translate", bounded, *words, input="a b c\na\n")
     assert "--word-fertility zz: this word does not occur in the text" in result.stderr
     assert "--word-fertility b" not in result.stderr
 
@@ -346,12 +227,6 @@ def test_minimum_fertility_that_is_not_reached_is_logged(tmp_path, caplog):
     assert "line 1: source token 1 (from 0), 'b', received" in caplog.text
 
 
-def test_fertilities_are_rejected_without_constrained_attention(tmp_path):
-    soft = save_model(tmp_path / "soft", fertility=0.5, kind="soft")
-    with pytest.raises(UsageError, match=r"^fertilities.*: not supported by .*soft .*constrained attention"):
-        translate(soft, "--word-fertility", "b=1")
-
-
 def test_fertilities_below_one_unit_are_rejected_without_a_sink(tmp_path):
     bounded = save_model(tmp_path / "bounded", fertility=2.0, sink=False)
     lines, out = tmp_path / "fertilities.txt", tmp_path / "out.txt"
@@ -361,28 +236,17 @@ def test_fertilities_below_one_unit_are_rejected_without_a_sink(tmp_path):
     assert not out.exists()
 
 
-def test_bfloat16_translates(model):
-    assert len(translate(model, "--precision", "bfloat16")) == len(LINES)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         (
             ["--beam-size", "2", "--num-return", "3"],
             ConfigError,
-            "num_return = 3 .* a beam of at least 3, not 2$",
+            "num_return = 3 .* at least 3, not 2",
         ),
         (["--beam-size", "0"], ConfigError, "search options: beam"),
-        (["--beam-size", "1000000000"], ConfigError, "search options: beam"),
         (["--min-length", "100000"], ConfigError, "search options: .*min_length = 100000 exceeds 1004"),
-        (["--top-k", "3"], UsageError, "--sample"),
-        (["--mbr-candidates", "4"], UsageError, "--mbr"),
-        (
-            ["--mbr", "bleu", "--beam-size", "2", "--mbr-candidates", "4"],
-            UsageError,
-            "beam of at least 4, not 2",
-        ),
+        (["--mbr", "bleu", "--beam-size", "2", "--mbr-candidates", "4"], UsageError, "beam of at least 4"),
         (["--sample", "--top-p", "2"], ConfigError, "top_p"),
         (["--word-fertility", "a=1"], UsageError, r"data\.fertility"),
         (["--word-fertility", "a"], UsageError, "WORD=MAX"),
@@ -403,6 +267,8 @@ def test_missing_and_incompatible_models_are_reported(model, tmp_path):
     other = save_model(tmp_path / "other", target="A B C")
     with pytest.raises(UsageError, match="other: its target vocabulary"):
         translate(model, other)
+    with pytest.raises(UsageError, match=r"data\.fertility"):
+        translate(model, save_model(tmp_path / "bounded", fertility=2.0))
 
 
 def test_invalid_utf8_is_reported_after_writing_earlier_lines(model, tmp_path):
@@ -423,22 +289,3 @@ def test_translations_contain_the_terms_of_their_line(model, tmp_path):
     assert "G F" in found[0] and "A" in found[0].split()
     assert "E" in found[3].split() and "B" in found[5].split()
     assert [found[i] for i in (1, 2, 4)] == [plain[i] for i in (1, 2, 4)]
-    options = "--required-terms", terms, "--beam-size", 4, "--num-return", 4, "--mbr", "bleu"
-    for line in translate(model, *options):
-        number, text, _ = line.split(" ||| ")
-        assert number != "0" or "G F" in text
-    with pytest.raises(UsageError, match="--sample"):
-        translate(model, "--required-terms", terms, "--sample")
-    terms.write_text("A\n" * (len(LINES) - 1))
-    with pytest.raises(DataError, match=rf"terms\.txt ends after line {len(LINES) - 1}"):
-        translate(model, "--required-terms", terms)
-
-
-def test_candidates_are_sorted_by_expected_utility(model):
-    options = "--mbr", "chrf", "--beam-size", 6
-    lines = [line.split(" ||| ") for line in translate(model, *options, "--num-return", 3)]
-    assert {number for number, _, _ in lines} == {"0", "2", "3", "4", "5"}
-    for number in ("0", "3"):
-        scores = [float(score) for line_number, _, score in lines if line_number == number]
-        assert len(scores) == 3 and scores == sorted(scores, reverse=True) and scores[0] <= 100
-    assert translate(model, *options)[0] == next(text for number, text, _ in lines if number == "0")

@@ -4,11 +4,10 @@ import json
 import re
 
 import pytest
-from test_translate import run, save_model
+from command_runs import SOURCE, run, write_lines
 
 from regard.errors import ConfigError, DataError, UsageError
-
-SOURCE = ["a b c", "d e", "", "f g a b e", "c c c c", "b d f a"]
+from saved_models import save_model
 
 
 @pytest.fixture(scope="module")
@@ -19,10 +18,8 @@ def model(tmp_path_factory):
 @pytest.fixture
 def files(tmp_path):
     """Return source lines, and references that favor strong penalties."""
-    source, reference = tmp_path / "in.txt", tmp_path / "ref.txt"
-    source.write_text("".join(f"{line}\n" for line in SOURCE), encoding="utf-8")
-    reference.write_text("".join(f"{line.upper()} A B C D\n" for line in SOURCE), encoding="utf-8")
-    return source, reference
+    references = [f"{line.upper()} A B C D" for line in SOURCE]
+    return write_lines(tmp_path / "in.txt", SOURCE), write_lines(tmp_path / "ref.txt", references)
 
 
 def tune(model, files, *arguments):
@@ -59,11 +56,6 @@ def test_each_pair_of_penalties_has_the_bleu_of_its_translation(model, files, tm
     assert re.match(r"best: --length-penalty \S+ --coverage-penalty \S+ ", lines[-1])
 
 
-def test_ties_are_won_by_the_smallest_penalties(model, files):
-    lines = tune(model, files, "--length-penalties", "1,0", "--coverage-penalties", "0", "--beam-size", "1")
-    assert lines[-1].startswith("best: --length-penalty 0 --coverage-penalty 0 ")
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -85,16 +77,9 @@ def test_penalties_of_translate_and_score_agree(model, files, tmp_path):
     out = tmp_path / "out.txt"
     run("translate", model, "--input", files[0], "--output", out, "--with-scores", *options)
     lines = [line.split("\t") for line in out.read_text().splitlines()]
-    out.write_text("".join(f"{text}\n" for _, text in lines))
+    write_lines(out, [text for _, text in lines])
     scored = run("score", model, files[0], out, *options).stdout.splitlines()
     without_coverage = run("score", model, files[0], out, *options[:2]).stdout.splitlines()
     assert without_coverage != scored
     for (score, _), found in zip(lines, scored, strict=True):
         assert found == "nan" if not score else float(found) == pytest.approx(float(score), abs=2e-4)
-
-
-def test_score_gives_the_same_links_as_translate(model, files, tmp_path):
-    out, own, given = (tmp_path / name for name in ("out.txt", "own", "given"))
-    run("translate", model, "--input", files[0], "--output", out, "--links-output", own)
-    run("score", model, files[0], out, "--links-output", given)
-    assert given.read_text() == own.read_text() and "-" in own.read_text()

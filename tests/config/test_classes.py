@@ -16,7 +16,7 @@ from regard.config import (
     read_toml,
     to_dict,
 )
-from regard.config.reference import reference, render_text, render_toml, select_tables
+from regard.config.reference import reference, render_text, select_tables
 from regard.errors import ConfigError, PluginError
 
 
@@ -242,19 +242,6 @@ def test_tables_state_their_kinds_and_those_of_the_table_above() -> None:
         "  height = 3.0  (float, above 0)  Its height.",
         "[garden]  A garden. Absent by default.",
     ]
-
-
-def test_the_template_is_toml_that_changes_nothing(tmp_path) -> None:
-    from regard.training.run_config import RunConfig
-
-    data = "[data]\ntrain = [{source = 'a', target = 'b'}]\nvalid = {source = 'c', target = 'd'}\n"
-    (tmp_path / "plain.toml").write_text(data)
-    template = render_toml(reference(RunConfig))
-    assert "\n[data]\n" in template
-    (tmp_path / "template.toml").write_text(template.replace("\n[data]\n", f"\n{data}"))
-    assert read_config(RunConfig, tmp_path / "template.toml") == read_config(
-        RunConfig, tmp_path / "plain.toml"
-    )
 
 
 def test_every_option_of_a_run_has_a_description_and_no_class_declares_more_than_twelve() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import regard
-from cli.test_translate import LINES, run, save_model, translate
+from cli.command_runs import LINES, run, translate
 from quick_coverage import train_quickly
 from regard.errors import ConfigError, DataError, UsageError
 from regard.extensions.check.api import CoverageModel
@@ -18,6 +18,7 @@ from regard.generation.base import BaseTranslator, FileTranslator
 from regard.generation.lines import Line
 from regard.generation.repair import Repair, configure_translator
 from regard.generation.reranking import CoverageJudgment
+from saved_models import save_model
 
 SENTENCES = ["a b c", "d", "e f g a b", "g f", "c c c c", "b d f a"]
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from test_translate import run
+from command_runs import run
 
 from regard.errors import UsageError
 from regard.extensions.phrasebook.corpus import write_splits

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from regard.alignment.base import DEFAULT_ALIGNER
 from regard.analysis.inputs import Linker, Progress, System, no_progress
-from regard.api.companions import Companions
+from regard.api.systems import Companions
 from regard.config.extensions import hook
 from regard.config.results import Result, json_value
 from regard.extensions.tour.runner import SYSTEMS, Costs, ProgressFactory, Tour, TourSystem
