@@ -80,16 +80,7 @@ def evaluate(
     options, names = options or EvaluationOptions(), _metric_names(metrics)
     links = {"reference_links": reference_links, "hypothesis_links": hypothesis_links}
     links |= {"baseline_links": baseline_links}
-    # Every argument must have an effect, so that a mistake in typing does not go unnoticed.
-    if hypotheses is None and baseline is not None:
-        raise UsageError("baseline (--baseline) needs translations and references")
-    for name, value in links.items():
-        needed = hypotheses is not None and "drop" in names
-        needed &= baseline is not None or name != "baseline_links"
-        if needed != (value is not None):
-            problem = "is needed for" if needed else "has no effect without"
-            other = "a baseline" if name == "baseline_links" and "drop" in names else "the metric drop"
-            raise UsageError(f"{name} (--{name.replace('_', '-')}) {problem} {other}")
+    _check_needed(names, hypotheses is not None, baseline is not None, links)
     if (gold_links is None) != (predicted_links is None):
         raise UsageError("gold_links and predicted_links (--gold-links, --predicted-links) need each other")
     if gold_links is None and (targets is not None or (sources is not None and hypotheses is None)):
@@ -101,15 +92,23 @@ def evaluate(
         result = _evaluate_texts(hypotheses, references, sources, names, baseline, links, options)
     if gold_links is None or predicted_links is None:
         return result
-    agreement = evaluate_links(
-        predicted_links,
-        gold_links,
-        sources=sources,
-        targets=targets,
-        num_bootstrap_samples=options.num_bootstrap_samples,
-        seed=options.seed,
-    )
+    samples = {"num_bootstrap_samples": options.num_bootstrap_samples, "seed": options.seed}
+    agreement = evaluate_links(predicted_links, gold_links, sources=sources, targets=targets, **samples)
     return dataclasses.replace(result, word_links=agreement)
+
+
+def _check_needed(
+    names: Sequence[str], has_text: bool, is_compared: bool, links: Mapping[str, LinkSource | None]
+) -> None:
+    """Check that every argument has an effect, so that a mistake in typing does not go unnoticed."""
+    if not has_text and is_compared:
+        raise UsageError("baseline (--baseline) needs translations and references")
+    for name, value in links.items():
+        needed = has_text and "drop" in names and (is_compared or name != "baseline_links")
+        if needed != (value is not None):
+            problem = "is needed for" if needed else "has no effect without"
+            other = "a baseline" if name == "baseline_links" and "drop" in names else "the metric drop"
+            raise UsageError(f"{name} (--{name.replace('_', '-')}) {problem} {other}")
 
 
 def _evaluate_texts(
