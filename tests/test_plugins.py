@@ -190,7 +190,8 @@ def test_plugin_file_of_a_flag_of_python_and_of_a_config(directory, monkeypatch)
     monkeypatch.chdir(directory)
     with pytest.raises(CheckpointError, match=r"needs the plugin 'sharp\.py'"):
         regard.load("sharp")
-    assert regard.load("sharp", plugins=["sharp.py"]).translate("Hallo").text is not None
+    regard.load_plugins(["sharp.py"])
+    assert regard.load("sharp").translate("Hallo").text is not None
     (directory / "listed.toml").write_text(f'plugins = ["sharp.py"]\n{CONFIG}')
     run(directory, "train", "listed.toml", attention, "training.max_steps=1", "--output-dir", "listed")
 
