@@ -3,15 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
+from regard.analysis.inputs import ParallelText
 from regard.errors import DataError, UsageError
 from regard.text.corpus import clean_line, read_lines
 from regard.text.links import GoldLinks, Links, check_links
 from regard.text.words import split_whitespace
-
-if TYPE_CHECKING:
-    from regard.analysis.inputs import ParallelText
 
 __all__ = [
     "LinkSource",
@@ -114,15 +112,13 @@ def read_parallel(
     return left, right
 
 
-def parallel_text(sources: TextSource, references: TextSource) -> "ParallelText":
+def parallel_text(sources: TextSource, references: TextSource) -> ParallelText:
     """Return the text of two files, or of lists of sentences.
 
     Raises:
         DataError: if a file cannot be read, a side contains no text, or the numbers of lines differ.
         UsageError: if a list contains other items than texts.
     """
-    from regard.analysis.inputs import ParallelText  # imports PyTorch, which other texts do not need
-
     source, reference = read_parallel(sources, references, ("sources", "references"))
     return ParallelText(tuple(source.lines), tuple(reference.lines), source.file, reference.file)
 
