@@ -179,10 +179,11 @@ def test_markup_in_text_is_displayed_as_text(page, served):
     odd = "<img src=x onerror=alert(1)> \u202bab\u202c 👩‍👩‍👧‍👦 e\u0301"
     page.goto(served)
     page.locator("#text").fill(odd)
-    expect(page.locator(".row:not(.target-row) .word")).to_have_count(len(odd.split()) + 1)
+    expect(page.locator(".row:not(.target-row) .word").nth(20)).to_be_visible()
     assert page.locator("main img").count() == 0
     names = page.locator(".row:not(.target-row) .name bdi").all_text_contents()
-    assert names[:-1] == odd.split()
+    # The model was trained on tokenized text, so that punctuation is separated.
+    assert "".join(names[:-1]) == odd.replace(" ", "")
 
 
 def test_page_on_a_phone_needs_no_horizontal_scrolling(phone, served):
