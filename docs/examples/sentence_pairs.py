@@ -16,8 +16,7 @@ from torch.nn import functional as F
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 import regard.hf
-from regard.extensions.phrasebook.corpus import generate_split
-from regard.extensions.phrasebook.pair import CorpusPair
+from regard.extensions.phrasebook.corpus import CorpusPair, generate_split
 
 PAD, CLS, SEP, MASK, UNK = range(5)
 LONGEST = 60

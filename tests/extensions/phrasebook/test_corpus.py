@@ -14,6 +14,7 @@ from regard.errors import DataError
 from regard.extensions.phrasebook.command import phrasebook
 from regard.extensions.phrasebook.corpus import (
     SPLITS,
+    CorpusPair,
     generate,
     generate_split,
     generate_splits,
@@ -22,7 +23,6 @@ from regard.extensions.phrasebook.corpus import (
     write_splits,
 )
 from regard.extensions.phrasebook.lexicon import lexicon
-from regard.extensions.phrasebook.pair import CorpusPair
 from regard.extensions.phrasebook.verb_group import MODALS
 from regard.text.links import parse_gold_links
 

@@ -4,7 +4,6 @@ The English sentence is a function of the German sentence, so that a model can l
 perfectly. The corpus contains the constructions that decoders tend to drop or to repeat (lists, repeated
 words, compounds, contractions, separable verbs, reflexives), with exact gold alignments.
 
-Recommended reading order: `pair`, `morphology`, `lexicon` (random choices, tables and entries),
-`noun_phrases`, `verb_group`, `clauses`, `planning`, `complements`, `clause_builder`, `sentences`, `patterns`,
-`corpus`.
+Recommended reading order: `morphology`, `lexicon` (random choices, phrases, tables and entries),
+`noun_phrases`, `verb_group`, `clauses`, `complements`, `clause_builder`, `sentences`, `patterns`, `corpus`.
 """

@@ -2,30 +2,51 @@
 
 from dataclasses import replace
 
-from regard.extensions.phrasebook.clauses import Clause, Order, order_clause
-from regard.extensions.phrasebook.complements import KINDS, PERSONAL, POSSESSABLE, Participants, Predicates
+from regard.extensions.phrasebook.clauses import (
+    ANY,
+    PASSIVE,
+    QUESTION,
+    Clause,
+    ClauseConstraints,
+    Order,
+    order_clause,
+)
+from regard.extensions.phrasebook.complements import (
+    KINDS,
+    PERSONAL,
+    POSSESSABLE,
+    Adverbials,
+    Participants,
+    Predicates,
+)
 from regard.extensions.phrasebook.lexicon import (
     Distribution,
     Lexicon,
     RandomChoices,
+    Token,
     Verb,
+    Word,
     weights,
     zipf_distribution,
 )
 from regard.extensions.phrasebook.morphology import ACC, DAT, DEFINITE_FORMS, NOM, PLURAL
 from regard.extensions.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
-from regard.extensions.phrasebook.pair import Token, Word
-from regard.extensions.phrasebook.planning import (
-    ANY,
-    PASSIVE,
-    QUESTION,
-    Adverbials,
-    ClauseConstraints,
-    Planner,
-)
-from regard.extensions.phrasebook.verb_group import COPULAS, MODALS, Tense
+from regard.extensions.phrasebook.verb_group import COPULAS, MODALS, Plan, Tense, english_tense
 
-__all__ = ["ClauseBuilder"]
+_TENSES = {
+    "present": Tense.PRESENT,
+    "past": Tense.PAST,
+    "perfect": Tense.PERFECT,
+    "pluperfect": Tense.PLUPERFECT,
+    "modal": Tense.PRESENT,
+    "modal past": Tense.PAST,
+    "future": Tense.FUTURE,
+    "gern": Tense.PRESENT,
+}
+# Verb forms with a time adverbial.
+_TIMED = ("present", "past", "perfect", "modal", "modal past", "future")
+# Modal verbs that do not combine with stative verbs.
+_DUTY = ("müssen", "sollen", "dürfen")
 
 
 class ClauseBuilder:
@@ -37,7 +58,6 @@ class ClauseBuilder:
         self.lexicon = lexicon
         self.nouns = NounPhrases(draw, lexicon)
         self.adverbials = Adverbials(draw, lexicon, self.nouns)
-        self.planner = Planner(draw, self.adverbials)
         self.participants = Participants(draw, self.nouns, self.relative)
         self.predicates = Predicates(draw, lexicon, self.nouns, self.adverbials)
         transitive = lexicon.verbs["transitive"].items
@@ -50,12 +70,7 @@ class ClauseBuilder:
         self._doing = zipf_distribution(verb for verb in transitive if "person" in verb.subjects)
 
     def clause(self, constraints: ClauseConstraints, given_object: NounPhrase | None = None) -> Clause:
-        """Return a random clause.
-
-        Args:
-            constraints: The constraints of the sentence.
-            given_object: The accusative or dative object, if it is given (a question word).
-        """
+        """Return a random clause; `given_object` is its accusative or dative object (a question word)."""
         draw = self.draw
         frame = constraints.frame or draw.sample(weights("frames"))
         personal = constraints.personal or constraints.subject is not None
@@ -82,7 +97,7 @@ class ClauseBuilder:
         draw, adverbials = self.draw, self.adverbials
         negated = draw.bernoulli(constraints.negation)
         subject = constraints.subject or self.participants.subject(verb.subjects, constraints, negated)
-        clause = self.planner.clause(verb, subject, constraints, negated)
+        clause = self.plan(verb, subject, constraints, negated)
         if clause.time is not None:
             # A relative clause between the objects and the time would be hard to read.
             constraints = replace(constraints, relative=0.0)
@@ -176,7 +191,7 @@ class ClauseBuilder:
         if draw.bernoulli(0.07):
             verb = COPULAS["werden" if draw.bernoulli(0.7) else "bleiben"]
         constraints = replace(constraints, tenses=tenses, timed=0.1)
-        clause = self.planner.clause(verb, subject, constraints, negated)
+        clause = self.plan(verb, subject, constraints, negated)
         changing = verb is COPULAS["werden"] and not negated
         clause.complement = self.predicates.predicate(
             subject, kind, negated, changing, verb is COPULAS["sein"]
@@ -195,7 +210,7 @@ class ClauseBuilder:
         negated = draw.bernoulli(constraints.negation)
         subject = self.participants.subject(verb.objects, replace(constraints, pronouns=0.3), negated)
         tenses = PASSIVE if constraints.tenses in (ANY, QUESTION) else constraints.tenses
-        clause = self.planner.clause(verb, subject, replace(constraints, tenses=tenses), negated)
+        clause = self.plan(verb, subject, replace(constraints, tenses=tenses), negated)
         plan = clause.plan
         if constraints.tenses is ANY and draw.bernoulli(0.12) and plan.modal is None and not subject.human:
             # Only `können` and `müssen`: `wollen` needs a subject with a will.
@@ -274,7 +289,49 @@ class ClauseBuilder:
         """Return the matrix clause of a verb with a clausal complement."""
         negated = self.draw.bernoulli(constraints.negation)
         subject = self.participants.subject(("person",), constraints, negated)
-        clause = self.planner.clause(verb, subject, constraints, negated)
+        clause = self.plan(verb, subject, constraints, negated)
         if negated:
             self._negate(clause)
         return clause
+
+    def plan(
+        self, verb: Verb, subject: NounPhrase, constraints: ClauseConstraints, negated: bool = False
+    ) -> Clause:
+        """Return a clause with a verb, its subject, its plan and sometimes a time adverbial."""
+        draw = self.draw
+        form = draw.sample(constraints.tenses)
+        if form == "gern" and (
+            verb.stative or negated or not subject.human or subject.english[0][0] == "who"
+        ):
+            form = "present"
+        unwilling = verb in COPULAS.values() or verb.forms.infinitive == "brauchen"
+        # The choices below replace forms that are rare or wrong in German, such as `du gingst`.
+        if form in ("modal", "modal past") and (not subject.human or unwilling):
+            form = "present" if form == "modal" else "past"
+        if form in ("past", "modal past") and subject.owner in ("du", "ihr"):
+            form = "perfect" if form == "past" else "modal"
+        if form == "perfect" and "preterite" in verb.features:
+            form = "present" if subject.owner in ("du", "ihr") else "past"
+        # A modal verb is sampled only if the form needs one, so that other forms use no random number.
+        modal = None
+        if form.startswith("modal"):
+            modal = draw.sample_where(
+                MODALS,
+                lambda modal: (
+                    (form != "modal past" or modal.past is not None)
+                    and not (verb.stative and modal.forms.infinitive in _DUTY)
+                ),
+            )
+        time, time_kind = None, ""
+        if form in _TIMED and draw.bernoulli(constraints.timed * (0.4 if verb.stative else 1.0)):
+            kind = draw.sample(weights(f"times: {form}"))
+            if kind == "since" and ("durative" not in verb.features or negated):
+                kind = "general"
+            if negated and kind == "general":
+                kind = "future" if form in ("present", "modal") else "past"
+            if not (verb.stative and kind in ("now", "general", "today", "future") and form == "present"):
+                time, time_kind = self.adverbials.time(kind), kind
+        tense = _TENSES[form]
+        english = tense if modal else english_tense(tense, time_kind, constraints.wh, verb.stative)
+        gern = Word("gern") if form == "gern" else None
+        return Clause(verb, Plan(tense, english, modal, gern, time=time_kind), subject, time=time)

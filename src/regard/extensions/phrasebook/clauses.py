@@ -1,4 +1,4 @@
-"""The representation of a clause by its constituents, and its word order in German and English.
+"""The constituents of a clause, their word order in German and English, and constraints on random clauses.
 
 The German order is: prefield, finite verb, middle field, right bracket, postfield. In a verb-final clause,
 the finite verb is at the end of the right bracket. The English order is: subject, operator, adverb, verb,
@@ -8,12 +8,9 @@ objects, manner, place, time.
 from dataclasses import dataclass
 from enum import Enum
 
-from regard.extensions.phrasebook.lexicon import Verb
+from regard.extensions.phrasebook.lexicon import Distribution, Phrase, Token, Verb, Word
 from regard.extensions.phrasebook.noun_phrases import PRONOUNS, NounPhrase
-from regard.extensions.phrasebook.pair import Phrase, Token, Word
 from regard.extensions.phrasebook.verb_group import Plan, verb_group
-
-__all__ = ["Clause", "Order", "bare_clause", "order_clause"]
 
 
 class Order(Enum):
@@ -167,14 +164,9 @@ def order_clause(
     english_front: Phrase | None = None,
     inverted: bool = False,
 ) -> Phrase:
-    """Return the words of a clause in order on both sides.
+    """Return the words of a clause in order on both sides, by default with the subject in front.
 
-    Args:
-        clause: The constituents.
-        order: The position of the German finite verb.
-        front: The German prefield. Default: the subject in a main clause.
-        english_front: The first constituent in English. Default: the subject.
-        inverted: Whether the English operator precedes the subject, as in questions.
+    With `inverted`, the English operator precedes the subject, as in questions.
     """
     # The German finite verb is second, so that something must precede it.
     if front is None and order is Order.SECOND:
@@ -216,3 +208,54 @@ def bare_clause(clause: Clause, head: list[Token]) -> Phrase:
     """Return a clause without its subject and its finite verb; in English, `head` replaces them."""
     english = _english(clause, None, head, clause.subject, False)
     return Phrase(_middle_field(clause, clause.subject), english[len(clause.subject.english) :])
+
+
+# Verb forms: a tense, a modal verb in the present ("modal") or the past ("modal past"), or gern.
+ANY = Distribution(
+    {"present": 37, "past": 20, "perfect": 22, "modal": 9, "modal past": 3.5, "future": 5, "gern": 3}
+)
+QUESTION = Distribution({"present": 40, "perfect": 30, "modal": 18, "past": 7, "future": 5})
+PRESENT = Distribution({"present": 76, "modal": 19, "perfect": 5})
+PAST = Distribution({"past": 85, "modal past": 15})
+PASSIVE = Distribution({"past": 50, "present": 20, "modal": 15, "perfect": 10, "future": 5})
+ONLY_PRESENT = Distribution({"present": 1})
+# Verb forms of a clause that is subordinate to a verb in the past.
+AFTER_PAST = Distribution({"past": 60, "perfect": 15, "modal past": 15, "present": 10})
+# Verb forms of two clauses that refer to the same time.
+TENSE_PAIRS = Distribution(
+    {
+        (ANY, ANY): 15,
+        (Distribution({"present": 70, "modal": 18, "gern": 6, "future": 6}), PRESENT): 45,
+        (
+            Distribution({"past": 45, "perfect": 40, "modal past": 15}),
+            Distribution({"past": 60, "perfect": 20, "modal past": 20}),
+        ): 40,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseConstraints:
+    """Constraints and probabilities for the generation of a clause.
+
+    Attributes:
+        subject: The subject, if it is given.
+        tenses: The possible verb forms with their frequencies.
+        timed: Probability of a time adverbial.
+        wh: Whether a question word opens the clause.
+        negation: Probability of negation.
+        frame: The valency frame of the verb, or empty for any.
+        personal: Whether the subject must be a person.
+        pronouns: Probability that a person is a pronoun.
+        relative: Probability that a noun phrase has a relative clause.
+    """
+
+    subject: NounPhrase | None = None
+    tenses: Distribution[str] = ANY
+    timed: float = 0.44
+    wh: bool = False
+    negation: float = 0.11
+    frame: str = ""
+    personal: bool = False
+    pronouns: float = 0.42
+    relative: float = 0.1

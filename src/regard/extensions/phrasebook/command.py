@@ -4,8 +4,6 @@ from regard.cli.api_flags import ApiCall, from_api
 from regard.cli.command import Writes
 from regard.cli.output import print_message
 
-__all__ = ["phrasebook"]
-
 
 @from_api(
     "regard.extensions.phrasebook.corpus:write_corpus", ["output_dir"], writes={"output_dir": Writes.INTO}

@@ -1,18 +1,36 @@
-"""Generation of subjects and objects, and of the predicatives of `sein`, `werden` and `bleiben`."""
+"""Generation of adverbials, subjects, objects, and the predicatives of `sein`, `werden` and `bleiben`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from regard.extensions.phrasebook.clauses import PAST, QUESTION, ClauseConstraints
 from regard.extensions.phrasebook.lexicon import (
     Adjective,
     Distribution,
     Lexicon,
+    Phrase,
     RandomChoices,
+    Token,
+    Verb,
+    Word,
+    arrange,
+    concatenate,
     weights,
+    word_phrase,
     zipf_distribution,
 )
-from regard.extensions.phrasebook.morphology import ACC, FEMININE, MASCULINE, NEUTER, NOM, PLURAL, article
+from regard.extensions.phrasebook.morphology import (
+    ACC,
+    DAT,
+    FEMININE,
+    GEN,
+    MASCULINE,
+    NEUTER,
+    NOM,
+    PLURAL,
+    article,
+)
 from regard.extensions.phrasebook.noun_phrases import (
     DEFINITE_ARTICLE,
     DIES,
@@ -25,22 +43,15 @@ from regard.extensions.phrasebook.noun_phrases import (
     Choice,
     NounPhrase,
     NounPhrases,
+    contract,
     intensifier,
 )
-from regard.extensions.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
-from regard.extensions.phrasebook.planning import PAST, QUESTION, Adverbials, ClauseConstraints
-
-__all__ = [
-    "KINDS",
-    "PERSONAL",
-    "POSSESSABLE",
-    "Participants",
-    "Predicates",
-]
 
 _SECOND = ("du", "ihr", "Sie")
 _SURE: Distribution[Choice] = Distribution({DEFINITE_ARTICLE: 70, OWN: 18, DIES: 12})
 _NEGATED: Distribution[Choice] = Distribution({DEFINITE_ARTICLE: 38, KEIN: 40, OWN: 13, DIES: 9})
+_DETERMINERS: Distribution[Choice] = Distribution({DEFINITE_ARTICLE: 74, EIN: 14, OWN: 6, DIES: 6})
+_HOURS = frozenset("zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split())
 # Classes of subjects that can be pronouns such as `ich`.
 PERSONAL = ("person", "child", "pupil")
 # Classes of nouns that can be possessed. The first five cannot be agents: they only lie or stand somewhere.
@@ -48,18 +59,108 @@ POSSESSABLE = ("thing", "clothes", "vehicle", "text", "building", "animal", "fur
 
 
 @dataclass(frozen=True)
-class Participants:
-    """Generates subjects and objects.
+class Adverbials:
+    """Generates adverbials."""
 
-    Attributes:
-        draw: The random number generator.
-        nouns: The generator of noun phrases.
-        relative: Function that appends a relative clause to a noun phrase.
-    """
+    draw: RandomChoices
+    lexicon: Lexicon
+    nouns: NounPhrases
+
+    def fixed(self, category: str) -> Phrase:
+        """Return a fixed expression of the lexicon, such as an adverb of manner."""
+        return self.draw.sample(self.lexicon.expressions[category]).phrase()
+
+    def _place(self, to: bool, owner: str, far: bool = False, home: bool = False) -> Phrase:
+        place = self.draw.sample_where(
+            self.lexicon.places,
+            lambda place: (
+                (not far or "nearby" not in place.features) and (not home or "dwelling" in place.features)
+            ),
+        )
+        preposition, english = place.to if to else place.at
+        # `in` and `auf` take the accusative for directions; `zu` always takes the dative.
+        case = ACC if to and preposition != "zu" else DAT
+        plural = self.draw.bernoulli(0.06)
+        choice = DEFINITE_ARTICLE if plural else self.draw.sample(_DETERMINERS)
+        if choice == OWN and "owned" not in place.features:
+            choice = DEFINITE_ARTICLE
+        phrase = self.nouns.build(place.noun, case, plural, choice, owner, 0.18)
+        return contract(preposition, phrase, english)
+
+    def place(self, owner: str = "", home: bool = False) -> Phrase:
+        """Return a place: `im alten Garten`, `in Berlin`, `zu Hause`; `home` is one where people live."""
+        if self.draw.bernoulli(0.2):
+            return self.fixed("place")
+        if self.draw.bernoulli(0.4 if home else 0.18):
+            return concatenate(word_phrase("in", "in"), self.fixed("town"))
+        return self._place(False, owner, home=home)
+
+    def direction(self, owner: str, verb: Verb) -> Phrase:
+        """Return a direction that fits the verb: `in den Garten`, `nach Berlin`, `nach Hause`."""
+        draw, infinitive = self.draw, verb.forms.infinitive
+        far, near = "distant" in verb.features, "local" in verb.features
+        if infinitive == "fahren" and draw.bernoulli(0.15):
+            words = [Word("nach"), Word("Hause")]
+            return Phrase(words, [("home", tuple(words))])
+        if not far and infinitive != "fahren" and draw.bernoulli(0.15):
+            return self.fixed("direction")
+        if far or (not near and draw.bernoulli(0.25)):
+            return concatenate(word_phrase("nach", "to"), self.fixed("town"))
+        return self._place(True, owner, infinitive in ("fahren", "wandern"))
+
+    def position(self) -> Phrase:
+        """Return the position of a thing: `auf dem Tisch`, `unter dem Bett`, `vor der Tür`."""
+        draw = self.draw
+        preposition = draw.sample(self.lexicon.expressions["position"])
+        choice = DEFINITE_ARTICLE if draw.bernoulli(0.75) else draw.sample(_DETERMINERS)
+        phrase = self.nouns.common(
+            ("furniture",), DAT, choice=choice, plural=draw.bernoulli(0.1), adjective=0.2
+        )
+        return contract(preposition.german[0], phrase, " ".join(preposition.english))
+
+    def time(self, kind: str) -> Phrase:
+        """Return a time adverbial of type past, future, now, today, general, weekday or since."""
+        draw = self.draw
+        if kind == "today":
+            return word_phrase("heute", "today")
+        if kind == "weekday":
+            day = self.fixed("weekday")
+            if draw.bernoulli(0.3):
+                part = self.fixed("daytime")
+                # German writes one word, `Montagabend`, to which both English words are linked.
+                day.german[0].form += part.german[0].form
+                day.english.append((part.english[0][0], (day.german[0],)))
+            return concatenate(word_phrase("am", "on"), day)
+        if kind == "since" or (kind == "past" and draw.bernoulli(0.25)):
+            unit, number = self.fixed("unit"), self.fixed("number")
+            if kind == "since":
+                return concatenate(word_phrase("seit", "for"), number, unit)
+            # English puts the preposition last: `vor zwei Tagen`, two days ago.
+            ago = word_phrase("vor", "ago")
+            return arrange([ago, number, unit], [number, unit, ago])
+        if kind == "general" and draw.bernoulli(0.2):
+            if draw.bernoulli(0.6):
+                numbers = self.lexicon.expressions["number"]
+                hour = draw.sample_where(numbers, lambda number: number.german[0] in _HOURS).phrase()
+                return concatenate(word_phrase("um", "at"), hour, word_phrase("Uhr", "o'clock"))
+            return concatenate(word_phrase("im", "in"), self.fixed("month"))
+        return self.fixed(kind)
+
+    def cause(self) -> Phrase:
+        """Return an adverbial of cause or concession: `wegen des Regens`, `trotz der Kälte`."""
+        phrase = self.nouns.common(("trouble",), GEN, choice=DEFINITE_ARTICLE, plural=False)
+        if self.draw.bernoulli(0.6):
+            return concatenate(word_phrase("wegen", "because", "of"), phrase)
+        return concatenate(word_phrase("trotz", "in", "spite", "of"), phrase)
+
+
+@dataclass(frozen=True)
+class Participants:
+    """Generates subjects and objects."""
 
     draw: RandomChoices
     nouns: NounPhrases
-    relative: Callable[[NounPhrase], None]
+    relative: Callable[[NounPhrase], None]  # appends a relative clause
 
     def subject(
         self, kinds: Sequence[str], constraints: ClauseConstraints, negated: bool = False

@@ -6,6 +6,7 @@ Training, validation and test sets are therefore disjoint for all sizes and seed
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -14,22 +15,31 @@ from typing import Literal
 from regard.config import configclass, option
 from regard.errors import DataError
 from regard.extensions.phrasebook.clause_builder import ClauseBuilder
-from regard.extensions.phrasebook.lexicon import Distribution, RandomChoices, lexicon
-from regard.extensions.phrasebook.pair import CorpusPair, Phrase, realize, sentence
+from regard.extensions.phrasebook.clauses import ClauseConstraints
+from regard.extensions.phrasebook.lexicon import (
+    Distribution,
+    Phrase,
+    RandomChoices,
+    Token,
+    Word,
+    lexicon,
+    sentence,
+)
 from regard.extensions.phrasebook.patterns import Patterns
-from regard.extensions.phrasebook.planning import ClauseConstraints
 from regard.extensions.phrasebook.sentences import MainClauses, Subordination
 from regard.text.files import open_atomic
-from regard.text.links import format_links
+from regard.text.links import Links, format_links
 
 __all__ = [
     "SPLITS",
+    "CorpusPair",
     "PhrasebookConfig",
     "SplitName",
     "generate",
     "generate_split",
     "generate_splits",
     "random_sentences",
+    "realize",
     "split_of",
     "write_corpus",
     "write_splits",
@@ -55,6 +65,57 @@ class PhrasebookConfig:
         ge=0,
         le=4_294_967_295,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusPair:
+    """A sentence pair with its gold alignment.
+
+    Attributes:
+        source: The German words and punctuation marks.
+        target: The English words and punctuation marks.
+        links: Pairs (i, j) of a source position and a target position, from 0; all are sure links.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    links: Links
+
+    @property
+    def fertilities(self) -> tuple[int, ...]:
+        """The number of target words that are linked to each source word."""
+        counts = [0] * len(self.source)
+        for i, _ in self.links:
+            counts[i] += 1
+        return tuple(counts)
+
+
+def _one_comma(german: list[Word], english: list[Token]) -> list[Word]:
+    """Merge adjacent commas at German clause boundaries, and remove commas before a final mark."""
+    merged: list[Word] = []
+    for item in german:
+        if merged and merged[-1].form == "," and item.form in ",.?!":
+            dropped = merged.pop()
+            # English commas that are linked to the removed comma now link to the kept mark.
+            for j, (form, words) in enumerate(english):
+                if dropped in words:
+                    english[j] = (form, (item,))
+        merged.append(item)
+    return merged
+
+
+def realize(phrase: Phrase) -> CorpusPair:
+    """Convert a phrase to a sentence pair: fix commas, capitalize, and compute the positions of links."""
+    english = phrase.english
+    german = _one_comma(phrase.german, english)
+    # Links refer to word objects until now, since the order was not known before.
+    position = {item: i for i, item in enumerate(german)}
+    source = [item.form for item in german]
+    target = [form for form, _ in english]
+    for words in (source, target):
+        words[0] = words[0][:1].upper() + words[0][1:]
+    links = frozenset([(position[item], j) for j, (_, words) in enumerate(english) for item in words])
+    return CorpusPair(tuple(source), tuple(target), links)
 
 
 def random_sentences(seed: int) -> Iterator[CorpusPair]:

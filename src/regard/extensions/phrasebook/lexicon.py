@@ -47,21 +47,6 @@ from regard.extensions.phrasebook.morphology import (
     noun_forms,
     regular_plural,
 )
-from regard.extensions.phrasebook.pair import Phrase, Word
-
-__all__ = [
-    "Adjective",
-    "Distribution",
-    "Expression",
-    "Lexicon",
-    "Noun",
-    "Place",
-    "RandomChoices",
-    "Verb",
-    "lexicon",
-    "weights",
-    "zipf_distribution",
-]
 
 _TABLES = Path(__file__).parent / "tables"
 CASES = {"": DAT, "acc": ACC, "dat": DAT}
@@ -124,6 +109,51 @@ class RandomChoices:
     def sample_below(self, number: int) -> int:
         """Sample an integer from 0 to `number` - 1 uniformly."""
         return int(self._random() * number)
+
+
+@dataclass(slots=True, eq=False)
+class Word:
+    """A German word. English tokens link to this object, so that its position and form can still change."""
+
+    form: str
+
+
+Token = tuple[str, tuple[Word, ...]]
+"""An English word and the German words to which it is linked."""
+
+
+@dataclass(slots=True)
+class Phrase:
+    """A German phrase and its English translation, each in its own word order."""
+
+    german: list[Word]
+    english: list[Token]
+
+
+def word_phrase(german: str, *english: str) -> Phrase:
+    """Return a phrase of one German word and its English words, if any, which are all linked to it."""
+    item = Word(german)
+    return Phrase([item], [(form, (item,)) for form in english])
+
+
+def concatenate(*phrases: Phrase) -> Phrase:
+    """Concatenate phrases on both sides."""
+    german: list[Word] = []
+    english: list[Token] = []
+    for phrase in phrases:
+        german += phrase.german
+        english += phrase.english
+    return Phrase(german, english)
+
+
+def arrange(german: Iterable[Phrase], english: Iterable[Phrase]) -> Phrase:
+    """Return a phrase from constituents that are in different orders on the two sides."""
+    return Phrase(concatenate(*german).german, concatenate(*english).english)
+
+
+def sentence(*phrases: Phrase, mark: str = ".") -> Phrase:
+    """Concatenate phrases and append a final mark on both sides."""
+    return concatenate(*phrases, word_phrase(mark, mark))
 
 
 TableRow = dict[str, str]

@@ -7,37 +7,6 @@ of the singular and the plural. Persons are in the order ich, du, er, wir, ihr, 
 import re
 from typing import NamedTuple
 
-__all__ = [
-    "ACC",
-    "BE",
-    "BLEIBEN",
-    "DAT",
-    "DEFINITE_FORMS",
-    "FEMININE",
-    "GEN",
-    "HABEN",
-    "MASCULINE",
-    "MIXED",
-    "NEUTER",
-    "NOM",
-    "PLURAL",
-    "SEIN",
-    "STRONG",
-    "WEAK",
-    "WERDEN",
-    "Conjugation",
-    "EnglishVerb",
-    "Forms",
-    "adjective_form",
-    "article",
-    "conjugate",
-    "der_word",
-    "ein_word",
-    "english_verb",
-    "noun_forms",
-    "regular_plural",
-]
-
 NOM, ACC, DAT, GEN = range(4)
 MASCULINE, FEMININE, NEUTER, PLURAL = range(4)
 STRONG, WEAK, MIXED = range(3)

@@ -4,7 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from regard.extensions.phrasebook.lexicon import Adjective, Distribution, Lexicon, Noun, RandomChoices
+from regard.extensions.phrasebook.lexicon import (
+    Adjective,
+    Distribution,
+    Lexicon,
+    Noun,
+    Phrase,
+    RandomChoices,
+    Token,
+    Word,
+    concatenate,
+    word_phrase,
+)
 from regard.extensions.phrasebook.morphology import (
     DEFINITE_FORMS,
     FEMININE,
@@ -21,18 +32,6 @@ from regard.extensions.phrasebook.morphology import (
     der_word,
     ein_word,
 )
-from regard.extensions.phrasebook.pair import Phrase, Token, Word, concatenate, word_phrase
-
-__all__ = [
-    "PRONOUNS",
-    "Determiner",
-    "NounPhrase",
-    "NounPhrases",
-    "Pronoun",
-    "contract",
-    "coordinate",
-    "intensifier",
-]
 
 
 @dataclass(slots=True)

@@ -3,16 +3,22 @@
 from dataclasses import replace
 from functools import partial
 
-from regard.extensions.phrasebook.clauses import Clause, bare_clause
-from regard.extensions.phrasebook.lexicon import Verb, weights
+from regard.extensions.phrasebook.clauses import ONLY_PRESENT, PAST, Clause, ClauseConstraints, bare_clause
+from regard.extensions.phrasebook.lexicon import (
+    Phrase,
+    Token,
+    Verb,
+    Word,
+    arrange,
+    concatenate,
+    sentence,
+    weights,
+    word_phrase,
+)
 from regard.extensions.phrasebook.morphology import ACC, NOM, PLURAL
 from regard.extensions.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, coordinate
-from regard.extensions.phrasebook.pair import Phrase, Token, Word, arrange, concatenate, sentence, word_phrase
-from regard.extensions.phrasebook.planning import ONLY_PRESENT, PAST, ClauseConstraints
 from regard.extensions.phrasebook.sentences import MainClauses, subordinate
 from regard.extensions.phrasebook.verb_group import Plan, Tense
-
-__all__ = ["Patterns"]
 
 _RESTING = ("sitzen", "stehen", "liegen")
 
@@ -90,7 +96,7 @@ class Patterns:
         things = build.nouns.listing(
             make, 3 + draw.sample_below(3) + draw.sample_below(3) * draw.sample_below(2), repeat_und
         )
-        clause = build.planner.clause(verb, subject, ClauseConstraints(timed=0.5))
+        clause = build.plan(verb, subject, ClauseConstraints(timed=0.5))
         clause.accusative = things
         if draw.bernoulli(0.25) and verb.objects[0] != "food":
             clause.place = build.adverbials.place()
@@ -118,7 +124,7 @@ class Patterns:
             als, auch = Word("als"), Word("auch")
             also = Phrase([als, auch], [("and", (als, auch))])
             whole = concatenate(word_phrase("sowohl", "both"), first, also, second)
-        clause = build.planner.clause(verb, subject, ClauseConstraints(timed=0.2))
+        clause = build.plan(verb, subject, ClauseConstraints(timed=0.2))
         clause.accusative = NounPhrase(whole.german, whole.english, 5, 2, PLURAL, definite=False)
         return sentence(self.main.main(clause, 0.2))
 

@@ -3,12 +3,7 @@
 from dataclasses import replace
 
 from regard.extensions.phrasebook.clause_builder import ClauseBuilder
-from regard.extensions.phrasebook.clauses import Clause, Order, bare_clause, order_clause
-from regard.extensions.phrasebook.lexicon import Distribution, weights
-from regard.extensions.phrasebook.morphology import ACC, NOM
-from regard.extensions.phrasebook.noun_phrases import WELCH, NounPhrase
-from regard.extensions.phrasebook.pair import Phrase, Word, concatenate, sentence, word_phrase
-from regard.extensions.phrasebook.planning import (
+from regard.extensions.phrasebook.clauses import (
     AFTER_PAST,
     ANY,
     ONLY_PRESENT,
@@ -16,15 +11,24 @@ from regard.extensions.phrasebook.planning import (
     PRESENT,
     QUESTION,
     TENSE_PAIRS,
+    Clause,
     ClauseConstraints,
+    Order,
+    bare_clause,
+    order_clause,
 )
+from regard.extensions.phrasebook.lexicon import (
+    Distribution,
+    Phrase,
+    Word,
+    concatenate,
+    sentence,
+    weights,
+    word_phrase,
+)
+from regard.extensions.phrasebook.morphology import ACC, NOM
+from regard.extensions.phrasebook.noun_phrases import WELCH, NounPhrase
 from regard.extensions.phrasebook.verb_group import Plan, Tense, infinitive_group
-
-__all__ = [
-    "MainClauses",
-    "Subordination",
-    "subordinate",
-]
 
 _STAYING = ("sit", "stand", "live", "stay", "spend")
 
@@ -137,13 +141,7 @@ class MainClauses:
 
 
 def subordinate(link: str, english: str, clause: Clause) -> Phrase:
-    """Return a subordinate clause in verb-final order.
-
-    Args:
-        link: The German subordinator.
-        english: The words of the English subordinator.
-        clause: The constituents of the clause.
-    """
+    """Return a subordinate clause in verb-final order, with its German and its English subordinator."""
     return concatenate(word_phrase(link, *english.split()), order_clause(clause, Order.FINAL))
 
 
@@ -168,11 +166,7 @@ _COORDINATORS = Distribution({("und", "and"): 50, ("aber", "but"): 36, ("denn", 
 
 
 class Subordination:
-    """Generates sentences with several clauses.
-
-    Args:
-        main: The generator of main clauses and indirect questions.
-    """
+    """Generates sentences with several clauses."""
 
     def __init__(self, main: MainClauses) -> None:
         """Store the generators."""
@@ -269,9 +263,7 @@ class Subordination:
     def _infinitive(self, subject: NounPhrase, form: str) -> Phrase:
         """Return an infinitive clause without its subject: `das Buch zu lesen`, `to read the book`.
 
-        Args:
-            subject: The subject.
-            form: The English form: "to" for an infinitive, "ing" for a gerund (`reading the book`).
+        `form` is "to" for an English infinitive, "ing" for a gerund (`reading the book`).
         """
         constraints = ClauseConstraints(
             subject=subject,

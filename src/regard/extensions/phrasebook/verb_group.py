@@ -7,7 +7,7 @@ of the source.
 from dataclasses import dataclass
 from enum import Enum
 
-from regard.extensions.phrasebook.lexicon import Verb, zipf_distribution
+from regard.extensions.phrasebook.lexicon import Token, Verb, Word, zipf_distribution
 from regard.extensions.phrasebook.morphology import (
     BE,
     BLEIBEN,
@@ -18,9 +18,6 @@ from regard.extensions.phrasebook.morphology import (
     EnglishVerb,
     english_verb,
 )
-from regard.extensions.phrasebook.pair import Token, Word
-
-__all__ = ["COPULAS", "MODALS", "Group", "Plan", "Tense", "english_tense", "infinitive_group", "verb_group"]
 
 
 class Tense(Enum):
