@@ -14,7 +14,7 @@ is for the choice made.
   addition a deleted one with no inserted word next to it.
 - talks, news: a translation has an error if a rater marked `Accuracy/Omission` or `Accuracy/Addition`.
 
-Beside the probabilities stands the plain ratio of the lengths in characters to their median ratio.
+The probabilities are compared with the plain ratio of the lengths in characters to their median ratio.
 """
 
 import argparse

@@ -152,7 +152,7 @@ def _entries(module: str, names: "tuple[str, ...] | list[str]", seen: set[str]) 
 def option_pages() -> dict[str, str]:
     """Return the pages of the options: those of a run by table, and those of other commands."""
     from regard.extensions.hf.pretraining import PretrainConfig
-    from regard.extensions.serve.run import ServeConfig
+    from regard.extensions.serve.validation import ServeConfig
 
     groups: dict[str, list[OptionTable]] = {}
     for table in reference(regard.RunConfig):
@@ -292,7 +292,7 @@ def _subclasses(cls: type[Any]) -> set[type[Any]]:
 def openapi_section() -> str:
     """Return the endpoints of the HTTP API with the fields of their requests and responses."""
     from regard.extensions.serve.app import create_app
-    from regard.extensions.serve.run import ServeConfig
+    from regard.extensions.serve.validation import ServeConfig
 
     described = create_app([], ServeConfig()).openapi()
     schemas = described["components"]["schemas"]

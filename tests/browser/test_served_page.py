@@ -14,7 +14,7 @@ from browser.conftest import serve
 from extensions.serve.served import SEPARATORS, save_model, without_prefix
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.engine import load_engines
-from regard.extensions.serve.run import ServeConfig
+from regard.extensions.serve.validation import ServeConfig
 
 pytestmark = pytest.mark.browser
 

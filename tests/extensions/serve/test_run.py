@@ -7,7 +7,8 @@ import threading
 
 import httpx
 
-from regard.extensions.serve.run import ServeConfig, run_server
+from regard.extensions.serve.run import run_server
+from regard.extensions.serve.validation import ServeConfig
 
 
 async def answer(scope, receive, send):

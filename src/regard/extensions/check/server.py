@@ -15,9 +15,8 @@ from regard.extensions.check.notes import NOTES
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
 from regard.extensions.serve.dispatcher import Dispatcher, collect_answers
 from regard.extensions.serve.engine import PairJob, isolate_failures
-from regard.extensions.serve.run import ServeConfig
 from regard.extensions.serve.schemas import SentencePair
-from regard.extensions.serve.validation import pair_jobs
+from regard.extensions.serve.validation import ServeConfig, pair_jobs
 from regard.text.words import split_whitespace
 
 __all__ = ["CheckAnswer", "CheckRequest", "CheckServer", "CheckSettings"]

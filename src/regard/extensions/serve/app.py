@@ -34,8 +34,8 @@ from regard.extensions.serve.middleware import (
     add_handlers,
     unexpected_error_response,
 )
-from regard.extensions.serve.run import ServeConfig
 from regard.extensions.serve.validation import (
+    ServeConfig,
     SplitTexts,
     check_request_texts,
     pair_jobs,

@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect
 
 from regard.errors import RegardError
 from regard.extensions.serve.engine import ModelServer
-from regard.extensions.serve.run import ServeConfig
+from regard.extensions.serve.validation import ServeConfig
 
 __all__ = ["Batcher", "CheckEngine", "Dispatcher", "Engine", "collect_answers", "stream_answers"]
 

@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import RegardError
-from regard.extensions.serve.run import ServeConfig
+from regard.extensions.serve.validation import ServeConfig
 
 __all__ = [
     "ErrorResponse",
