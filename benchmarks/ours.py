@@ -17,6 +17,7 @@ from multi30k import Multi30k
 from safetensors.torch import load_model
 
 from regard import __version__
+from regard.config.results import perplexity
 from regard.data.batch import Batch, BatchConfig, collate
 from regard.generation.beam import beam_search
 from regard.generation.blocks import map_batches
@@ -39,7 +40,6 @@ from regard.runs.weights import MODEL_FILE, named_weights
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
-from regard.training.evaluate import perplexity
 from regard.training.optimizer import AdamConfig, ConstantConfig, LRScheduler, build_optimizer
 from regard.training.progress import TrainingProgress
 from regard.training.run_context import SINGLE_PROCESS, ProcessGroup, autocast
