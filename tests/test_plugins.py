@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import torch
 import regard
 from regard.attention.registry import ATTENTION, NORMALIZERS
 from regard.attention.scored import ScoredAttention
+from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, from_dict, plugins
 from regard.data import preprocessing
 from regard.data.config import DataConfig
@@ -103,8 +105,8 @@ main()
 """
 
 
-def run(directory: Path, *arguments: str, path: Path | None = None, cold: bool = False, code: int = 0) -> str:
-    """Run the command line, with `path` on the import path, and return its output.
+def run(directory: Path, line: str, path: Path | None = None, cold: bool = False, code: int = 0) -> str:
+    """Run a command line, with `path` on the import path, and return its output.
 
     If `cold`, a new interpreter runs it.
     """
@@ -114,7 +116,7 @@ def run(directory: Path, *arguments: str, path: Path | None = None, cold: bool =
         environment["PYTHONPATH"] = f"{path}{os.pathsep}{environment['PYTHONPATH']}"
         program = program if cold else ("-c", LOOK_AGAIN)
     done = subprocess.run(
-        [sys.executable if cold else warm_python(), *program, *arguments],
+        [sys.executable if cold else warm_python(), *program, *shlex.split(line)],
         cwd=directory,
         capture_output=True,
         text=True,
@@ -145,61 +147,42 @@ def installed(directory: Path, tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 def test_installed_plugin_is_used_by_every_command(directory, installed) -> None:
-    options = ("model.attention={ kind = 'topk', k = 2 }", "--output-dir", "topk")
-    assert "k = 8" in run(directory, "config", "model.attention", path=installed, cold=True)
-    run(directory, "train", "run.toml", *options, path=installed)
+    train = "train run.toml \"model.attention={ kind = 'topk', k = 2 }\" --output-dir topk"
+    assert "k = 8" in run(directory, "config model.attention", installed, cold=True)
+    run(directory, train, installed)
     assert load_listed(directory / "topk") == ["regard_topk"]
-    run(directory, "train", "run.toml", *options, "training.max_epochs=2", path=installed)  # resumes
+    run(directory, f"{train} training.max_epochs=2", installed)  # resumes
     source, target = "text/test.de", "text/test.en"
-    run(directory, "translate", "topk", "--input", source, "--output", "out.en", path=installed)
-    run(directory, "score", "topk", source, target, path=installed)
-    run(
-        directory, "analyze", "attention", "topk", "--source", source, "--reference", target,
-        "--json", "attention.json", path=installed,
-    )  # fmt: skip
+    run(directory, f"translate topk --input {source} --output out.en", installed)
+    run(directory, f"score topk {source} {target}", installed)
+    texts = f"--source {source} --reference {target}"
+    run(directory, f"analyze attention topk {texts} --json attention.json", installed)
     assert json.loads((directory / "attention.json").read_text())
-    run(directory, "report", "topk", "--test", source, target, "-o", "report.html", path=installed)
+    run(directory, f"report topk --test {source} {target} -o report.html", installed)
     assert "topk" in (directory / "report.html").read_text()
-    run(
-        directory,
-        "evaluate",
-        "out.en",
-        target,
-        "--metrics",
-        "length_ratio",
-        "--json",
-        "s.json",
-        path=installed,
-    )
+    run(directory, f"evaluate out.en {target} --metrics length_ratio --json s.json", installed)
     assert json.loads((directory / "s.json").read_text())["metrics"][0]["score"] > 0
     # Without the package, the directory names the plugin, and imports nothing.
-    found = run(directory, "translate", "topk", "--input", source, code=1)
-    assert "needs the plugin 'regard_topk'" in found and "--plugin" in found
+    output = run(directory, f"translate topk --input {source}", code=1)
+    assert "needs the plugin 'regard_topk'" in output and "--plugin" in output
 
 
 def test_plugin_file_of_a_flag_of_python_and_of_a_config(directory, monkeypatch) -> None:
-    attention = "model.attention={ kind = 'sharp', temperature = 0.7 }"
-    flag = ("--plugin", "sharp.py")
-    run(directory, "train", "run.toml", attention, "--output-dir", "sharp", *flag)
+    attention = "\"model.attention={ kind = 'sharp', temperature = 0.7 }\""
+    translate = "translate sharp --input text/test.de"
+    run(directory, f"train run.toml {attention} --output-dir sharp --plugin sharp.py")
     assert load_listed(directory / "sharp") == ["sharp.py"]
-    found = run(directory, "translate", "sharp", "--input", "text/test.de", *flag)
-    assert found == run(directory, "--plugin=sharp.py", "translate", "sharp", "--input", "text/test.de")
+    output = run(directory, f"{translate} --plugin sharp.py")
+    assert output == run(directory, f"--plugin=sharp.py {translate}")
     # A model directory never causes an import, even if the file lies there.
-    missing = run(directory, "translate", "sharp", "--input", "text/test.de", code=1)
-    assert "needs the plugin 'sharp.py'" in missing
+    assert "needs the plugin 'sharp.py'" in run(directory, translate, code=1)
     monkeypatch.chdir(directory)
     with pytest.raises(CheckpointError, match=r"needs the plugin 'sharp\.py'"):
         regard.load("sharp")
     regard.load_plugins(["sharp.py"])
     assert regard.load("sharp").translate("Hallo").text is not None
     (directory / "listed.toml").write_text(f'plugins = ["sharp.py"]\n{CONFIG}')
-    run(directory, "train", "listed.toml", attention, "training.max_steps=1", "--output-dir", "listed")
-
-
-def test_config_of_a_model_directory_with_all_plugins_is_valid_after_loading(directory, monkeypatch) -> None:
-    monkeypatch.chdir(directory)
-    run(directory, "train", "run.toml", "training.max_steps=1", "--output-dir", "plain")
-    assert load_config("plain").plugins == ()
+    run(directory, f"train listed.toml {attention} training.max_steps=1 --output-dir listed")
 
 
 def test_missing_and_broken_plugins_are_one_message(directory) -> None:
@@ -211,7 +194,7 @@ def test_missing_and_broken_plugins_are_one_message(directory) -> None:
     ):
         if text is not None:
             (directory / name).write_text(text)
-        found = run(directory, "config", "--plugin", name, code=2)
+        found = run(directory, f"config --plugin {name}", code=2)
         assert expected in found and name in found and len(found.splitlines()) == 1, found
 
 
@@ -221,18 +204,16 @@ def test_installed_plugin_that_fails_is_named_and_leaves_the_rest(directory, tmp
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: half\nVersion: 0.1\n")
     (about / "entry_points.txt").write_text("[regard.plugins]\nhalf = half\n")
-    found = run(directory, "config", "model.attention", path=tmp_path)
+    found = run(directory, "config model.attention", tmp_path)
     assert "plugin 'half' cannot be imported: RuntimeError: half" in found and 'kind = "soft"' in found
     # A model that needs the plugin is not loaded without it.
-    run(directory, "train", "run.toml", "training.max_steps=1", "--output-dir", "needs")
+    run(directory, "train run.toml training.max_steps=1 --output-dir needs")
     config = directory / "needs" / "config.toml"
     written = config.read_text()
     assert "plugins = []" in written and 'kind = "soft"' in written
-    written = written.replace("plugins = []", 'plugins = ["half"]').replace(
-        'kind = "soft"', 'kind = "halves"'
-    )
-    config.write_text(written)
-    found = run(directory, "translate", "needs", "--input", "text/test.de", path=tmp_path, code=1)
+    written = written.replace("plugins = []", 'plugins = ["half"]')
+    config.write_text(written.replace('kind = "soft"', 'kind = "halves"'))
+    found = run(directory, "translate needs --input text/test.de", tmp_path, code=1)
     assert "needs the plugin 'half'" in found and "RuntimeError: half" in found
 
 
@@ -270,64 +251,70 @@ def test_file_that_is_imported_twice_is_one_plugin(directory, monkeypatch) -> No
         regard.load_plugins("sharp.py")
 
 
-def test_registration_errors_name_the_part_and_the_remedy() -> None:
-    class Bare:
-        def __init__(self, config: int) -> None: ...
-
-    @configclass
-    class Unnamed:
-        k: int = 1
-
-    @configclass
-    class Config:
-        kind: Literal["soft"] = "soft"
-
-    class Soft(ScoredAttention):
-        def __init__(self, config: Config, query_size: int, memory_size: int) -> None: ...
-
-    with pytest.raises(
-        PluginError, match=r"not a configuration class: decorate it with @regard\.configclass"
-    ):
-        regard.register_attention("bare", Bare)(Bare)
-    with pytest.raises(PluginError, match="not a configuration class"):
-        regard.register_attention("bare")(Bare)
-    with pytest.raises(PluginError, match="`config` of __init__ has no annotation"):
-        regard.register_attention("bare")(type("Plain", (), {}))
-    with pytest.raises(PluginError, match='needs the field `kind: Literal\\["unnamed"\\] = "unnamed"`'):
-        regard.register_attention("unnamed", Unnamed)(Bare)
-    with pytest.raises(PluginError, match=r"'soft' is already registered by regard\.attention\.soft"):
-        regard.register_attention("soft", Config)(Soft)
-    with pytest.raises(PluginError, match="letters, digits and underscores"):
-        regard.register_normalizer("a b")(lambda scores, mask: scores)
-
-
 @configclass
 class IncompleteConfig:
     kind: Literal["incomplete"] = "incomplete"
 
 
-def _subclass(base: type, **members: object) -> type:
-    return type("Incomplete", (base,), {"__module__": __name__, **members})
+@configclass
+class UnnamedConfig:
+    k: int = 1
+
+
+class Incomplete:
+    def __init__(self, config: int) -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("register", "part", "message"),
+    ("register", "name", "config", "part", "message"),
     [
-        (regard.register_attention, ScoredAttention, "does not define `normalize`"),
-        (regard.register_loss, LossTerm, "does not define `add`"),
-        (regard.register_tokenizer, Tokenizer, "does not define `decode` and `pretokenize`"),
-        (regard.register_attention, LossTerm, r"is not a subclass of regard\.attention\.base\.Attention"),
-        (regard.register_model, torch.nn.Linear, r"is not a subclass of regard\.models\.base"),
+        (regard.register_attention, "bare", Incomplete, Incomplete, r"decorate it with @regard\.configclass"),
+        (regard.register_attention, "bare", None, Incomplete, "not a configuration class"),
+        (regard.register_attention, "bare", None, object, "`config` of __init__ has no annotation"),
+        (regard.register_attention, "unnamed", UnnamedConfig, Incomplete, "needs the field `kind: Literal"),
+        (
+            regard.register_attention,
+            "soft",
+            SoftAttentionConfig,
+            Incomplete,
+            "'soft' is already registered by",
+        ),
+        (
+            regard.register_attention,
+            "incomplete",
+            IncompleteConfig,
+            ScoredAttention,
+            "not define `normalize`",
+        ),
+        (regard.register_loss, "incomplete", IncompleteConfig, LossTerm, "does not define `add`"),
+        (regard.register_tokenizer, "incomplete", IncompleteConfig, Tokenizer, "`decode` and `pretokenize`"),
+        (
+            regard.register_attention,
+            "incomplete",
+            IncompleteConfig,
+            LossTerm,
+            r"is not a subclass of .*Attention",
+        ),
+        (
+            regard.register_model,
+            "incomplete",
+            IncompleteConfig,
+            torch.nn.Linear,
+            "is not a subclass of regard",
+        ),
     ],
 )
-def test_a_part_that_does_not_implement_its_contract_is_refused(register, part, message) -> None:
-    with pytest.raises(PluginError, match=rf"'incomplete': {re.escape(__name__)}\.Incomplete {message}"):
-        register("incomplete", IncompleteConfig)(_subclass(part))
+def test_a_part_that_breaks_its_contract_is_refused(register, name, config, part, message) -> None:
+    subclass = type("Part", (part,), {"__module__": __name__})
+    with pytest.raises(PluginError, match=message):
+        register(name, config)(subclass)
 
 
 def test_a_function_that_is_not_a_normalizer_or_a_metric_is_refused() -> None:
     with pytest.raises(PluginError, match=r"normalizer 'plain': .* is not a function of scores and `mask`"):
         regard.register_normalizer("plain")(lambda scores: scores)
+    with pytest.raises(PluginError, match="letters, digits and underscores"):
+        regard.register_normalizer("a b")(lambda scores, mask: scores)
     with pytest.raises(PluginError, match="is not a function of a MetricInput"):
         METRICS.register("plain")(type("Plain", (), {})())
     with pytest.raises(PluginError, match=r"'plain': .* is not a subclass of .*AttentionScorer"):
@@ -452,18 +439,9 @@ def test_tutorial_works_as_written(directory) -> None:
     (directory / "check.py").write_text(mechanism[: mechanism.index("@")] + check + aligner + detector)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", *sys.path])}
     subprocess.run([warm_python(), "check.py"], cwd=directory, env=environment, check=True, timeout=300)
-    flag = ("--plugin", "topk.py", "training.max_steps=2")
-    options = ("model.attention={ kind = 'topk', k = 4 }", "training.losses=[{ kind = 'attention_entropy' }]")
-    options += ("training.validation.metric=length_ratio",)
-    found = run(directory, "train", "run.toml", *flag, *options, "--output-dir", "runs/topk")
-    assert "Best validation length ratio" in found
-    run(
-        directory,
-        "train",
-        "run.toml",
-        *flag,
-        "model.attention.normalizer=softmax_sharp",
-        "--output-dir",
-        "runs/s",
-    )
+    train = "train run.toml --plugin topk.py training.max_steps=2"
+    options = "\"model.attention={ kind = 'topk', k = 4 }\" training.validation.metric=length_ratio"
+    options += " \"training.losses=[{ kind = 'attention_entropy' }]\" --output-dir runs/topk"
+    assert "Best validation length ratio" in run(directory, f"{train} {options}")
+    run(directory, f"{train} model.attention.normalizer=softmax_sharp --output-dir runs/s")
     assert load_listed(directory / "runs" / "s") == ["topk.py"]
