@@ -1,6 +1,7 @@
 """A damaged or forged phrase-based system is rejected or translates, and never indexes beyond its arrays."""
 
 import json
+import math
 import random
 from pathlib import Path
 
@@ -81,6 +82,7 @@ def test_malformed_description_is_rejected(saved: Path) -> None:
     about = saved / "phrase" / "about.json"
     content = json.loads(about.read_text())
     wrong = [content | {name: [[1]]} for name in ("format", "bleu", "weights", "sha256", "fingerprint")]
+    wrong.append(content | {"weights": content["weights"] | {"distortion": math.nan}})
     texts = [*map(json.dumps, wrong), "[" * 4000 + "]" * 4000, '{"format": ' + "1" * 5000 + "}", "\0"]
     for text in texts:
         about.write_text(text)

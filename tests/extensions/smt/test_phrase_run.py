@@ -1,8 +1,6 @@
 """A phrase-based system from its config file to its translations, as a user runs it."""
 
 import json
-import math
-import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -152,10 +150,6 @@ def test_attention_equals_normalized_links(directory: Path) -> None:
         assert np.all(np.isclose(sums, 1) | (sums == 0))
 
 
-def test_analysis_commands_accept_a_phrase_based_model(directory: Path) -> None:
-    texts = ("--source", directory / "test.de", "--reference", directory / "test.en", "--num-threads", 1)
-    assert "REP" in run("analyze", "errors", directory / "model", *texts).output
-    assert "BLEU" in run("analyze", "length", directory / "model", "--tokenize", "none", *texts).output
 
 
 def test_finished_run_is_reused_and_another_config_is_rejected(directory: Path) -> None:
@@ -208,25 +202,6 @@ def test_neural_options_are_rejected(directory: Path, options: tuple[object, ...
         run("translate", directory / "model", *given, input="a\n")
 
 
-def test_damaged_model_is_rejected(directory: Path) -> None:
-    model, config = directory / "model", load_config(directory / "model").model
-    path = model / "phrase" / "phrases.safetensors"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-8])
-    with pytest.raises(CheckpointError, match=r"phrases\.safetensors: truncated or altered"):
-        load_phrases(model, config)
-    path.unlink()
-    with pytest.raises(CheckpointError, match=r"phrases\.safetensors"):
-        load_phrases(model, config)
-    path.write_bytes(whole)
-    about = model / "phrase" / "about.json"
-    kept = about.read_text()
-    content = json.loads(kept)
-    for wrong in ({}, content | {"weights": content["weights"] | {"distortion": math.nan}}):
-        about.write_text(json.dumps(wrong))
-        with pytest.raises(CheckpointError, match=r"about\.json"):
-            load_phrases(model, config)
-    about.write_text(kept)
 
 
 def test_python_api_equals_command_line(directory: Path) -> None:
@@ -265,40 +240,6 @@ def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
     assert isinstance(bounded, UsageError)
 
 
-def test_report_compares_system_with_its_own_output_file(directory: Path) -> None:
-    output, page = directory / "output.en", directory / "report.html"
-    run(
-        "translate",
-        directory / "model",
-        "--input",
-        directory / "test.de",
-        "--output",
-        output,
-        "--num-threads",
-        1,
-    )
-    texts = ("--test", directory / "test.de", directory / "test.en")
-    run(
-        "report",
-        directory / "model",
-        output,
-        *texts,
-        "--names",
-        "phrases,file",
-        "--output",
-        page,
-        "--detector",
-        "repetition",
-    )
-    data = re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)
-    assert data is not None
-    report = json.loads(data[1])
-    (bleu,) = (metric["systems"] for metric in report["metrics"] if metric["key"] == "bleu")
-    assert bleu[0]["value"] == bleu[1]["value"] > 0  # the file contains the system's own output
-    phrases, lines = report["systems"][0], report["systems"][1]
-    assert phrases["attends"] and not lines["attends"]
-    maps = {key for sentence in report["sentences"] for key in sentence["systems"][0]}
-    assert "own" in maps and "forced" not in maps  # forced decoding is not available
 
 
 def test_tables_are_not_loaded_with_another_config(directory: Path, tmp_path: Path) -> None:
