@@ -1,7 +1,6 @@
 """Tests of valid and invalid arguments of the transformations, without the suite's shape checks."""
 
 import inspect
-import json
 import os
 import subprocess
 import sys
@@ -30,66 +29,37 @@ WITH_BOUNDS = [constrained_softmax, constrained_sparsemax]
 SCANS = [constrained_softmax_scan, constrained_sparsemax_scan]
 
 INVALID_CALLS = """
-import json
 import torch
 from regard.functional import *
-from regard.kernels.backend import use_backend
 
-z, whole, half = torch.randn(2, 4), torch.arange(8).view(2, 4), torch.ones(3)
-calls = {}
-plain = (softmax, sparsemax, entmax15, entmax, fusedmax)
-for f in (*plain, constrained_softmax, constrained_sparsemax):
-    bounds = (1.0,) if f.__name__.startswith("constrained") else ()
-    calls["integers", f.__name__] = lambda f=f, b=bounds: f(whole, *b)
-    calls["mask", f.__name__] = lambda f=f, b=bounds: f(z, *b, mask=torch.ones(4, dtype=torch.int64))
-    calls["mask's shape", f.__name__] = lambda f=f, b=bounds: f(z, *b, mask=torch.ones(3, dtype=torch.bool))
+scores, integers, three = torch.randn(2, 4), torch.arange(8).view(2, 4), torch.ones(3)
+free = sparsemax, entmax15, entmax, fusedmax, softmax
+scans = constrained_softmax_scan, constrained_sparsemax_scan
+calls = [(check_bounds, {"upper": torch.ones(2, 4), "lower": three}, "lower has shape [3]")]
+for f in (*free, *scans, constrained_softmax, constrained_sparsemax):
+    name = "fertility" if f in scans else "upper"
+    bounds = {} if f in free else {name: 1.0 if name == "upper" else torch.ones(4)}
+    calls.append((f, {"scores": integers, **bounds}, "scores have dtype torch.int64"))
+    for mask, text in ((integers[0], "mask has dtype torch.int64"), (three > 0, "mask has shape [3]")):
+        calls.append((f, {"scores": scores, "mask": mask, **bounds}, text))
     if bounds:
-        calls["upper", f.__name__] = lambda f=f: f(z, half)
-        calls["lower", f.__name__] = lambda f=f: f(z, 1.0, half / 9)
-        calls["list", f.__name__] = lambda f=f: f(z, [1.0] * 4)
-for f in (constrained_softmax_scan, constrained_sparsemax_scan):
-    calls["integers", f.__name__] = lambda f=f: f(whole, torch.ones(4))
-    calls["mask", f.__name__] = lambda f=f: f(z, torch.ones(4), mask=torch.ones(4, dtype=torch.int64))
-    calls["fertility", f.__name__] = lambda f=f: f(z, half)
-    calls["mask's shape", f.__name__] = lambda f=f: f(z, 9.0, mask=torch.ones(3, dtype=torch.bool))
-calls["integers", "sparsemax_loss"] = lambda: sparsemax_loss(whole, torch.tensor([0, 1]))
-calls["lower", "check_bounds"] = lambda: check_bounds(torch.ones(2, 4), half)
-calls["mask", "check_bounds"] = lambda: check_bounds(torch.ones(2, 4), mask=torch.ones(4, dtype=torch.int64))
-found = []
-for version in ("numba", "reference"):
-    with use_backend(version):
-        for (what, name), call in calls.items():
-            try:
-                call()
-                found.append((version, what, name, "", ""))
-            except Exception as error:
-                found.append((version, what, name, type(error).__name__, str(error)))
-print(json.dumps(found))
+        calls.append((f, {"scores": scores, name: three}, f"{name} has shape [3]"))
+    if name in bounds and f not in scans:
+        calls.append((f, {"scores": scores, "upper": 1.0, "lower": three / 9}, "lower has shape [3]"))
+        calls.append((f, {"scores": scores, "upper": [1.0] * 4}, "upper is of type list"))
+for function, arguments, text in calls:
+    try:
+        function(**arguments)
+    except (TypeError, ValueError) as error:
+        assert text in str(error), (function, text, error)
+    else:
+        raise AssertionError((function, text))
 """
-MESSAGES = {
-    "integers": ("TypeError", "scores have dtype torch.int64, but must be floating-point numbers"),
-    "mask": ("TypeError", "mask has dtype torch.int64, but must be boolean"),
-    "mask's shape": ("ValueError", "mask has shape [3], which does not broadcast to"),
-    "upper": (
-        "ValueError",
-        "upper has shape [3], which does not broadcast to the shape of the scores, [2, 4]",
-    ),
-    "lower": ("ValueError", "lower has shape [3], which does not broadcast to"),
-    "fertility": ("ValueError", "fertility has shape [3], which does not broadcast to"),
-    "list": ("TypeError", "upper is of type list, but must be a tensor or a number"),
-}
 
 
-def test_invalid_arguments_raise_with_their_name_on_every_backend() -> None:
+def test_invalid_arguments_raise_with_their_name() -> None:
     environment = {**os.environ, "REGARD_NO_SHAPE_CHECKS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", INVALID_CALLS], env=environment, capture_output=True, text=True, check=True
-    )
-    found = json.loads(done.stdout)
-    assert {what for _, what, *_ in found} == set(MESSAGES)
-    for version, what, name, kind, message in found:
-        expected, text = MESSAGES[what]
-        assert (kind, text in message) == (expected, True), (version, what, name, kind, message)
+    subprocess.run([sys.executable, "-c", INVALID_CALLS], env=environment, check=True)
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.5, -1.0, 4.1, torch.nan])

@@ -67,9 +67,6 @@ def test_alpha_broadcasts_over_rows_for_any_dim() -> None:
         torch.testing.assert_close(found[:, head], entmax(scores[:, head], alphas[head, 0, 0]))
     turned = entmax(scores.movedim(-1, 1), alphas.squeeze(-1)[None, None], dim=1)
     torch.testing.assert_close(turned.movedim(1, -1), found)
-
-
-def test_alpha_must_be_constant_along_the_row() -> None:
     with pytest.raises(ValueError, match="alpha has 3 values along dim -1"):
         entmax(torch.zeros(2, 3), torch.full((3,), 1.5))
 

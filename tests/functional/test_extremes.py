@@ -7,15 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from problems import (
-    BOUNDED,
-    FREE,
-    LARGEST,
-    Problem,
-    assert_distributions,
-    extreme_problems,
-)
-from regard.attention.scored import masked_log_softmax
+from problems import BOUNDED, FREE, LARGEST, Problem, assert_distributions, extreme_problems
 from regard.functional import (
     constrained_softmax_scan,
     constrained_sparsemax,
@@ -202,11 +194,3 @@ def test_entmax_has_finite_first_and_second_derivatives(alpha, problem) -> None:
     assert all(one.isfinite().all() for one in first)
     (second,) = torch.autograd.grad(first[0], scores, torch.randn(weights.shape), allow_unused=True)
     assert second is None or second.isfinite().all()
-
-
-def test_masked_softmax_and_log_softmax_give_masked_positions_zero() -> None:
-    scores = torch.tensor([[-LARGEST, 1.0, 2.0], [-LARGEST, -LARGEST, 0.0]])
-    mask = torch.tensor([[True, False, False], [True, True, False]])
-    expected = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
-    torch.testing.assert_close(FREE["softmax"](scores, mask=mask), expected)
-    torch.testing.assert_close(masked_log_softmax(scores, mask).exp(), expected)

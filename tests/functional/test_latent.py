@@ -96,13 +96,6 @@ def test_score_gaps_of_ten_thousand_give_no_nan() -> None:
         assert gradient.isfinite().all()
 
 
-def test_forward_prior_gives_earlier_positions_zero() -> None:
-    passed = torch.tensor([[0.0, 0.4, 0.6]], dtype=torch.float64)
-    found = forward_prior(torch.zeros(1, 3, dtype=torch.float64), passed)
-    # Uniform from position 1 to 1 or 2, and from position 2 only to itself.
-    torch.testing.assert_close(found.exp(), torch.tensor([[0.0, 0.2, 0.8]], dtype=torch.float64))
-
-
 def test_autocast_does_not_change_the_prior() -> None:
     generator = torch.Generator().manual_seed(6)
     scores, bias = torch.randn(2, 12, generator=generator), torch.randn(12, 12, generator=generator)

@@ -59,14 +59,6 @@ def test_empty_batch_gives_zero_gradients() -> None:
     assert found.shape == (0,) and torch.equal(weight.grad, torch.zeros_like(weight))
 
 
-def test_second_backward_pass_gives_the_same_gradient() -> None:
-    inputs = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((4, 3), (6, 3), (6,))]
-    value = linear_log_likelihood(*inputs, torch.randint(6, (4,)))[0].sum()
-    first = torch.autograd.grad(value, inputs, retain_graph=True)
-    for a, b in zip(first, torch.autograd.grad(value, inputs), strict=True):
-        torch.testing.assert_close(a, b)
-
-
 def test_autocast_gradients_have_the_dtype_of_the_weights() -> None:
     inputs = [torch.randn(s, requires_grad=True) for s in ((7, 5), (11, 5), (11,))]
     targets = torch.randint(11, (7,))

@@ -107,15 +107,6 @@ def test_weights_and_gradients_obey_the_laws(name, backend, dtype) -> None:
 
 
 @every
-@backends
-def test_laws_hold_along_any_dimension_and_without_a_mask(name, backend) -> None:
-    weights, _ = expected(name)
-    with use_backend(backend):
-        assert_equal(FUNCTIONS[name](ROWS.T, mask=MASK.T, dim=0), weights.T)
-        assert_equal(FUNCTIONS[name](ROWS.masked_fill(~MASK, -INF)), weights)
-
-
-@every
 def test_vmap_and_per_row_gradients_obey_the_laws(name) -> None:
     def objective(z: Tensor, m: Tensor) -> Tensor:
         # A loss that selects the usable positions, as one of padded rows does.

@@ -18,14 +18,22 @@ every = pytest.mark.parametrize("name", SCANS)
 versions = pytest.mark.parametrize("version", ["auto", "reference"])
 
 
-def loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Tensor:
-    """Compute the weights one step at a time: bound, exhaustion, transformation. The mask is [B, T, S]."""
-    received, steps = torch.zeros_like(fertility), []
+def loop(name, scores, fertility, exhaustion=0.0, mask=None, shared=False) -> torch.Tensor:
+    """Compute the weights one step at a time: bound, exhaustion, transformation. The mask is [B, T, S].
+
+    If the heads of scores [B, H, T, S] share their fertility, their mean is accumulated. The gradient is
+    discontinuous where a fertility is exhausted, so the heads are added as in the kernels: in pairs, as long
+    as their number is even.
+    """
+    received, steps = torch.zeros_like(scores[..., 0, :]), []
     for t in range(scores.shape[-2]):
-        bound = remaining_bound(fertility, received)
+        bound = remaining_bound(fertility.expand(received.shape), received)
         usable = None if mask is None else mask[..., t, :]
         steps.append(BOUNDED[name](add_exhaustion(scores[..., t, :], bound, exhaustion), bound, mask=usable))
-        received = received + steps[-1]
+        heads = list(steps[-1].unbind(1)) if shared else []
+        while heads and len(heads) % 2 == 0:
+            heads = [first + second for first, second in zip(heads[0::2], heads[1::2], strict=True)]
+        received = received + ((sum(heads) / scores.shape[1]).unsqueeze(1) if shared else steps[-1])
     return torch.stack(steps, -2)
 
 
@@ -166,25 +174,6 @@ def test_half_precision_empty_input_and_broadcast_fertility(name) -> None:
                 assert SCANS[name](torch.zeros(shape), torch.ones(shape[0], shape[2])).shape == shape
 
 
-def shared_loop(name, scores, fertility, exhaustion=0.0, mask=None) -> torch.Tensor:
-    """Compute the weights one step at a time, accumulating the mean of the heads. Scores: [B, H, T, S].
-
-    The gradient is discontinuous where a fertility is exhausted, so the heads are added as in the kernels: in
-    pairs, as long as their number is even.
-    """
-    received, steps = torch.zeros_like(scores[:, :, 0]), []
-    for t in range(scores.shape[2]):
-        bound = remaining_bound(fertility.unsqueeze(1).expand(received.shape), received)
-        steps.append(
-            BOUNDED[name](add_exhaustion(scores[:, :, t], bound, exhaustion), bound, mask=mask[:, :, t])
-        )
-        heads = list(steps[-1].unbind(1))
-        while len(heads) % 2 == 0:
-            heads = [first + second for first, second in zip(heads[0::2], heads[1::2], strict=True)]
-        received = received + (sum(heads) / scores.shape[1]).unsqueeze(1)
-    return torch.stack(steps, 2)
-
-
 @every
 @versions
 @pytest.mark.parametrize("heads", [1, 3, 4])
@@ -203,7 +192,9 @@ def test_shared_fertility_bounds_the_mean_of_the_heads(name, version, heads, sen
 
     with use_backend(version):
         found = answers(scan, scores, fertility)
-        expected = answers(lambda z, f: shared_loop(name, z, f, exhaustion, mask), scores, fertility)
+        expected = answers(
+            lambda z, f: loop(name, z, f.unsqueeze(1), exhaustion, mask, shared=True), scores, fertility
+        )
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
     assert (found[0].mean(1).sum(1) <= fertility + 1e-9).all()
@@ -212,3 +203,25 @@ def test_shared_fertility_bounds_the_mean_of_the_heads(name, version, heads, sen
 def test_shared_fertility_requires_a_head_dimension() -> None:
     with pytest.raises(ValueError, match="heads"):
         constrained_softmax_scan(torch.zeros(2, 3), torch.ones(3), share_fertility=True)
+
+
+FIGURE_1 = torch.tensor([[1.2, 0.8, -0.2], [0.7, 0.9, 0.1], [-0.2, 0.2, 0.9]], dtype=DOUBLE)
+ROUNDS = {
+    # After two rounds, 0.673246 of the last word's fertility is left.
+    "constrained_softmax": [[0.5217, 0.3497, 0.1286], [0.3610, 0.4409, 0.1981], [0.1173, 0.2094, 0.6732]],
+    "constrained_sparsemax": [[0.7, 0.3, 0], [0.3, 0.7, 0], [0, 0, 1]],
+}
+
+
+@every
+@versions
+def test_three_rounds_match_figure_1_of_the_paper(name, version) -> None:
+    """Malaviya et al. (2018), Figure 1: three words of fertility 1.
+
+    The paper plots the values without numbers. These were computed by bisection of its definitions.
+    """
+    with use_backend(version):
+        found = SCANS[name](FIGURE_1, torch.ones(3, dtype=DOUBLE))
+    torch.testing.assert_close(found, torch.tensor(ROUNDS[name], dtype=DOUBLE), atol=5e-5, rtol=0)
+    torch.testing.assert_close(found.sum(0), torch.ones(3, dtype=DOUBLE))
+    assert torch.equal(found == 0, torch.tensor(ROUNDS[name]) == 0)

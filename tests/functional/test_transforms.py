@@ -8,10 +8,7 @@ import torch
 from torch.func import grad, jacrev, vmap
 
 from problems import BOUNDED, FREE
-from regard.functional import (
-    constrained_softmax_scan,
-    constrained_sparsemax_scan,
-)
+from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan
 from warm_python import warm_python
 
 NORMALIZERS = {**FREE, **BOUNDED}
