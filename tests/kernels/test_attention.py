@@ -3,12 +3,7 @@
 import pytest
 import torch
 
-from regard.kernels.attention import (
-    fused_backends,
-    slot_attention,
-    source_attention,
-    supports_attention,
-)
+from regard.kernels.attention import fused_backends, slot_attention, source_attention, supports_attention
 from regard.kernels.backend import use_backend
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}
@@ -61,11 +56,7 @@ def test_word_attention_matches_the_formula(rows, sources, query, width, words):
     hidden = ~mask.unsqueeze(2)
     with torch.inference_mode():  # NaN at masked positions: the kernel must not read them
         context, weights = source_attention(
-            queries,
-            keys.masked_fill(hidden, torch.nan),
-            values.masked_fill(hidden, torch.nan),
-            mask,
-            owners,
+            queries, keys.masked_fill(hidden, torch.nan), values.masked_fill(hidden, torch.nan), mask, owners
         )
     source_of = torch.arange(rows) if owners is None else owners
     scores = (keys.double()[source_of] @ queries.double().unsqueeze(2)).squeeze(2)

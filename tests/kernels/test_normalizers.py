@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from problems import BOUNDED, COMPILED, FREE, Problem, bounded_problems, free_problems
 from regard.functional import constrained_sparsemax, sparsemax
+from regard.kernels._numba.rows import run_rows
 from regard.kernels.backend import use_backend
 
 INF = torch.inf
@@ -127,21 +129,50 @@ def test_any_number_and_length_of_rows(name, size) -> None:
         assert_equal_to_the_reference(name, Problem(scores, upper))
 
 
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_rows_are_processed_once_and_at_the_same_time(two_threads) -> None:
+    ranges, barrier = [], threading.Barrier(2, timeout=60)
+
+    def record(begin: int, end: int, argument: str) -> bool:
+        barrier.wait()  # fails unless both threads run at the same time
+        ranges.append((begin, end, argument))
+        return True
+
+    assert run_rows(record, 7, 1 << 20, "argument")
+    assert sorted(ranges) == [(0, 3, "argument"), (3, 7, "argument")]
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_result_is_false_if_it_is_for_any_range(two_threads, failing) -> None:
+    assert not run_rows(lambda begin, end: (begin > 0) != bool(failing), 8, 1 << 20)
+
+
+@bounded
+def test_results_do_not_depend_on_the_number_of_threads(two_threads, name) -> None:
+    problem = Problem(torch.randn(2000, 30), 0.1 + torch.rand(2000, 30))
+    found = answers(name, problem, "numba")
+    torch.set_num_threads(1)
+    for actual, expected in zip(found, answers(name, problem, "numba"), strict=True):
+        assert torch.equal(actual, expected)
+
+
 @every
-def test_concurrent_calls_from_threads_are_correct(name) -> None:
+def test_concurrent_calls_from_threads_are_correct(two_threads, name) -> None:
     def problem(seed: int) -> Problem:
         generator = torch.Generator().manual_seed(seed)
         scores = torch.randn(300, 40, generator=generator)
         return Problem(scores, None if name in FREE else 0.1 + torch.rand(300, 40, generator=generator))
 
     expected = [answers(name, problem(seed), "numba") for seed in range(8)]
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with use_backend("numba"), ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda seed: answers(name, problem(seed % 8), "numba"), range(64)))
-    finally:
-        torch.set_num_threads(before)
+    with use_backend("numba"), ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda seed: answers(name, problem(seed % 8), "numba"), range(64)))
     for i, each in enumerate(found):
         for one, other in zip(each, expected[i % 8], strict=True):
             assert torch.equal(one, other)
