@@ -71,12 +71,6 @@ def test_names_of_the_package_in_code_and_documentation_exist() -> None:
             pytest.fail(f"{name} does not exist")
 
 
-@pytest.mark.parametrize("page", ["maps.md"])
-def test_linked_figures_exist(page) -> None:
-    for name in re.findall(r"!\[[^]]+\]\(([^)]+)\)", (DOCS / page).read_text(encoding="utf-8")):
-        assert (DOCS / name).is_file(), name
-
-
 def test_every_extra_that_a_message_names_is_declared() -> None:
     declared = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     texts = (path.read_text(encoding="utf-8") for path in (DOCS.parent / "src").rglob("*.py"))

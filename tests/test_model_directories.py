@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from typer.testing import CliRunner
 
 from regard.attention.registry import ATTENTION, register_attention
 from regard.attention.soft import SoftAttention, SoftAttentionConfig
-from regard.cli.main import app
 from regard.config import configclass, dump_toml, from_dict, option, read_toml
 from regard.data.fertility import ConstantFertilityConfig
 from regard.errors import CheckpointError, ConfigError
@@ -25,33 +23,21 @@ from regard.text.files import directory_lock
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig, load_config
 
+MODEL = {
+    "embedding_size": 4,
+    "encoder": {"num_layers": 1, "hidden_size": 4},
+    "decoder": {"num_layers": 1, "hidden_size": 4},
+}
+SPARSE = MODEL | {"attention": {"kind": "soft", "normalizer": "sparsemax"}}
+TRAINING = {"batch_size": 8, "max_epochs": 1, "checkpoint": {"keep_last_epochs": 1}}
+
 
 def _settings(corpus: Path, **changes: object) -> RunConfig:
     """Return the settings of a small run."""
     pair = {"source": str(corpus / "a.de"), "target": str(corpus / "a.en")}
-    model = {
-        "embedding_size": 4,
-        "encoder": {"num_layers": 1, "hidden_size": 4},
-        "decoder": {"num_layers": 1, "hidden_size": 4},
-    }
-    training = {"batch_size": 8, "max_epochs": 1, "checkpoint": {"keep_last_epochs": 1}}
     data = {"cache_dir": str(corpus / "prepared"), "train": [pair], "valid": pair}
-    plain = {"device": "cpu", "num_threads": 1, "data": data, "model": model, "training": training}
+    plain = {"device": "cpu", "num_threads": 1, "data": data, "model": MODEL, "training": TRAINING}
     return from_dict(RunConfig, {**plain, **changes})
-
-
-def _sparse(corpus: Path) -> RunConfig:
-    """Return the same settings with sparse attention."""
-    plain = _settings(corpus)
-    return _settings(
-        corpus,
-        model={
-            "embedding_size": plain.model.embedding_size,  # type: ignore[union-attr]
-            "encoder": {"num_layers": 1, "hidden_size": 4},
-            "decoder": {"num_layers": 1, "hidden_size": 4},
-            "attention": {"kind": "soft", "normalizer": "sparsemax"},
-        },
-    )
 
 
 def _content(directory: Path) -> dict[str, bytes]:
@@ -93,7 +79,7 @@ def _swap_vocabulary_entries(directory: Path) -> None:
 def test_run_rejected_by_the_lock_changes_nothing(corpus: Path, copied: Path) -> None:
     before = _content(copied)
     with directory_lock(copied):
-        for config in (_settings(corpus), _sparse(corpus), _settings(corpus, seed=7)):
+        for config in (_settings(corpus), _settings(corpus, model=SPARSE), _settings(corpus, seed=7)):
             with pytest.raises(CheckpointError, match="another process is training in this directory"):
                 train(config, copied)
             assert _content(copied) == before
@@ -145,14 +131,9 @@ def _register_version(*, with_new_option: bool) -> None:
     register_attention("tuned", _NewerConfig if with_new_option else _TunedConfig)(_Tuned)
 
 
-def _tuned(corpus: Path, *, sharpness: float | None = None, max_epochs: int = 1) -> RunConfig:
-    layers = {"num_layers": 1, "hidden_size": 4}
-    attention = {"kind": "tuned"} if sharpness is None else {"kind": "tuned", "sharpness": sharpness}
-    return _settings(
-        corpus,
-        model={"embedding_size": 4, "encoder": layers, "decoder": layers, "attention": attention},
-        training={"batch_size": 8, "max_epochs": max_epochs, "checkpoint": {"keep_last_epochs": 1}},
-    )
+def _tuned(corpus: Path, max_epochs: int = 1, **options: float) -> RunConfig:
+    model = MODEL | {"attention": {"kind": "tuned", **options}}
+    return _settings(corpus, model=model, training=TRAINING | {"max_epochs": max_epochs})
 
 
 @pytest.fixture
@@ -200,13 +181,12 @@ def test_a_run_of_an_older_version_does_not_resume_with_another_value(corpus: Pa
 def test_run_does_not_resume_with_other_vocabularies(corpus: Path, copied: Path) -> None:
     _swap_vocabulary_entries(copied)
     (copied / "model.safetensors").unlink()
-    longer = {"batch_size": 8, "max_epochs": 2, "checkpoint": {"keep_last_epochs": 1}}
     with pytest.raises(CheckpointError, match=r"text\.json"):
-        train(_settings(corpus, training=longer), copied)
+        train(_settings(corpus, training=TRAINING | {"max_epochs": 2}), copied)
 
 
 def test_weights_are_not_averaged_with_another_config(corpus: Path, copied: Path, tmp_path: Path) -> None:
-    write_config(_sparse(corpus), copied)
+    write_config(_settings(corpus, model=SPARSE), copied)
     with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs .*epoch-0001"):
         average_models(tmp_path / "mean", [copied], last_epochs=1)
     assert not (tmp_path / "mean").exists()
@@ -229,30 +209,25 @@ def transformer(corpus: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("model", "message"),
+    ("changes", "message"),
     [
         ({"num_heads": 4}, "model.num_heads is 4, not 2"),
         ({"attention": {"kind": "coverage"}}, "model.attention.kind is 'coverage', not 'soft'"),
         ({"layer_attention": [{"kind": "coverage"}]}, "model.layer_attention"),
+        (None, "its fertilities (data.fertility) differ"),
     ],
 )
-def test_models_with_different_model_options_are_not_averaged(
-    corpus: Path, transformer: Path, tmp_path: Path, model: dict[str, object], message: str
+def test_models_with_different_options_are_not_averaged(
+    corpus: Path, transformer: Path, tmp_path: Path, changes: dict[str, object] | None, message: str
 ) -> None:
-    train(_settings(corpus, model=TRANSFORMER | model), tmp_path / "other")
+    config = _settings(corpus, model=TRANSFORMER | (changes or {}))
+    if changes is None:
+        data = dataclasses.replace(config.data, fertility=ConstantFertilityConfig(value=2.0))
+        config = dataclasses.replace(config, data=data)
+    train(config, tmp_path / "other")
     with pytest.raises(CheckpointError, match=f"other: .*{re.escape(message)}"):
         average_models(tmp_path / "mean", [transformer, tmp_path / "other"])
     assert not (tmp_path / "mean").exists()
-
-
-def test_models_with_different_fertilities_are_not_averaged(
-    corpus: Path, transformer: Path, tmp_path: Path
-) -> None:
-    config = _settings(corpus, model=TRANSFORMER)
-    data = dataclasses.replace(config.data, fertility=ConstantFertilityConfig(value=2.0))
-    train(dataclasses.replace(config, data=data), tmp_path / "other")
-    with pytest.raises(CheckpointError, match=r"other: its fertilities \(data\.fertility\) differ"):
-        average_models(tmp_path / "mean", [transformer, tmp_path / "other"])
 
 
 def test_models_with_different_seed_dropout_and_training_are_averaged(
@@ -269,21 +244,3 @@ def test_training_does_not_overwrite_an_exported_model(corpus: Path, tmp_path: P
     (tmp_path / "export" / "model.bin").write_bytes(b"exported")
     with pytest.raises(Exception, match="contains an exported model"):
         train(_settings(corpus), tmp_path / "export")
-
-
-def test_hub_name_as_a_directory_is_answered_with_the_download_command(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(CheckpointError, match="`hf download Helsinki-NLP/opus-mt-de-en --local-dir"):
-        load_config("Helsinki-NLP/opus-mt-de-en")
-    (tmp_path / "runs").mkdir()
-    with pytest.raises(CheckpointError) as caught:
-        load_config("runs/first")
-    assert str(caught.value) == "runs/first: no such model directory"
-
-
-def test_ctranslate2_model_of_another_program_is_rejected_with_the_reason(tmp_path) -> None:
-    for name, text in (("model.bin", "x"), ("config.json", "{}"), ("shared_vocabulary.json", "[]")):
-        (tmp_path / name).write_text(text)
-    for engine in ([], ["--engine", "ctranslate2"]):
-        result = CliRunner().invoke(app, ["translate", str(tmp_path), *engine], input="")
-        assert "not written by `regard export`" in str(result.exception)

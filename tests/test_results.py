@@ -15,7 +15,6 @@ from regard.api.translations import ScoreTotals
 from regard.config.results import SCHEMA_VERSION, Result, json_value, perplexity
 from regard.errors import DataError, UsageError
 from regard.extensions.reproduce.scores import METRIC_FUNCTIONS
-from regard.training.evaluate import ValidationScore
 
 
 @dataclass(frozen=True)
@@ -66,12 +65,9 @@ def test_html_escapes_words_and_counts_omitted_rows() -> None:
     assert Words(())._repr_html_() == "<p>no rows</p>"
 
 
-def test_tables_convert_to_pandas() -> None:
+def test_only_tables_convert_to_pandas() -> None:
     frame = Words(("ab", "c")).to_pandas()
     assert frame.to_dict("list") == {"word": ["ab", "c"], "length": [2.0, 1.0]}
-
-
-def test_result_without_a_table_is_refused() -> None:
     with pytest.raises(UsageError, match=r"Number is not a table: use to_dict\(\)"):
         Number(1.0).to_pandas()
 
@@ -80,9 +76,6 @@ def test_result_without_a_table_is_refused() -> None:
 def test_perplexity_is_exp_of_the_loss_or_infinite(loss):
     # 709.78 is the logarithm of the maximum of a float.
     assert perplexity(loss) == pytest.approx(math.exp(loss) if loss < 709.78 else math.inf)
-
-
-def test_perplexity_of_nan_is_nan():
     assert math.isnan(perplexity(math.nan))
 
 
@@ -90,6 +83,5 @@ def test_perplexity_of_nan_is_nan():
 def test_perplexity_of_every_kind_of_result_is_infinite_beyond_the_range_of_a_float(loss):
     assert ScoreTotals(num_sentences=1, num_tokens=2, log_probability=-2 * loss).perplexity == math.inf
     assert IterationStats("hmm", 1, 1, -2 * loss, 2, {}).perplexity == math.inf
-    assert ValidationScore(loss, 2).perplexity == math.inf
     assert perplexity_of(-2 * loss, 2) is None
     assert METRIC_FUNCTIONS["perplexity"].aggregate()(np.array([[2 * loss, 2]])).tolist() == [math.inf]

@@ -75,30 +75,19 @@ def test_file_with_overrides_is_trained_in_its_own_directory(tmp_path: Path, mon
     )
     assert regard.train("run.toml", overrides=["training.max_steps=2"]).progress.step == 2
     assert regard.load("runs/run").translate(PAIRS[0][0]).error is None
-    # The documentation names the same directory.
-    assert "`runs/NAME`" in (regard.train.__doc__ or "")
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (
-            {"config": {**RUN, "modle": {}}},
-            ConfigError,
-            "unknown key 'modle'; the nearest known key is 'model'",
-        ),
-        ({"config": {**RUN, "training": {"max_steps": -1}}}, ConfigError, r"training\.max_steps"),
-        ({"config": RUN, "output_dir": None}, UsageError, "needs a model directory"),
-        ({"config": RUN, "overrides": ["seed=2"]}, UsageError, "only for a TOML file"),
+        ({"config": {**RUN, "modle": {}}}, ConfigError, "the nearest known key is 'model'"),
+        ({"output_dir": None}, UsageError, "needs a model directory"),
+        ({"overrides": ["seed=2"]}, UsageError, "only for a TOML file"),
         ({"config": "run.toml", "pairs": {}}, UsageError, "a TOML file names its own texts"),
-        ({"config": RUN, "pairs": {"train": PAIRS}}, UsageError, "expected the keys 'train' and 'valid'"),
-        (
-            {"config": RUN, "pairs": {"train": [("a\nb", "c")], "valid": []}},
-            DataError,
-            "item 1: .*line break",
-        ),
+        ({"pairs": {"train": PAIRS}}, UsageError, "expected the keys 'train' and 'valid'"),
+        ({"pairs": {"train": [("a\nb", "c")], "valid": []}}, DataError, "item 1: .*line break"),
     ],
 )
 def test_wrong_arguments_are_one_message(tmp_path: Path, arguments, error, message) -> None:
     with pytest.raises(error, match=message):
-        regard.train(**{"output_dir": tmp_path / "model", **arguments})
+        regard.train(**{"config": RUN, "output_dir": tmp_path / "model", **arguments})

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from regard.errors import DataError
 from regard.metrics.attention import (
     Histogram,
     SentenceAttention,
@@ -108,8 +107,3 @@ def test_intervals_are_wilson_intervals():
     found = Histogram((0.0, 1.0, 2.0), (10, 0), (8, 0))
     assert found.accuracy_interval[0] == pytest.approx([0.4902, 0.9433], abs=1e-4)
     assert np.isnan(found.accuracy_interval[1]).all() and np.isnan(found.accuracy[1])
-
-
-def test_empty_corpus_raises():
-    with pytest.raises(DataError, match="at least one sentence"):
-        summarize([])

@@ -81,11 +81,6 @@ def test_tokenizer_of_ter_selects_the_options_of_sacrebleu(tokenize):
         assert result.signature == str(theirs.get_signature())
 
 
-def test_ter_rejects_the_tokenizer_of_characters():
-    with pytest.raises(UsageError, match="--tokenize 'char': TER counts words"):
-        count_statistics("ter", ["ab"], [["ac"]], "char")
-
-
 @pytest.mark.parametrize("tokenize", ["13a", "none", "intl", "char"])
 def test_split_words_gives_the_words_that_sacrebleu_scores(tokenize):
     theirs = sacrebleu.BLEU(tokenize=tokenize, force=True)
@@ -118,6 +113,8 @@ def test_unknown_names_raise_with_the_valid_ones():
         transduction("f1", ["a"], [["a"]])
     with pytest.raises(UsageError, match=r"'moses'.*13a, none"):
         count_statistics("bleu", ["a"], [["a"]], tokenize="moses")
+    with pytest.raises(UsageError, match="--tokenize 'char': TER counts words"):
+        count_statistics("ter", ["ab"], [["ac"]], "char")
 
 
 def test_tokenized_text_is_detected_and_scored_without_warning(caplog):
@@ -144,11 +141,6 @@ def test_accuracy_is_the_percentage_of_equal_outputs_and_edits_the_mean_distance
 ):
     assert transduction("accuracy", outputs, references) == accuracy
     assert transduction("edits", outputs, references) == pytest.approx(edits)
-
-
-def test_case_is_ignored_on_request():
-    counts = count_transduction("accuracy", ["eis"], [["Eis"]], lowercase=True)
-    assert counts.corpus_score() == 100 and counts.signature == "nrefs:1|case:lc"
 
 
 SENTENCES = [
