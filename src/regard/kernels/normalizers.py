@@ -116,10 +116,7 @@ class Normalizer(torch.autograd.Function):
             by_scores, *by_bounds = ctx.kernels.backward(ctx.name, grads[0], weights, status, *needed)
         # A bound may broadcast to the scores.
         pairs = zip(by_bounds, ctx.shapes, strict=True)
-        bounds = [
-            by if shape is None or by is None or by.shape == shape else by.sum_to_size(shape)
-            for by, shape in pairs
-        ]
+        bounds = [None if shape is None or by is None else by.sum_to_size(shape) for by, shape in pairs]
         return None, None, by_scores, *bounds, None
 
 
