@@ -17,8 +17,6 @@ from regard.extensions.phrasebook.corpus import (
     split_of,
     write_splits,
 )
-from regard.extensions.phrasebook.lexicon import lexicon
-from regard.extensions.phrasebook.verb_group import MODALS
 from regard.text.links import parse_gold_links
 
 PUNCTUATION = {".", ",", "?", "!"}
@@ -94,57 +92,6 @@ def test_word_frequencies_decrease_as_in_natural_text(pairs):
     assert 1500 < len(ranked) < 4000
 
 
-MATRIX_FRAMES = ("clause", "infinitive")
-
-
-def verbs() -> dict[str, set[str]]:
-    tables = lexicon().verbs.items()
-    listed = [verb for frame, table in tables if frame not in MATRIX_FRAMES for verb in table.items]
-    finite = {form for verb in listed for form in (*verb.forms.present, *verb.forms.preterite)}
-    finite |= set("hat habe hast haben habt ist bin bist sind seid war warst waren wart".split())
-    finite |= set(
-        "hatte hattest hatten hattet wird werde wirst werden werdet wurde wurden wurdest wurdet".split()
-    )
-    for modal in MODALS.items:
-        finite |= {*modal.forms.present, *modal.forms.preterite}
-    joined = {verb.prefix + form for verb in listed for form in (*verb.forms.present, *verb.forms.preterite)}
-    return {"finite": finite, "joined": joined}
-
-
-def test_dass_clauses_end_with_their_finite_verb(pairs):
-    forms = verbs()
-    ends = forms["finite"] | forms["joined"]
-    plain = [
-        p for p in pairs if p.source.count("dass") == 1 and p.source.count(",") == 1 and p.source[-1] == "."
-    ]
-    assert len(plain) > 100
-    for pair in plain:
-        assert pair.source[-2] in ends, pair
-
-
-def test_finite_verb_is_second_after_a_fronted_adverb(pairs):
-    finite = verbs()["finite"]
-    opened = [
-        p
-        for p in pairs
-        if p.source[0] in ("Gestern", "Heute", "Morgen", "Jetzt") and p.source[1] not in ("früh", "Abend")
-    ]
-    assert len(opened) > 50
-    matrix = [verb.forms for frame in MATRIX_FRAMES for verb in lexicon().verbs[frame].items]
-    finite = finite | {form for forms in matrix for form in (*forms.present, *forms.preterite)}
-    assert all(pair.source[1] in finite for pair in opened)
-
-
-
-
-
-
-
-
-
-
-
-
 def test_written_files_are_parallel_and_equal_the_generated_pairs(tmp_path):
     files = write_splits(tmp_path / "corpus", {"train": 40, "valid": 5, "test": 5}, 1)
     assert sorted(path.name for path in files) == sorted(
@@ -162,7 +109,3 @@ def test_written_files_are_parallel_and_equal_the_generated_pairs(tmp_path):
             assert en == " ".join(pair.target)
             assert parse_gold_links(talp).sure == pair.links
             assert tuple(map(int, fertility.split())) == pair.fertilities
-
-
-
-
