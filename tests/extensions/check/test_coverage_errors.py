@@ -143,7 +143,6 @@ def seal(file, tensors) -> None:
     [
         (100, [50, 50]),  # at least 50 pairs are held out of 100
         (1_000, [150, 150, 150]),
-        (60_000, [9_000, 9_000]),
         (1_000_000, [18_000]),  # one part of a large text has enough pairs
     ],
 )
@@ -154,11 +153,6 @@ def test_held_out_parts_are_disjoint(num_pairs, sizes) -> None:
     assert len(set(every.tolist())) == len(every)
     assert every.min() >= 0
     assert every.max() < num_pairs
-
-
-def test_too_little_training_text_is_refused() -> None:
-    with pytest.raises(DataError, match="has 20 sentence pairs; at least 100 are needed"):
-        ErrorModel.train(phrases(20, 1)[0])
 
 
 @pytest.mark.parametrize("name", ["combined", "repetition"])
