@@ -140,20 +140,6 @@ def test_empty_sentence_has_no_translation() -> None:
     assert [len(found) for found in decoder.translate([[], source, []])] == [0, 1, 0]
 
 
-def test_larger_stacks_never_give_lower_scores() -> None:
-    for seed in range(6, 10):
-        decoder, corpus = toy_decoder(seed)
-        source = corpus.source.tokens.tolist()[:9]
-        best = (
-            replace(decoder, limits=replace(EXACT, stack_size=300, distortion_limit=6))
-            .translate([source])[0][0]
-            .score
-        )
-        for stack in (1, 5, 50):
-            narrow = replace(decoder, limits=replace(EXACT, stack_size=stack, distortion_limit=6))
-            assert narrow.translate([source])[0][0].score <= best + 1e-9
-
-
 def test_translations_do_not_depend_on_number_of_threads() -> None:
     decoder, corpus = toy_decoder(11, SearchLimits(stack_size=10))
     sources = [corpus.source.sentence(row).tolist() for row in range(len(corpus))]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from alignment.aligner_text import by_sentence, random_pairs, table_probability
-from regard.alignment.base import IterationStats, TrainingSetup
+from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
 from regard.alignment.em import TranslationTable, iterate_blocks
 from regard.alignment.hmm import NUM_JUMPS
@@ -167,16 +167,6 @@ def test_probabilities_of_all_targets_sum_to_at_most_one(n):
         (block,) = iterate_blocks(corpus.subset(row, row + 1), table, 1)
         total += math.exp(model.expect(block, np.empty(n, np.float32), np.empty(n, np.float32), 1)[0])
     assert 0.8 < total <= 1
-
-
-@pytest.mark.parametrize("fertility", [1, 4, 9])
-def test_likelihood_of_a_repeated_word_is_that_of_words_placed_in_order(fertility):
-    corpus = Corpus.from_tokens([(["s"], ["t"] * fertility)] * 200)
-    passes: list[IterationStats] = []
-    IBM4Aligner.train(corpus, IBM4Config(), TrainingSetup(num_threads=1, report=passes.append))
-    head, other, null = 0.8 + 0.2 / NUM_DISTANCES, 0.8 + 0.2 / MAX_DISTORTION, 0.05
-    expected = math.log(head * other ** (fertility - 1) * (1 - null) ** fertility)
-    assert passes[-1].log_likelihood == pytest.approx(200 * expected, rel=0.01)
 
 
 @pytest.mark.parametrize("aligner", ALIGNERS)

@@ -68,16 +68,8 @@ def translator(directory: Path) -> PhraseTranslator:
 
 def test_trained_system_produces_most_reference_words(directory: Path) -> None:
     out = directory / "out.en"
-    run(
-        "translate",
-        directory / "model",
-        "--input",
-        directory / "test.de",
-        "--output",
-        out,
-        "--num-threads",
-        1,
-    )
+    files = "--input", directory / "test.de", "--output", out
+    run("translate", directory / "model", *files, "--num-threads", 1)
     texts = (path.read_text().splitlines() for path in (out, directory / "test.en"))
     output, wanted = ([set(line.split()) for line in lines] for lines in texts)
     assert len(output) == len(wanted) == 30
@@ -88,14 +80,11 @@ def test_trained_system_produces_most_reference_words(directory: Path) -> None:
 def test_changed_training_data_is_detected(tmp_path: Path) -> None:
     write_splits(tmp_path, {"train": 120, "valid": 10, "test": 10}, seed=1)
     (tmp_path / "run.toml").write_text(SETTINGS.format(folder=tmp_path))
-    for words in ("Best validation BLEU", "an earlier run had finished"):
-        assert (
-            words
-            in run("train", tmp_path / "run.toml", "num_threads=1", "--output-dir", tmp_path / "model").output
-        )
+    command = "train", tmp_path / "run.toml", "num_threads=1", "--output-dir", tmp_path / "model"
+    run(*command)
     write_splits(tmp_path, {"train": 130, "valid": 10, "test": 10}, seed=2)
     with pytest.raises(CheckpointError, match="training data has changed"):
-        run("train", tmp_path / "run.toml", "num_threads=1", "--output-dir", tmp_path / "model")
+        run(*command)
 
 
 def trained_table(directory: Path, weights: list[float], **data: object) -> PhraseTable:
@@ -150,8 +139,6 @@ def test_attention_equals_normalized_links(directory: Path) -> None:
         assert np.all(np.isclose(sums, 1) | (sums == 0))
 
 
-
-
 def test_finished_run_is_reused_and_another_config_is_rejected(directory: Path) -> None:
     again = run("train", directory / "run.toml", "num_threads=1", "--output-dir", directory / "model")
     assert "an earlier run had finished" in again.output
@@ -202,8 +189,6 @@ def test_neural_options_are_rejected(directory: Path, options: tuple[object, ...
         run("translate", directory / "model", *given, input="a\n")
 
 
-
-
 def test_python_api_equals_command_line(directory: Path) -> None:
     lines = (directory / "test.de").read_text().splitlines()[:4]
     output = run("translate", directory / "model", "--num-threads", 1, input="\n".join(lines) + "\n").stdout
@@ -238,8 +223,6 @@ def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
     assert isinstance(score, UsageError)
     (bounded,) = engine.process_batch(SearchSettings(), [SentenceJob(line, fertilities=((0, 0.0, 1.0),))])
     assert isinstance(bounded, UsageError)
-
-
 
 
 def test_tables_are_not_loaded_with_another_config(directory: Path, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from regard.text.links import Links
 
 __all__ = ["EXACT", "link_table", "lookup", "random_text", "toy_decoder"]
 
-Pair = tuple[list[str], list[str]]
 EXACT = SearchLimits(stack_size=10**6, threshold=0.0, distortion_limit=60, max_options=10**6)
 
 
