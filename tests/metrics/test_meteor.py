@@ -60,32 +60,6 @@ def counts(all_counts):
     return replace(all_counts, rows=all_counts.rows[: len(HYPOTHESES)])
 
 
-@pytest.fixture
-def java(tmp_path, monkeypatch):
-    """Return a function that installs a shell script as the `java` program."""
-
-    def install(script):
-        (tmp_path / "bin").mkdir()
-        program = tmp_path / "bin" / "java"
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-        monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-        return program
-
-    return install
-
-
-@pytest.fixture
-def jar(tmp_path, monkeypatch):
-    """Create a package with empty files in place of the METEOR program and its data."""
-    package_dir = tmp_path / "site" / "pycocoevalcap" / "meteor"
-    (package_dir / "data").mkdir(parents=True)
-    (package_dir / "data" / "paraphrase-en.gz").touch()
-    (package_dir / "meteor-1.5.jar").touch()
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
-    return package_dir / "meteor-1.5.jar"
-
-
 def run_program(tmp_path, *references):
     """Return the scores of `HYPOTHESES` and of the corpus, computed by the METEOR program from files."""
     lines = [line for lines in zip(*references, strict=True) for line in lines]
@@ -125,17 +99,3 @@ def test_missing_java_and_missing_package_raise_with_instructions(tmp_path, monk
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match=r"METEOR needs Java.*JAVA_HOME or on PATH: install"):
         find_java()
-
-
-@pytest.mark.parametrize(
-    ("script", "message"),
-    [
-        ("cat > /dev/null; echo 'Error: no such thing' >&2; exit 1", "status 1 .*Error: no such thing"),
-        ("cat > /dev/null; echo hello; echo", "status 0 for 2 sentences: hello"),
-    ],
-)
-def test_failing_java_raises_with_its_output(java, jar, script, message):
-    java(script)
-    assert find_jar() == jar
-    with pytest.raises(UsageError, match=message):
-        count_meteor(["a", "b"], [["a", "b"]])
