@@ -110,7 +110,6 @@ COUNT = 40_000
 INF = float("inf")
 SCORES = torch.tensor([0.3, -1.0, 1.2, -INF, 0.0], dtype=torch.float64)
 REWARD = torch.tensor([1.0, -2.0, 4.0, 100.0, 0.5], dtype=torch.float64)
-REAL = SCORES > -INF
 
 
 def seeded(seed: int = 0) -> torch.Generator:

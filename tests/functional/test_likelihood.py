@@ -13,35 +13,42 @@ def plain(hidden, weight, bias, targets):
     return log_probs.gather(1, targets.unsqueeze(1)).squeeze(1), log_probs.mean(-1)
 
 
-@pytest.mark.parametrize("budget", [1 << 20, 22, 1])
-def test_values_and_gradients_match_log_softmax(budget) -> None:
-    inputs = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((7, 5), (11, 5), (11,))]
-    targets = torch.randint(11, (7,), dtype=torch.int32)
-    ours = linear_log_likelihood(*inputs, targets, return_mean=True, max_logits=budget)
-    theirs = plain(*inputs, targets.long())
-    goal = torch.randn(2, 7, dtype=DOUBLE)
-    for a, b in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(a, b)
-    mine = torch.autograd.grad((ours[0] * goal[0] + ours[1] * goal[1]).sum(), inputs)
-    its = torch.autograd.grad((theirs[0] * goal[0] + theirs[1] * goal[1]).sum(), inputs)
-    for a, b in zip(mine, its, strict=True):
-        torch.testing.assert_close(a, b)
+TOLERANCE = {
+    DOUBLE: {},
+    torch.float32: {"rtol": 1e-5, "atol": 2e-5},
+    # The logits and their gradients are rounded to bfloat16.
+    torch.bfloat16: {"rtol": 2e-2, "atol": 5e-2},
+}
 
 
-@pytest.mark.parametrize("hold", [True, False])
-def test_chunking_rows_does_not_change_the_result(hold, monkeypatch) -> None:
-    inputs = [torch.randn(s, dtype=DOUBLE, requires_grad=True) for s in ((7, 5), (11, 5), (11,))]
-    targets = torch.randint(11, (7,))
-
-    def found() -> tuple[torch.Tensor, ...]:
-        picked, mean = linear_log_likelihood(*inputs, targets, return_mean=True, keep_exponentials=hold)
-        return picked, mean, *torch.autograd.grad((picked - 2.0 * mean).square().sum(), inputs)
-
-    at_once = found()
-    monkeypatch.setattr("regard.functional.likelihood.CHUNK_BYTES", 1)
-    monkeypatch.setattr("regard.functional.likelihood.MIN_CHUNK_ROWS", 3)
-    for a, b in zip(found(), at_once, strict=True):
-        torch.testing.assert_close(a, b)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        (1, {}),
+        (2600, {}),
+        (11, {"max_logits": 22}),
+        (11, {"max_logits": 1}),
+        (11, {"keep_exponentials": False}),
+    ],
+)
+@pytest.mark.parametrize("chunked", [False, True])
+def test_values_and_gradients_match_log_softmax(size, options, dtype, chunked, monkeypatch) -> None:
+    if chunked:
+        monkeypatch.setattr("regard.functional.likelihood.CHUNK_BYTES", 1)
+        monkeypatch.setattr("regard.functional.likelihood.MIN_CHUNK_ROWS", 3)
+    inputs = [torch.randn(s).to(dtype).requires_grad_() for s in ((40, 6), (size, 6), (size,))]
+    targets, goal = torch.randint(size, (40,), dtype=torch.int32), torch.randn(2, 40)
+    exact = [x.detach().double().requires_grad_() for x in inputs]
+    found = linear_log_likelihood(*inputs, targets, return_mean=True, **options)
+    expected = plain(*exact, targets.long())
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == (DOUBLE if dtype == DOUBLE else torch.float32)
+        torch.testing.assert_close(a.double(), b, **TOLERANCE[dtype])
+    by_found = torch.autograd.grad((found[0] * goal[0] + found[1] * goal[1]).sum(), inputs)
+    by_exact = torch.autograd.grad((expected[0] * goal[0] + expected[1] * goal[1]).sum(), exact)
+    for a, b in zip(by_found, by_exact, strict=True):
+        torch.testing.assert_close(a.double(), b, **TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -67,26 +74,6 @@ def test_autocast_gradients_have_the_dtype_of_the_weights() -> None:
     expected = torch.autograd.grad(linear_log_likelihood(*inputs, targets)[0].sum(), inputs)
     for a, b in zip(torch.autograd.grad(value, inputs), expected, strict=True):
         torch.testing.assert_close(a, b, rtol=0.05, atol=0.05)
-
-
-@pytest.mark.parametrize("size", [1, 2600])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_lower_precision_approximates_log_softmax(size, dtype) -> None:
-    torch.manual_seed(size)
-    inputs = [torch.randn(s).to(dtype).requires_grad_() for s in ((40, 6), (size, 6), (size,))]
-    targets, goal = torch.randint(size, (40,)), torch.randn(2, 40)
-    exact = [x.detach().double().requires_grad_() for x in inputs]
-    found = linear_log_likelihood(*inputs, targets, return_mean=True)
-    expected = plain(*exact, targets)
-    # The logits and their gradients are rounded to bfloat16.
-    tolerance = {"rtol": 1e-5, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 5e-2}
-    for a, b in zip(found, expected, strict=True):
-        assert a.dtype == torch.float32
-        torch.testing.assert_close(a.double(), b, **tolerance)
-    by_found = torch.autograd.grad((found[0] * goal[0] + found[1] * goal[1]).sum(), inputs)
-    by_exact = torch.autograd.grad((expected[0] * goal[0] + expected[1] * goal[1]).sum(), exact)
-    for a, b in zip(by_found, by_exact, strict=True):
-        torch.testing.assert_close(a.double(), b, **tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

