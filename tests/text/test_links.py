@@ -20,7 +20,9 @@ def test_sure_links_are_also_possible() -> None:
     assert gold.sure == {(0, 0)} and gold.possible == {(0, 0), (1, 2)}
 
 
-@pytest.mark.parametrize("line", ["0", "0-", "a-b", "0-1-2", "-1-2", "1p", "0-99999999", "1-" + "9" * 5000, "²-1"])
+@pytest.mark.parametrize(
+    "line", ["0", "0-", "a-b", "0-1-2", "-1-2", "1p", "0-99999999", "1-" + "9" * 5000, "²-1"]
+)
 def test_invalid_links_are_reported(line) -> None:
     with pytest.raises(DataError, match="gold:3"):
         parse_gold_links(line, "gold:3")
