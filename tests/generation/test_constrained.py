@@ -16,11 +16,7 @@ from regard.generation.constrained import TermConstraints, WordBoundaries, conta
 from regard.generation.hypothesis import HypothesisScorer
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
-from regard.text.tokenizers.words import (
-    SPACE_MARK,
-    CharactersConfig,
-    CharactersTokenizer,
-)
+from regard.text.tokenizers.words import SPACE_MARK, CharactersConfig, CharactersTokenizer
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, UNK, Vocabulary
 
 

@@ -24,11 +24,7 @@ def test_ensemble_of_a_model_with_itself_equals_the_model(model, batch, sentence
 
 
 def test_probabilities_are_averaged_at_each_step(build, batch, sentences):
-    models = [
-        build(seed=1),
-        build(seed=2, decoder={"input_feeding": "context"}),
-        build(seed=3, two=True),
-    ]
+    models = [build(seed=1), build(seed=2, decoder={"input_feeding": "context"}), build(seed=3, two=True)]
     ensemble = Ensemble(models)
     found = beam_search(ensemble, batch(sentences), config(beam_size=4, num_return=2))
     for sentence, hypotheses in zip(sentences, found, strict=True):

@@ -61,12 +61,7 @@ def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, r
 def test_exhaustive_beam_finds_the_best_translations(build, batch, rescore_only):
     vocab_size, longest = 8, 3
     model = build(seed=1, vocab_size=vocab_size)
-    size = {
-        "beam_size": 4**longest,
-        "num_return": 20,
-        "max_length_ratio": 0.0,
-        "max_length_offset": longest,
-    }
+    size = {"beam_size": 4**longest, "num_return": 20, "max_length_ratio": 0.0, "max_length_offset": longest}
     search = config(2.0, rescore_only=rescore_only, scheme={"stopping": "exact"}, **size)
     best, without_penalty = (
         score_all_translations(model, [5, 7, 6], vocab_size, longest, scorer)[:20]

@@ -14,11 +14,7 @@ from regard.errors import InfeasibleBoundsError, UsageError
 from regard.generation.config import AlignmentConfig, GenerationConfig
 from regard.generation.forced import sentence_attention
 from regard.generation.lines import enumerate_lines
-from regard.generation.linking import (
-    attention_links,
-    attention_map,
-    select_heads,
-)
+from regard.generation.linking import attention_links, attention_map, select_heads
 from regard.generation.neural_translator import NeuralTranslator
 from regard.models import build_model
 from regard.models.transformer.config import TransformerConfig

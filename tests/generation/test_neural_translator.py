@@ -9,11 +9,7 @@ import pytest
 from generation.conftest import TEXT, config
 from regard.config import from_dict
 from regard.generation.blocks import length_sorted_batches
-from regard.generation.config import (
-    GenerationBatchConfig,
-    GenerationConfig,
-    Sampling,
-)
+from regard.generation.config import GenerationBatchConfig, GenerationConfig, Sampling
 from regard.generation.lines import enumerate_lines
 from regard.generation.linking import replace_unk_tokens
 from regard.generation.neural_translator import NeuralTranslator

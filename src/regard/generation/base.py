@@ -15,12 +15,7 @@ from typing import Any, ClassVar, Literal
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import ConfigError, DataError, UsageError
 from regard.generation.blocks import Pair, length_error, read_blocks
-from regard.generation.config import (
-    GenerationConfig,
-    LengthLimits,
-    Sampling,
-    search_settings,
-)
+from regard.generation.config import GenerationConfig, LengthLimits, Sampling, search_settings
 from regard.generation.lines import Line
 from regard.generation.reranking import MBR
 from regard.generation.translation import Translation

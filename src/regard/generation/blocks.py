@@ -92,10 +92,7 @@ Pair = tuple[str, str] | Translation
 
 
 def pair_blocks(
-    text: TextProcessor,
-    pairs: Iterable[Pair],
-    config: GenerationConfig,
-    model: TranslationModel,
+    text: TextProcessor, pairs: Iterable[Pair], config: GenerationConfig, model: TranslationModel
 ) -> Iterator[list[Translation]]:
     """Yield blocks of tokenized lines and translations, without scores. One that is refused has an error.
 

@@ -195,10 +195,7 @@ class GenerationConfig(GenerationBatchConfig):
         default=5, help="Number of unfinished hypotheses per sentence. 1 is greedy search.", ge=1, le=1_000
     )
     num_return: int = option(
-        default=1,
-        help="Number of translations returned per sentence, at most the beam size.",
-        ge=1,
-        le=1_000,
+        default=1, help="Number of translations returned per sentence, at most the beam size.", ge=1, le=1_000
     )
     length_penalty: float = option(
         default=1.0,

@@ -79,10 +79,7 @@ def compute_posteriors(
 
 
 def attribute_hypotheses(
-    model: TranslationModel,
-    batch: Batch,
-    hypotheses: Sequence[Sequence[Hypothesis]],
-    config: AlignmentConfig,
+    model: TranslationModel, batch: Batch, hypotheses: Sequence[Sequence[Hypothesis]], config: AlignmentConfig
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses with the map of `config`, which is no attention, instead of attention."""
     results = [list(nbest) for nbest in hypotheses]

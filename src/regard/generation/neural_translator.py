@@ -24,12 +24,7 @@ from regard.generation.blocks import (
 )
 from regard.generation.config import GenerationConfig, LengthLimits, Sampling
 from regard.generation.constrained import RequiredTerms, TermConstraints
-from regard.generation.forced import (
-    attribute_hypotheses,
-    compute_posteriors,
-    force_decode,
-    predict_tokens,
-)
+from regard.generation.forced import attribute_hypotheses, compute_posteriors, force_decode, predict_tokens
 from regard.generation.hypothesis import Hypothesis, HypothesisScorer
 from regard.generation.lines import Line, any_attention, user_fertilities
 from regard.generation.linking import attention_links, replace_unk_tokens
@@ -39,9 +34,7 @@ from regard.generation.translation import Translation
 from regard.models.base import TranslationModel
 from regard.text.vocabulary import EOS, UNK
 
-__all__ = [
-    "NeuralTranslator",
-]
+__all__ = ["NeuralTranslator"]
 
 _log = logging.getLogger(__name__)
 

@@ -23,13 +23,7 @@ from regard.errors import UsageError
 from regard.generation.config import GenerationConfig
 from regard.metrics.translation import utilities
 
-__all__ = [
-    "MBR",
-    "CoverageJudge",
-    "CoverageJudgment",
-    "LineRepair",
-    "rank_candidates",
-]
+__all__ = ["MBR", "CoverageJudge", "CoverageJudgment", "LineRepair", "rank_candidates"]
 
 # Decimals for comparing expected utilities, so that ties do not depend on the order of summation.
 _UTILITY_DECIMALS = 9
@@ -104,10 +98,7 @@ class MBR:
         default="chrf", help="Utility of a candidate given a reference: sentence-level BLEU or chrF."
     )
     num_candidates: int = option(
-        default=0,
-        help="Number of candidates. 0 means the beam size, or 32 samples.",
-        ge=0,
-        le=1_000,
+        default=0, help="Number of candidates. 0 means the beam size, or 32 samples.", ge=0, le=1_000
     )
 
     def candidate_search(self, search: GenerationConfig, sampled: bool) -> GenerationConfig:

@@ -14,13 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from regard.attention.constrained import LOWER_BOUND_TOLERANCE
-from regard.config.results import (
-    SCHEMA_VERSION,
-    Result,
-    html_table,
-    json_value,
-    rounded_numbers,
-)
+from regard.config.results import SCHEMA_VERSION, Result, html_table, json_value, rounded_numbers
 from regard.data.fertility import Fertilities
 from regard.data.text import TextProcessor
 from regard.generation.config import AlignmentConfig

@@ -250,13 +250,7 @@ class NounPhrases:
         return self.build(noun, case, plural, choice, owner, adjective)
 
     def build(
-        self,
-        noun: Noun,
-        case: int,
-        plural: bool,
-        choice: Choice,
-        owner: str = "",
-        adjective: float = 0.26,
+        self, noun: Noun, case: int, plural: bool, choice: Choice, owner: str = "", adjective: float = 0.26
     ) -> NounPhrase:
         """Return a phrase with a given noun and determiner; for the arguments, see `common`."""
         draw = self.draw
