@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from regard.analysis.errors import SentenceErrors, corpus_scores
+from regard.analysis.errors import SentenceErrors, count_errors
 from regard.api.analysis_tables import format_errors
 from regard.metrics.coverage import ReceivedAttention, received_attention
 
@@ -66,8 +66,10 @@ def test_sum_over_sentences_gives_rep_and_drop():
     pairs = [(frozenset(reference), frozenset(output)) for reference, output in links]
     texts = [("a a a c", "a a b c"), ("d", "d")]
     found = [sentence(*text, links=pair) for text, pair in zip(texts, pairs, strict=True)]
-    assert corpus_scores(found) == pytest.approx({"rep": 100 * 3 / 5, "drop": 100 / 4})
-    assert corpus_scores([sentence(*text) for text in texts]) == pytest.approx({"rep": 60})
+    without_links = [sentence(*text) for text in texts]
+    for sentences, expected in ((found, {"rep": 100 * 3 / 5, "drop": 100 / 4}), (without_links, {"rep": 60})):
+        scores = {name: counts.corpus_score() for name, counts in count_errors(sentences).items()}
+        assert scores == pytest.approx(expected)
 
 
 def test_attention_of_subword_tokens_is_summed_per_word_and_sink():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from made_report import stored_weights
-from regard.analysis.errors import corpus_scores
+from regard.analysis.errors import count_errors
 from regard.analysis.inputs import System
 from regard.config import from_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
@@ -131,7 +131,8 @@ def test_scores_equal_the_metrics(soft):
         assert scores.table[key][1].difference.value == pytest.approx(100 - score)
     # Sentence scores of a copy are 100, even for short sentences.
     assert scores.sentence_scores["bleu"][1] == pytest.approx([100] * len(PAIRS))
-    expected = corpus_scores([one.sentence for one in linked.sentences])
+    counts = count_errors([one.sentence for one in linked.sentences])
+    expected = {name: one.corpus_score() for name, one in counts.items()}
     assert {key: scores.table[key][0].value for key in expected} == pytest.approx(expected)
     assert set(expected) == {"rep", "drop"}
     assert scores.attention[1] is None and scores.attention[0].sentences == 3

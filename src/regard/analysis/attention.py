@@ -54,7 +54,7 @@ class AttentionOptions:
     bin_width: float = 0.2
 
     def __post_init__(self) -> None:
-        """Reject a width that is not a positive number."""
+        """Reject a width that is out of range."""
         if not 0.001 <= self.bin_width <= 1000:
             raise UsageError(f"--bin-width {self.bin_width}: expected a number from 0.001 to 1000")
 
@@ -104,10 +104,6 @@ class LineMaps:
     maps: Mapping[str, AttentionMap]
     gold: GoldLinks | None = None
     error: str | None = None
-
-    def figures(self) -> dict[str, Figure]:
-        """Return the figures of the maps, and of their differences from the first model, by file name."""
-        return maps_and_differences(self.line, self.maps, self.gold) if self.maps else {}
 
     def record(self) -> dict[str, Any]:
         """Return the values for JSON."""
@@ -165,12 +161,8 @@ class AttentionAnalysis(Result):
         for name, model in self.models.items():
             statistics = model.statistics
             row: dict[str, Any] = {"model": name, "lines": statistics.sentences, "steps": statistics.steps}
-            row |= {
-                "perplexity": model.perplexity,
-                "accuracy": statistics.accuracy,
-                "entropy": statistics.entropy,
-            }
-            row |= {"support": statistics.support, "coverage": statistics.coverage}
+            row["perplexity"] = model.perplexity
+            row |= {key: getattr(statistics, key) for key in ("accuracy", "entropy", "support", "coverage")}
             if statistics.alignment is not None:
                 row["aer"] = statistics.alignment.aer
             rows.append(row)
@@ -193,7 +185,8 @@ class AttentionAnalysis(Result):
         """Return all figures by file name: the statistics, and the maps of the selected lines."""
         named_figures = {"entropy": self.plot("entropy"), "coverage": self.plot("coverage")}
         for line_maps in self.maps:
-            named_figures |= line_maps.figures()
+            if line_maps.maps:
+                named_figures |= maps_and_differences(line_maps.line, line_maps.maps, line_maps.gold)
         return named_figures
 
     def __repr__(self) -> str:

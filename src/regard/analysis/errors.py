@@ -39,7 +39,6 @@ __all__ = [
     "ErrorAnalysis",
     "SentenceErrors",
     "analyze_errors",
-    "corpus_scores",
     "count_errors",
     "sentence_from_result",
 ]
@@ -237,7 +236,7 @@ def analyze_errors(
         notes = linker.unknown_word_notes(expected)
         both = zip(sentences, linker.align(expected), linker.align(produced), strict=True)
         sentences = [replace(sentence, links=tuple(pair)) for sentence, *pair in both]
-    scores = corpus_scores(sentences)
+    scores = {name: counts.corpus_score() for name, counts in count_errors(sentences).items()}
     return ErrorAnalysis(
         models=system.paths,
         source=text.source_path,
@@ -261,11 +260,6 @@ def count_errors(sentences: Sequence[SentenceErrors]) -> dict[str, SentenceCount
     if len(links) == len(sentences):
         counts["drop"] = count_drops(*([pair[side] for pair in links] for side in (0, 1)))
     return counts
-
-
-def corpus_scores(sentences: Sequence[SentenceErrors]) -> dict[str, float]:
-    """Return `rep` of a corpus, and `drop` if all sentences have links; see `count_errors`."""
-    return {name: counts.corpus_score() for name, counts in count_errors(sentences).items()}
 
 
 def sentence_from_result(

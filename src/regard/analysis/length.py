@@ -15,13 +15,7 @@ from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
 from regard.generation.lines import enumerate_lines
 from regard.metrics.base import METRICS, MetricInput, SentenceCounts
-from regard.metrics.by_length import (
-    Bucket,
-    LengthScores,
-    bucket_by_length,
-    count_lengths,
-    score_by_length,
-)
+from regard.metrics.by_length import Bucket, LengthScores, bucket_by_length, count_lengths, score_by_length
 from regard.metrics.translation import check_tokenizer
 from regard.plot.analyses import length_chart
 from regard.plot.figure import Figure
@@ -105,11 +99,6 @@ class LengthAnalysis(Result):
     tokenize: str
     lowercase: bool
     notes: tuple[str, ...] = ()
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics, which are the same for all systems."""
-        return tuple(next(iter(self.systems.values())).scores)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per system, metric and bucket; the last bucket is `all`."""

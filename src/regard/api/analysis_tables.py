@@ -222,7 +222,7 @@ def length_tables(analysis: LengthAnalysis) -> list[Cells]:
     """Return one table per metric: one row per length bucket, and a last row for all sentences."""
     return [
         _length_rows(analysis, {name: system.scores[metric] for name, system in analysis.systems.items()})
-        for metric in analysis.metrics
+        for metric in next(iter(analysis.systems.values())).scores
     ]
 
 

@@ -8,10 +8,4 @@ from regard.plot.figure import Figure
 from regard.plot.heatmap import attention_heatmap, difference_heatmap
 from regard.plot.terminal import TerminalMap, terminal_map
 
-__all__ = [
-    "Figure",
-    "TerminalMap",
-    "attention_heatmap",
-    "difference_heatmap",
-    "terminal_map",
-]
+__all__ = ["Figure", "TerminalMap", "attention_heatmap", "difference_heatmap", "terminal_map"]

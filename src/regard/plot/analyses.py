@@ -19,7 +19,7 @@ from regard.metrics.attention import AttentionStatistics, Histogram
 from regard.metrics.base import Estimate
 from regard.metrics.by_length import LengthScores
 from regard.plot.figure import Figure
-from regard.plot.style import INK, MUTED, Length, add_legend, color_of, new_figure, series_style
+from regard.plot.style import INK, MUTED, Length, add_legend, new_figure, series_style
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -82,8 +82,8 @@ def _plot_histogram(
     """
     heights = np.where(shares > 0, shares, np.nan)
     bin_edges = edges[: len(shares) + 1]
-    ax.stairs(heights, bin_edges, fill=True, color=color_of(number), alpha=0.1, zorder=1.5)
     style = series_style(number)
+    ax.stairs(heights, bin_edges, fill=True, color=style["color"], alpha=0.1, zorder=1.5)
     outline = {key: style[key] for key in ("color", "linestyle")}
     ax.stairs(heights, bin_edges, linewidth=1.5, label=name, clip_on=False, zorder=2, **outline)
 
@@ -154,14 +154,7 @@ def chart(
     names: Sequence[str],
     panels: Sequence[Callable[["matplotlib.axes.Axes"], None]],
 ) -> Figure:
-    """Return a figure of panels side by side below a common legend of the systems.
-
-    Args:
-        title: Accessible title.
-        description: Accessible description, with the important numbers.
-        names: Names of the systems. Empty for a figure without a legend.
-        panels: Function that plots each panel.
-    """
+    """Return a figure of panels side by side, below a legend of the systems if they have names."""
 
     def plot() -> "matplotlib.figure.Figure":
         figure = new_figure(_PANEL[0] * len(panels), _PANEL[1])
@@ -238,15 +231,13 @@ def entropy_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
         note = f"only bins with at least {_MIN_STEPS_PER_BIN} time steps; {_INTERVALS}"
         _label_axes(ax, "Accuracy of the next token", _ENTROPY, note)
 
-    def plot_shares(ax: "matplotlib.axes.Axes") -> None:
-        _plot_shares(ax, {name: statistics.entropies for name, statistics in models.items()})
-        _label_axes(ax, "Share of time steps", _ENTROPY)
-
     summary = "; ".join(
         f"{name}: mean entropy {statistics.entropy:.3f} nats, accuracy {statistics.accuracy:.1%}"
         for name, statistics in models.items()
     )
     title = "Accuracy against attention entropy, and the distribution of the entropy"
+    histograms = {name: statistics.entropies for name, statistics in models.items()}
+    plot_shares = partial(_plot_shares, models=histograms, title="Share of time steps", x_label=_ENTROPY)
     return chart(title, f"{summary}.", list(models), [plot_accuracy, plot_shares])
 
 
@@ -256,24 +247,25 @@ def coverage_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
     Raises:
         DataError: If the bins of the models differ in width.
     """
-    _common_edges(statistics.coverages for statistics in models.values())
-
-    def plot(ax: "matplotlib.axes.Axes") -> None:
-        _plot_shares(ax, {name: statistics.coverages for name, statistics in models.items()})
-        _label_axes(ax, "Share of sentences", "coverage of the source sentence")
-
+    histograms = {name: statistics.coverages for name, statistics in models.items()}
+    _common_edges(histograms.values())
     summary = "; ".join(
         f"{name}: {statistics.coverage:.1%} on average" for name, statistics in models.items()
     )
+    labels = {"title": "Share of sentences", "x_label": "coverage of the source sentence"}
+    plot = partial(_plot_shares, models=histograms, **labels)
     return chart("Coverage of the source sentences by attention", f"{summary}.", list(models), [plot])
 
 
-def _plot_shares(ax: "matplotlib.axes.Axes", models: Mapping[str, Histogram]) -> None:
+def _plot_shares(
+    ax: "matplotlib.axes.Axes", models: Mapping[str, Histogram], title: str, x_label: str
+) -> None:
     edges = _common_edges(models.values())
     for i, (name, bins) in enumerate(models.items()):
         _plot_histogram(ax, i, edges, bins.shares, name)
     _set_numeric_axis(ax, edges[0], edges[-1])
     set_value_axis(ax, [bins.shares for bins in models.values()], percent=True)
+    _label_axes(ax, title, x_label)
 
 
 def _common_edges(histograms: Iterable[Histogram]) -> tuple[float, ...]:
@@ -289,14 +281,11 @@ def _common_edges(histograms: Iterable[Histogram]) -> tuple[float, ...]:
 
 
 def length_chart(
-    systems: Mapping[str, Mapping[str, LengthScores]], labels: Sequence[str], counts: Sequence[int] | None
+    systems: Mapping[str, Mapping[str, LengthScores]], labels: Sequence[str], counts: Sequence[int]
 ) -> Figure:
-    """Return the figure of scores by source length, with one panel per metric.
+    """Return the figure of scores by source length, with one panel per metric, the same for all systems.
 
-    Args:
-        systems: Scores by system name and metric; all systems have the same metrics.
-        labels: Label of each length bucket.
-        counts: Number of sentences in each bucket, shown below the labels; None if unknown.
+    The labels of the buckets have the numbers of sentences (`counts`) below them.
     """
     panels, summary = [], []
     for metric in next(iter(systems.values())):
@@ -315,32 +304,24 @@ def _plot_length(
     ax: "matplotlib.axes.Axes",
     systems: Mapping[str, LengthScores],
     labels: Sequence[str],
-    counts: Sequence[int] | None,
+    counts: Sequence[int],
 ) -> None:
     """Plot one metric by source length, with a point and an interval per bucket."""
     missing = (np.nan, np.nan)
-    _plot_groups(
-        ax,
-        {
-            name: (
-                np.array([np.nan if score is None else score.value for score in scores.buckets], dtype=float),
-                np.array(
-                    [missing if score is None else score.interval or missing for score in scores.buckets]
-                ),
-            )
-            for name, scores in systems.items()
-        },
-        labels,
-    )
-    if counts is not None:
-        style = {"textcoords": "offset points", "va": "top", "fontsize": 8, "color": MUTED}
-        for middle, count in enumerate(counts):
-            at = (middle, 0)
-            ax.annotate(f"{count:,}", at, (0, -18), xycoords=ax.get_xaxis_transform(), ha="center", **style)
-        ax.annotate("sentences", (0, 0), (-5, -18), xycoords="axes fraction", ha="right", **style)
+    points: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for name, scores in systems.items():
+        values = [np.nan if score is None else score.value for score in scores.buckets]
+        intervals = [missing if score is None else score.interval or missing for score in scores.buckets]
+        points[name] = np.array(values, dtype=float), np.array(intervals)
+    _plot_groups(ax, points, labels)
+    style = {"textcoords": "offset points", "va": "top", "fontsize": 8, "color": MUTED}
+    for middle, count in enumerate(counts):
+        at = (middle, 0)
+        ax.annotate(f"{count:,}", at, (0, -18), xycoords=ax.get_xaxis_transform(), ha="center", **style)
+    ax.annotate("sentences", (0, 0), (-5, -18), xycoords="axes fraction", ha="right", **style)
     metric = next(iter(systems.values())).name
     title = f"{metric} (lower is better)" if metric in _LOWER_IS_BETTER else metric
-    _label_axes(ax, title, "source length (words)", _INTERVALS, pad=4 if counts is None else 16)
+    _label_axes(ax, title, "source length (words)", _INTERVALS, pad=16)
 
 
 # Faithfulness

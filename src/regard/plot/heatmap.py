@@ -84,16 +84,12 @@ class ColorScale:
     white_box: bool = False
 
     @property
-    def places(self) -> tuple[float, float, float]:
-        """Return the left edges of the lower label, of the colors and of the upper label in pixels."""
+    def places(self) -> tuple[float, float, float, float]:
+        """Return the left edges of lower label, colors and upper label, and the right edge, in pixels."""
         start = 18.0 if self.white_box else 0.0
         bar = start + _SMALL_CHARACTER * cell_len(self.low) + 10
-        return start, bar, bar + _LEGEND_STEP * len(self.steps) + 6
-
-    @property
-    def width(self) -> float:
-        """Return the width of the legend in pixels."""
-        return self.places[2] + _SMALL_CHARACTER * cell_len(self.high)
+        high = bar + _LEGEND_STEP * len(self.steps) + 6
+        return start, bar, high, high + _SMALL_CHARACTER * cell_len(self.high)
 
 
 def weight_color(weight: float) -> str:
@@ -190,21 +186,21 @@ class HeatMap:
         width = max(
             _MARGIN + columns * panel_width,
             2 * _MARGIN + _width(self.title or ""),
-            2 * _MARGIN + self.scale.width + (90 if self.gold else 0),
+            2 * _MARGIN + self.scale.places[-1] + (90 if self.gold else 0),
         )
         return (width, height), columns, elements
 
     def _legend(self) -> list[str]:
         """Return the legend of the SVG picture."""
         elements: list[str] = []
-        low, bar, high = self.scale.places
+        low, bar, high, end = self.scale.places
         if self.scale.white_box:
             elements.append(_outlined((0, 0), 12, "#ffffff", _GRID_COLOR))
         for i, color in enumerate(self.scale.steps):
             elements.append(svg.rectangle((bar + _LEGEND_STEP * i, 0), (_LEGEND_STEP, 12), color))
         labels = [(low, self.scale.low), (high, self.scale.high)]
         if self.gold is not None:
-            box = self.scale.width + 11
+            box = end + 11
             elements.append(_outlined((box, 1), 10, "none", self.scale.outline, width=2))
             labels.append((box + 16, "gold link"))
         return [*elements, *(svg.label((x, 10), name, color=MUTED, size=11) for x, name in labels)]

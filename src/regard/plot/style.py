@@ -33,7 +33,6 @@ __all__ = [
     "add_fallback_fonts",
     "add_legend",
     "clip_label",
-    "color_of",
     "label_maps",
     "matplotlib_style",
     "new_figure",
@@ -47,6 +46,7 @@ Point = tuple[Length, Length]
 
 INK = "#1a1a1a"
 MUTED = "#555555"
+# Ten colors, chosen for color-blind readers (the first after Okabe & Ito, 2008).
 _COLORS = (
     *("#0072b2", "#d55e00", "#009e73", "#b0508c", "#1a1a1a"),
     *("#56a0d8", "#b8860b", "#8a5cc2", "#7f3b08", "#6b8e23"),
@@ -87,7 +87,7 @@ def series_style(number: int) -> dict[str, Any]:
     """Return the color, dash pattern and marker of a system, as arguments of `Axes.plot`."""
     marker, size = _MARKERS[number % len(_MARKERS)]
     return {
-        "color": color_of(number),
+        "color": _COLORS[number % len(_COLORS)],
         "linestyle": _DASHES[number % len(_DASHES)],
         "marker": marker,
         "markersize": size,
@@ -176,11 +176,6 @@ class Colormap:
             round(a + share * (b - a)) for a, b in zip(self.stops[left], self.stops[left + 1], strict=True)
         )
         return "#" + "".join(f"{part:02x}" for part in mixed)
-
-
-def color_of(number: int) -> str:
-    """Return one of ten colors, chosen for color-blind readers (the first after Okabe & Ito, 2008)."""
-    return _COLORS[number % len(_COLORS)]
 
 
 def label_maps(

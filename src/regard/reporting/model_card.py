@@ -51,11 +51,7 @@ class ModelCard:
             ("attention", self.attention, "Attention mechanism, normalizer, score function and fertilities."),
             ("parameters", parameters, "Number of parameters, or of entries of a phrase table."),
             ("training text", pairs, "Size of the training text after preprocessing."),
-            (
-                "tokenizer",
-                self.tokenizers,
-                "Tokenizers of source and target, with vocabulary sizes.",
-            ),
+            ("tokenizer", self.tokenizers, "Tokenizers of source and target, with vocabulary sizes."),
             ("location", ", ".join(self.paths), "The model directory, or the file of translations."),
             ("software", self.software, "The software that computed the translations."),
         ]

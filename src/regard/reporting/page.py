@@ -17,7 +17,7 @@ from regard.config.results import json_value
 from regard.errors import UsageError
 from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable, sentence_statistics
 from regard.reporting.systems import SentenceResult, SystemResults
-from regard.reporting.word_maps import MapPacker, WordMap
+from regard.reporting.word_maps import MapPacker
 from regard.text.files import format_json
 from regard.text.links import GoldLinks, Links
 from regard.text.paths import readable
@@ -127,7 +127,18 @@ def render(report: Report) -> str:
         "reference": report.reference,
         "check": check and {"detector": check.detector, "threshold": check.threshold, "notes": check.notes},
         "notes": [*report.notes, *report.scores.missing_reasons],
-        "systems": [_system(system) for system in report.systems],
+        "systems": [
+            {
+                "name": system.name,
+                "path": system.path,
+                "bounded": system.has_fertilities,
+                "card": [("location", system.path, "")] if system.card is None else system.card.rows(),
+                "perplexity": system.perplexity,
+                "attends": any(result.own_map or result.forced_map for result in system.sentences),
+                "curves": system.curves,
+            }
+            for system in report.systems
+        ],
         **_scores(report.scores),
         "columns": [[head, list(cells)] for head, cells in report.columns.items()],
         "attention": report.scores.attention,
@@ -186,21 +197,6 @@ def _asset(name: str) -> str:
     return files("regard.reporting").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-# Systems and their scores
-
-
-def _system(system: SystemResults) -> dict[str, Any]:
-    return {
-        "name": system.name,
-        "path": system.path,
-        "bounded": system.has_fertilities,
-        "card": [("location", system.path, "")] if system.card is None else system.card.rows(),
-        "perplexity": system.perplexity,
-        "attends": any(result.own_map or result.forced_map for result in system.sentences),
-        "curves": system.curves,
-    }
-
-
 def _scores(scores: ScoreTable) -> dict[str, Any]:
     return {
         "metrics": [
@@ -239,9 +235,6 @@ def _scores(scores: ScoreTable) -> dict[str, Any]:
             for key, length_scores in scores.by_length.items()
         ],
     }
-
-
-# Sentences
 
 
 def _sentence(report: Report, row: int, packer: MapPacker) -> dict[str, Any]:
@@ -295,19 +288,11 @@ def _translation(shown: SentenceResult, first: Any, packer: MapPacker) -> dict[s
         ("forced", shown.forced_map, sentence.reference),
     ):
         if word_map is not None:
-            data[key] = _place_map(word_map, rows, sentence.source, packer)
-    return data
-
-
-def _place_map(
-    word_map: WordMap, rows: Sequence[str], columns: Sequence[str], packer: MapPacker
-) -> dict[str, Any]:
-    """Return the position of a sentence's map, and its words where they differ from the sentence's."""
-    data: dict[str, Any] = {"at": list(packer.add(word_map)), "shape": list(word_map.weights.shape)}
-    if word_map.rows != tuple(rows):
-        data["rows"] = list(word_map.rows)
-    if word_map.columns != tuple(columns):
-        data["columns"] = list(word_map.columns)
+            data[key] = {"at": list(packer.add(word_map)), "shape": list(word_map.weights.shape)}
+            if word_map.rows != rows:
+                data[key]["rows"] = list(word_map.rows)
+            if word_map.columns != sentence.source:
+                data[key]["columns"] = list(word_map.columns)
     return data
 
 

@@ -23,13 +23,7 @@ from regard.reporting.model_card import Curves, ModelCard, model_card, read_curv
 from regard.reporting.word_maps import WordMap, word_map
 from regard.text.links import Links
 
-__all__ = [
-    "LinkFunction",
-    "SentenceResult",
-    "SystemResults",
-    "add_word_links",
-    "collect_system",
-]
+__all__ = ["LinkFunction", "SentenceResult", "SystemResults", "add_word_links", "collect_system"]
 
 
 LinkFunction = Callable[[Sequence[tuple[Sequence[str], Sequence[str]]]], list[Links]]
@@ -143,10 +137,7 @@ def add_word_links(system: SystemResults, aligner: LinkFunction) -> SystemResult
 
 
 def _sentence_result(
-    translation: Translation,
-    pairs: Sequence[tuple[str, str]],
-    translator: BaseTranslator,
-    lowercase: bool,
+    translation: Translation, pairs: Sequence[tuple[str, str]], translator: BaseTranslator, lowercase: bool
 ) -> SentenceResult:
     """Return the result of a translated line, with its attention."""
     source, reference = pairs[translation.number - 1]
@@ -173,10 +164,7 @@ def _sentence_result(
 
 
 def _force_decode(
-    name: str,
-    translator: BaseTranslator,
-    pairs: Sequence[tuple[str, str]],
-    progress: Progress,
+    name: str, translator: BaseTranslator, pairs: Sequence[tuple[str, str]], progress: Progress
 ) -> tuple[list[WordMap | None], list[SentenceAttention | None], float, int]:
     """Return maps and statistics of each reference, and the log-probability and number of all tokens."""
     # One None per line keeps the lists parallel to the sentences.

@@ -48,14 +48,10 @@ def word_map(
     source_words: Sequence[int],
     target_words: Sequence[int],
 ) -> WordMap:
-    """Return the map of one translation.
+    """Return the map of one translation, from the attention without the row of the end symbol.
 
-    Args:
-        rows: The target words.
-        columns: The source words, without the sink.
-        weights: The attention from which word links are computed, without the row of the end symbol.
-        source_words: Index of the word of each source token, counted from 0; -1 for the sink.
-        target_words: Index of the word of each target token.
+    `rows` and `columns` are the words, without the sink, `source_words` and `target_words` the index of the
+    word of each token, -1 for the sink.
     """
     attention_map = AttentionMap.of_tokens(weights, columns, rows, source_words, target_words)
     return WordMap(tuple(rows), attention_map.columns, quantize(attention_map.weights))
