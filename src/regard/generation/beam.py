@@ -144,9 +144,8 @@ class _BeamSearch:
         extra_tokens = None if terms is None else terms.num_tokens
         self.constraints = TokenConstraints(config, source, model, prefixes, extra_tokens)
         self.trace = SearchTrace()
-        device = source.tokens.device
         num_stored = config.beam_size if config.scheme.hf_compatible else config.num_return
-        self.pool = FinishedHypotheses(len(source), num_stored, device)
+        self.pool = FinishedHypotheses(len(source), num_stored, source.tokens.device)
 
     def run(self, memories: Memories, state: BatchedState) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence."""
@@ -183,9 +182,8 @@ class _BeamSearch:
             prediction.log_probs, size, step, owners, beam.history, prediction.eos_constraint, required_tokens
         )
         choices = candidates.values.shape[1]
-        totals = (beam.scores.view(-1, 1) + candidates.score_increments).view(
-            len(live), -1
-        )  # (n, width * choices)
+        totals = beam.scores.view(-1, 1) + candidates.score_increments
+        totals = totals.view(len(live), -1)  # (n, width * choices)
         if progress is not None:
             progress = progress.extend(beam.tokens, candidates.tokens, owners)
             totals = progress.mask_incomplete(totals, choices, ~(self.pool.scores[live, 0] > _NEG_INF))

@@ -94,14 +94,7 @@ Pair = tuple[str, str] | Translation
 def pair_blocks(
     text: TextProcessor, pairs: Iterable[Pair], config: GenerationConfig, model: TranslationModel
 ) -> Iterator[list[Translation]]:
-    """Yield blocks of tokenized lines and translations, without scores. One that is refused has an error.
-
-    Args:
-        text: Text processing of both sides.
-        pairs: Source lines and their translations. The tokens of a `Translation` are used unchanged.
-        config: Block size, maximum length of a line, and alignment settings.
-        model: The model that will process the pairs.
-    """
+    """Yield blocks of tokenized lines and translations, without scores. One that is refused has an error."""
     limits = config.length_limits(model.max_length, len(text.sink_tokens))
     max_pair_length = model.constraints.max_pair_length
     most = math.inf if max_pair_length is None else max_pair_length - len(text.sink_tokens)
@@ -192,12 +185,8 @@ def map_batches(model: nn.Module, batches: Sequence[_T], function: Callable[[_T]
 
     A decoding step consists of a few large matrix multiplications and many small operations, during which all
     but one thread are idle. Two batches, each with half of the threads, give about a sixth more sentences per
-    second (`benchmarks/RESULTS.md`); more would wait for the global interpreter lock.
-
-    Args:
-        model: The model that the function uses.
-        batches: The batches.
-        function: Called in other threads, with the autocast settings of the calling thread.
+    second (`benchmarks/RESULTS.md`); more would wait for the global interpreter lock. The other threads have
+    the autocast settings of the calling thread.
     """
     threads = torch.get_num_threads()
     first = next(model.parameters(), None)

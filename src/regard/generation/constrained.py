@@ -177,10 +177,8 @@ class TermState(BatchedState):
     ) -> Float[Tensor, "n c"]:
         """Return the log-probabilities, minus infinity for extensions that end without all terms.
 
-        Args:
-            totals: Log-probabilities of the extensions of each sentence, row by row.
-            choices: Number of extensions per row. The first of them is the end symbol.
-            empty: Sentences that do not have a finished hypothesis yet.
+        Each row has `choices` extensions, the first of which is the end symbol. `empty` marks sentences that
+        do not have a finished hypothesis yet.
         """
         ends = totals[:, ::choices]
         complete = self.completed.all(dim=1).view(totals.shape)[:, ::choices]
@@ -196,12 +194,7 @@ class TermState(BatchedState):
     def allocate_beam(
         self, totals: Float[Tensor, "n c"], order: Int[Tensor, "n c"]
     ) -> tuple[Float[Tensor, "n c"], Int[Tensor, "n c"]]:
-        """Return the extensions of each sentence in the order in which they are assigned to the beam.
-
-        Args:
-            totals: Their log-probabilities, best first.
-            order: Index of each extension within its sentence.
-        """
+        """Return the extensions of each sentence, which are sorted best first, in the order of allocation."""
         bank = self.bank.view(totals.shape).gather(1, order)
         banks = int(bank.max()) + 1
         before = torch.nn.functional.one_hot(bank, banks).cumsum(dim=1)

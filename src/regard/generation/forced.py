@@ -15,7 +15,7 @@ from regard.generation.lines import any_attention
 from regard.generation.linking import attention_links, select_heads
 from regard.generation.translation import Translation
 from regard.metrics.attention import SentenceAttention, attention_statistics
-from regard.models.base import ForwardOutput, TranslationModel
+from regard.models.base import TranslationModel
 from regard.text.vocabulary import BOS, EOS
 from regard.types import Int, Tensor
 
@@ -43,7 +43,11 @@ def force_decode(
         weights = [layer.float().cpu().numpy() for layer in outcome.cross_attentions]
         layers = outcome.posteriors if any_attention(model, "has_posterior") else ()
         token_posteriors = [layer.float().cpu().numpy() for layer in layers]
-        added = _attention_scores(scorer, batch, outcome)
+        # The coverage must not include the weights of padded steps.
+        padding = ~outcome.mask[:, :, None, None]
+        attended = tuple(layer.masked_fill(padding, 0.0).sum(dim=1) for layer in outcome.cross_attentions)
+        added = scorer.coverage_penalty(attended, batch.source.word_mask)
+        penalties = [0.0] * len(batch) if added is None else added.double().cpu().tolist()
     results: list[Hypothesis] = []
     lengths = zip(batch.target.lengths.tolist(), batch.source.lengths.tolist(), strict=True)
     for row, (steps, positions) in enumerate(lengths):
@@ -57,7 +61,7 @@ def force_decode(
         )
         # `fsum` rounds only once, so the score of a long translation loses no precision.
         total = math.fsum(log_probs)
-        score = total / scorer.penalty(steps) + added[row]
+        score = total / scorer.penalty(steps) + penalties[row]
         results.append(Hypothesis(tokens, score, total, log_probs, attention, posteriors))
     return results
 
@@ -117,15 +121,6 @@ def predict_tokens(model: TranslationModel, batch: Batch) -> Int[Tensor, "B T"]:
             state = model.update(prediction, rows, token)
             before = token
     return torch.stack(predictions, dim=1)
-
-
-def _attention_scores(scorer: HypothesisScorer, batch: Batch, outcome: ForwardOutput) -> list[float]:
-    """Return the coverage penalty of each hypothesis."""
-    # The coverage must not include the weights of padded steps.
-    real = outcome.mask[:, :, None, None]
-    attended = tuple(layer.masked_fill(~real, 0.0).sum(dim=1) for layer in outcome.cross_attentions)
-    added = scorer.coverage_penalty(attended, batch.source.word_mask)
-    return [0.0] * len(batch) if added is None else added.double().cpu().tolist()
 
 
 def sentence_attention(

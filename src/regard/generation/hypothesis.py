@@ -74,9 +74,7 @@ class HypothesisScorer:
     def from_config(cls, config: GenerationConfig, num_prefix_tokens: int = 1) -> "HypothesisScorer":
         """Return the scorer that search settings describe.
 
-        Args:
-            config: Search settings.
-            num_prefix_tokens: Number of tokens before every translation, including the start symbol.
+        `num_prefix_tokens` is the number of tokens before every translation, including the start symbol.
         """
         coverage, compatible = config.coverage_penalty, config.scheme.hf_compatible
         # The start symbol is not a forced token.
@@ -128,12 +126,7 @@ class FinishedHypotheses:
     ) -> None:
         """Add hypotheses that ended at `step` and keep the best ones.
 
-        Args:
-            sentences: Indices of the sentences in the batch.
-            scores: Scores of up to k hypotheses per sentence; minus infinity for unused slots.
-            step: Time step of all hypotheses.
-            rows: Row of each hypothesis.
-            eos_log_probs: Log-probability of the end symbol in every row.
+        The scores of unused slots are minus infinity. `eos_log_probs` has all rows of the batch.
         """
         size = self.scores.shape[1]
         merged = torch.cat([self.scores[sentences], scores], dim=1)
@@ -166,9 +159,7 @@ class SearchTrace:
     def release_unused(self, ended: Int[Tensor, "N"], rows: Int[Tensor, "N"]) -> None:
         """Release the weights of rows that are not part of any hypothesis.
 
-        Args:
-            ended: Time steps at which the finished hypotheses ended.
-            rows: Their rows at these steps. All rows of the last step are part of a hypothesis.
+        Finished hypotheses ended at the steps `ended`, in `rows`; those of the last step are unfinished.
         """
         steps, ends = ended.cpu().numpy(), rows.cpu().numpy()
         parents = _to_arrays([parents for parents, _, _ in self.choices])
@@ -198,13 +189,9 @@ class SearchTrace:
         last: Float[np.ndarray, "N"],
         lengths: Int[np.ndarray, "N"],
     ) -> list[Hypothesis]:
-        """Reconstruct the finished hypotheses, with their log-probability as score.
+        """Reconstruct the hypotheses that ended at `steps` in `rows`, with their log-probability as score.
 
-        Args:
-            steps: Time step at which each hypothesis ended, counted from 0.
-            rows: Its row at that step.
-            last: Log-probability of the end symbol, in nats.
-            lengths: Number of source tokens.
+        `last` is the log-probability of the end symbol in nats, `lengths` the number of source tokens.
         """
         if not len(steps):
             return []

@@ -125,12 +125,7 @@ def replace_unk_tokens(
 ) -> list[str]:
     """Return the tokens of a translation with unknown tokens replaced by source words (Luong et al. 2015).
 
-    Args:
-        unknown: Which tokens to replace. Tokens without a link are kept.
-        tokens: Tokens of the translation.
-        links: Source word of each token, both counted from 0.
-        source_tokens: Source tokens.
-        text: Text processing of both sides.
+    `links` are those between source words and tokens. An unknown token without a link is kept.
     """
     word_ids = text.source.word_ids(source_tokens)
     words = {token: word for word, token in links}

@@ -117,15 +117,22 @@ class NeuralTranslator(BaseTranslator):
         candidates = [
             (*self._detokenize(line, untranslated, hypothesis), hypothesis) for hypothesis in hypotheses
         ]
-        best = self._select(candidates)
-        ids = [hypothesis.tokens for _, _, hypothesis in best]
+        if self.mbr is not None:
+            texts = [text for text, _, _ in candidates]
+            logs = [hypothesis.log_probability for hypothesis in hypotheses]
+            ranked = rank_candidates(texts, logs, self.mbr, self.sampling is not None)
+            candidates = [
+                (*candidates[place][:2], replace(hypotheses[place], score=utility))
+                for place, utility in ranked[: self.search.num_return]
+            ]
+        ids = [hypothesis.tokens for _, _, hypothesis in candidates]
         missing = self._required_terms.missing_terms(line.terms, ids)
         # A search for impossible terms may produce a degenerate translation, so it is repeated without them.
         contained = self._required_terms.contained_terms(line.terms, ids[0]) if missing else None
         if contained is not None:
             (retried,) = self.translate_block([replace(line, terms=contained)])
             return replace(retried, missing_terms=missing)
-        return replace(untranslated, missing_terms=missing).with_nbest(best)
+        return replace(untranslated, missing_terms=missing).with_nbest(candidates)
 
     def tokenize(self, line: Line) -> Translation:
         """Return an untranslated line with its fertilities, or rejected; see `BaseTranslator.tokenize`."""
@@ -176,20 +183,6 @@ class NeuralTranslator(BaseTranslator):
             required_output, bounds = (prefixes, terms), (batch.upper_bounds, batch.lower_bounds)
             generate = partial(beam_search, self.model, batch.source, search, *required_output, *bounds)
         return lambda: compute_posteriors(self.model, batch, generate())
-
-    def _select(
-        self, candidates: Sequence[tuple[str, list[str], Hypothesis]]
-    ) -> Sequence[tuple[str, list[str], Hypothesis]]:
-        """Return the translations as ranked by search, or by expected utility."""
-        if self.mbr is None:
-            return candidates
-        texts = [text for text, _, _ in candidates]
-        logs = [hypothesis.log_probability for _, _, hypothesis in candidates]
-        ranked = rank_candidates(texts, logs, self.mbr, self.sampling is not None)
-        best = [(candidates[place], utility) for place, utility in ranked[: self.search.num_return]]
-        return [
-            (text, tokens, replace(hypothesis, score=utility)) for (text, tokens, hypothesis), utility in best
-        ]
 
     @cached_property
     def _required_terms(self) -> RequiredTerms:

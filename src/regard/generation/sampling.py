@@ -130,9 +130,6 @@ class _Sampler:
         """Return the next token of each row, its log-probability, and whether the row is done.
 
         Finished rows continue to be decoded until they are removed; their tokens are ignored.
-
-        Raises:
-            RegardError: if the model's log-probabilities are NaN.
         """
         self.trace.weights.append(tuple(attention.weights for attention in prediction.attention_steps))
         candidates = self.rules.candidates(

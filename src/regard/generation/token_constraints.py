@@ -24,10 +24,7 @@ from regard.types import Bool, Float, Int, Tensor
 
 __all__ = ["Candidates", "TokenConstraints"]
 
-
 _NEG_INF = -float("inf")
-
-
 _NUM_SPECIALS = SINK + 1  # number of special tokens: PAD, UNK, BOS, EOS and SINK have the first ids
 
 
@@ -137,8 +134,7 @@ class TokenConstraints:
 
         Args:
             log_probs: Log-probabilities of the model.
-            count: Number of other tokens. There may be more, or fewer if the vocabulary is small. None for
-                all tokens.
+            count: Number of other tokens, or None for all. A small vocabulary has fewer.
             step: Number of tokens in each row.
             sentences: Sentence index of each row.
             history: Tokens of each row, after `before`, if `needs_history` is set.

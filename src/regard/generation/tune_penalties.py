@@ -124,12 +124,7 @@ def tune_penalties(
 ) -> PenaltyTuningResult:
     """Evaluate all pairs of penalties; they replace those of the translator's search settings.
 
-    Args:
-        translator: The model and its search settings.
-        sources: Lines to translate.
-        references: Their reference translations.
-        options: The penalties, and the settings of BLEU.
-        progress: Display that passes the pairs of penalties through, with a label and their number.
+    `progress` passes the pairs of penalties through, with a label and their number.
 
     Raises:
         UsageError: if the translator does not have these penalties.
