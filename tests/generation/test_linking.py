@@ -14,7 +14,7 @@ from regard.errors import InfeasibleBoundsError, UsageError
 from regard.generation.config import AlignmentConfig, GenerationConfig
 from regard.generation.forced import sentence_attention
 from regard.generation.lines import enumerate_lines
-from regard.generation.linking import attention_links, attention_map, select_heads
+from regard.generation.linking import attention_links, attention_map
 from regard.generation.neural_translator import NeuralTranslator
 from regard.models import build_model
 from regard.models.transformer.config import TransformerConfig
@@ -44,11 +44,6 @@ def test_links_depend_on_layer_heads_and_step(config, expected) -> None:
     assert links(config) == expected
 
 
-def test_attention_map_has_one_row_per_token_without_the_end_symbol() -> None:
-    np.testing.assert_array_equal(attention_map([LOW, TOP], AlignmentConfig()), TOP[:2, 0])
-    np.testing.assert_array_equal(select_heads([LOW, TOP], AlignmentConfig(layer=0)), LOW)
-
-
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -62,28 +57,24 @@ def test_layer_or_head_out_of_range_is_rejected(config, message) -> None:
         attention_map([LOW, TOP], config, "soft")
 
 
-def test_words_that_attend_to_the_sink_have_no_link() -> None:
-    rows = np.array([[[0.4, 0.0, 0.6]], [[0.2, 0.5, 0.3]], [[1.0, 0, 0]]], dtype=np.float32)
-    words = ([0, 1, -1], [0, 1])
-    assert attention_links([rows], [rows], AlignmentConfig(), words) == parse_links("1-1")
-
-
-SELECTED = np.array([[[1, 1, 0, 1]], [[0, 0, 1, 0]], [[1, 1, 1, 1]]], dtype=np.float32)
-LIKELY = np.array([[[0.6, 0.7, 0.49, 0.9]], [[0.1, 0.2, 0.3, 0.2]], [[1, 1, 1, 1]]], dtype=np.float32)
-
-
-def test_link_goes_to_the_most_probable_selected_token() -> None:
-    words = (range(4), [0, 1])
-    assert attention_links([SELECTED], [LIKELY], AlignmentConfig(), words) == parse_links("3-0 2-1")
-
-
-def test_unselected_tokens_are_never_linked() -> None:
-    # The two unselected subword tokens of a word are together more probable than the selected token.
-    selected, probable = (
-        np.array([[row], [row]], dtype=np.float32) for row in ([0, 0, 1], [0.45, 0.45, 0.6])
-    )
-    words = ([0, 0, 1], [0])
-    assert attention_links([selected], [probable], AlignmentConfig(), words) == parse_links("1-0")
+@pytest.mark.parametrize(
+    ("priors", "posteriors", "source_words", "expected"),
+    [
+        # The first word attends to the sink.
+        ([[0.4, 0, 0.6], [0.2, 0.5, 0.3]], [[0.4, 0, 0.6], [0.2, 0.5, 0.3]], [0, 1, -1], "1-1"),
+        ([[1, 1, 0, 1], [0, 0, 1, 0]], [[0.6, 0.7, 0.49, 0.9], [0.1, 0.2, 0.3, 0.2]], range(4), "3-0 2-1"),
+        # The two unselected subword tokens of a word are together more probable than the selected token.
+        ([[0, 0, 1]], [[0.45, 0.45, 0.6]], [0, 0, 1], "1-0"),
+    ],
+)
+def test_link_goes_to_the_most_probable_selected_word(priors, posteriors, source_words, expected) -> None:
+    # The last row is that of the end symbol.
+    layers = [
+        [np.array([*rows, np.ones(len(source_words))], dtype=np.float32)[:, None]]
+        for rows in (priors, posteriors)
+    ]
+    words = source_words, range(len(priors))
+    assert attention_links(*layers, AlignmentConfig(), words) == parse_links(expected)
 
 
 def test_hard_attention_is_linked_and_scored_by_its_probabilities(build) -> None:

@@ -109,12 +109,6 @@ def test_bins_of_few_steps_have_a_share_but_no_accuracy():
     assert outline.get_data().values.tolist() == pytest.approx([0.91, 0.09])
 
 
-def test_long_curves_have_no_markers():
-    values = np.linspace(0, 1, 31)
-    ax = one_panel(lambda ax: [plot_curve(ax, 0, values[:n], values[:n]) for n in (30, 31)])
-    assert [line.get_marker() in ("", "None") for line in ax.lines] == [False, True]
-
-
 def test_systems_differ_in_more_than_color():
     ax = one_panel(lambda ax: [plot_curve(ax, i, np.arange(3.0), np.ones(3)) for i in range(10)])
     styles = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in ax.lines}
