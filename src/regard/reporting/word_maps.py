@@ -8,7 +8,7 @@ word without attention can thus be distinguished from a word with very little at
 import base64
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -57,12 +57,11 @@ def word_map(
     return WordMap(tuple(rows), attention_map.columns, quantize(attention_map.weights))
 
 
+@dataclass
 class MapPacker:
     """Concatenates maps into chunks of bytes, each compressed with zlib and encoded in base64."""
 
-    def __init__(self) -> None:
-        """Start without a chunk."""
-        self._chunks: list[bytearray] = []
+    _chunks: list[bytearray] = field(default_factory=list)
 
     def add(self, word_map: WordMap) -> tuple[int, int]:
         """Append the map of a translation, row after row.
