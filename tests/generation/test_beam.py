@@ -83,8 +83,9 @@ def test_beam_of_one_equals_the_greedy_loop(model, batch, sentences):
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences, beam):
-    search = config(beam_size=beam, num_return=min(beam, 3))
+@pytest.mark.parametrize("coverage", [{}, {"weight": 0.7}, {"weight": 0.7, "rescore_only": False}])
+def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences, beam, coverage):
+    search = config(beam_size=beam, num_return=min(beam, 3), coverage_penalty=coverage)
     together = beam_search(model, batch(sentences, extra=3), search)
     reversed_order = beam_search(model, batch(sentences[::-1]), search)[::-1]
     for sentence, first, second in zip(sentences, together, reversed_order, strict=True):

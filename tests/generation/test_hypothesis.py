@@ -84,15 +84,6 @@ def test_sink_is_not_penalized_in_search_and_sampling(build, batch, sentences):
                 assert hypothesis.score == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("rescore_only", [True, False])
-def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences, rescore_only):
-    search = config(beam_size=4, num_return=2, rescore_only=rescore_only)
-    together = beam_search(model, batch(sentences, extra=3), search)
-    for sentence, found in zip(sentences, together, strict=True):
-        (alone,) = beam_search(model, batch([sentence]), search)
-        assert [h.score for h in alone] == pytest.approx([h.score for h in found], abs=1e-4)
-
-
 def record_search(forget_every: int | None) -> tuple[SearchTrace, list[list[int]]]:
     """Record a search in which each row continues one of the first two; return the trace and lineages."""
     generator = torch.Generator().manual_seed(1)
