@@ -145,19 +145,15 @@ def test_averaged_model_has_the_mean_weights(trained: Path, tmp_path: Path) -> N
     first, second = (read_tensors(file)[0] for file in files)
     for name, tensor in load_model(out, "cpu").model.state_dict().items():
         torch.testing.assert_close(tensor, (first[name] + second[name]) / 2)
+    average_models(tmp_path / "state", [state_file(trained)])
+    for name, tensor in load_model(tmp_path / "state", "cpu").model.state_dict().items():
+        assert torch.equal(tensor, second[name])
     with pytest.raises(UsageError, match="the output directory is not empty"):
         average_models(out, [trained])
     with pytest.raises(UsageError, match="contains an averaged model"):
         train(load_config(trained), out)
     with pytest.raises(UsageError, match="has the weights of 2 epochs, but 5 are needed"):
         average_models(tmp_path / "more", [trained], last_epochs=5)
-
-
-def test_training_state_converts_to_a_model(trained: Path, tmp_path: Path) -> None:
-    average_models(tmp_path / "last", [state_file(trained)])
-    last = read_tensors(trained / "training" / "epoch-0002.safetensors")[0]
-    for name, tensor in load_model(tmp_path / "last", "cpu").model.state_dict().items():
-        assert torch.equal(tensor, last[name])
 
 
 def test_every_validation_metric_uses_the_source_prefix_of_the_validation_text(

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from wirings import batch, build, conv
 
-from regard.attention.soft import SoftAttentionConfig
 from regard.layers.linear import WeightNormLinear
 from regard.models.conv.config import ConvSideConfig
 from regard.models.conv.model import ConvModel
@@ -105,12 +104,3 @@ def test_scale_encoder_gradient_scales_only_the_encoder_gradient() -> None:
             torch.testing.assert_close(parameter.grad, parts[name] * scale, msg=name)
     # Source embeddings also receive the direct gradient of the values, which is not scaled.
     assert not torch.allclose(shared.source_embedding.weight.grad, plain.source_embedding.weight.grad / 4)
-
-
-def test_default_score_function_is_the_dot_product_of_the_paper() -> None:
-    mechanisms = (
-        SoftAttentionConfig(normalizer="sparsemax"),
-        SoftAttentionConfig(score_function="additive"),
-    )
-    layers = build(conv(layer_attention=mechanisms)).decoder
-    assert [layer.cross_attention.score_function for layer in layers] == ["dot", "additive"]

@@ -1,14 +1,11 @@
 """Tests of the fertility tagger and its training."""
 
-import shutil
-from pathlib import Path
-
 import pytest
 import torch
 from torch.nn import functional as F
 
 from regard.data.batch import collate
-from regard.errors import CheckpointError, DataError, UsageError
+from regard.errors import DataError, UsageError
 from regard.extensions.phrasebook.corpus import generate_split
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.runs.fertility_predictor import FertilityPredictor
@@ -124,15 +121,6 @@ def test_run_killed_during_its_first_write_can_be_resumed(tmp_path):
     assert not partial.exists()
     # The number of classes is the largest fertility of the training text.
     assert FertilityPredictor.load(tmp_path / "p").model.num_classes == 12
-
-
-def test_modified_vocabulary_raises(trained_dir, tmp_path):
-    copy = Path(shutil.copytree(trained_dir, tmp_path / "p"))
-    lines = (copy / "source.vocabulary").read_text(encoding="utf-8").splitlines()
-    lines[-2:] = reversed(lines[-2:])
-    (copy / "source.vocabulary").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"source\.vocabulary: the checksum differs"):
-        FertilityPredictor.load(copy)
 
 
 def test_directory_with_other_content_is_not_modified(trained_dir, tmp_path):
