@@ -133,15 +133,20 @@ def load_listed(model: Path) -> list[str]:
     return tomllib.loads((model / "config.toml").read_text())["plugins"]
 
 
+def install(site: Path, name: str, module: str) -> None:
+    """Write the metadata of an installed package, with the entry point of its plugin."""
+    about = site / f"{name}-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
+    (about / "entry_points.txt").write_text(f"[regard.plugins]\n{name} = {module}\n")
+
+
 @pytest.fixture(scope="module")
 def installed(directory: Path, tmp_path_factory) -> Path:
     """Return a directory in which the example plugin is installed, with its entry point."""
     site = tmp_path_factory.mktemp("site")
     shutil.copytree(EXAMPLE / "regard_topk", site / "regard_topk")
-    about = site / "regard_topk-0.1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: regard-topk\nVersion: 0.1.0\n")
-    (about / "entry_points.txt").write_text("[regard.plugins]\ntopk = regard_topk\n")
+    install(site, "topk", "regard_topk")
     return site
 
 
@@ -200,10 +205,7 @@ def test_missing_and_broken_plugins_are_one_message(directory) -> None:
 
 def test_installed_plugin_that_fails_is_named_and_leaves_the_rest(directory, tmp_path) -> None:
     (tmp_path / "half.py").write_text("raise RuntimeError('half')\n")
-    about = tmp_path / "half-0.1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: half\nVersion: 0.1\n")
-    (about / "entry_points.txt").write_text("[regard.plugins]\nhalf = half\n")
+    install(tmp_path, "half", "half")
     found = run(directory, "config model.attention", tmp_path)
     assert "plugin 'half' cannot be imported: RuntimeError: half" in found and 'kind = "soft"' in found
     # A model that needs the plugin is not loaded without it.
@@ -321,28 +323,11 @@ def test_a_function_that_is_not_a_normalizer_or_a_metric_is_refused() -> None:
         regard.register_score_function("plain")(ScoredAttention)
 
 
-SCRIPT = """
+SCRIPT = f"""
 import logging
-import sys
-from typing import Literal
-import regard
-from regard.attention import ScoredAttention
-
-@regard.configclass
-class OwnConfig:
-    kind: Literal["own"] = "own"
-
-@regard.register_attention("own")
-class Own(ScoredAttention):
-    def __init__(self, config: OwnConfig, query_size: int, memory_size: int) -> None:
-        super().__init__(query_size, memory_size)
-
-    def normalize(self, scores, mask):
-        return regard.functional.softmax(scores, mask=mask)
-
+{FILE}
 logging.basicConfig()
-import regard.functional
-regard.train("run.toml", "runs/own", overrides=["model.attention.kind=own", "training.max_steps=1"])
+regard.train("run.toml", "runs/own", overrides=["model.attention.kind=sharp", "training.max_steps=1"])
 regard.load("runs/own")
 """
 
