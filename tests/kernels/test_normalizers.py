@@ -17,7 +17,6 @@ from regard.functional import constrained_sparsemax, sparsemax
 from regard.kernels._numba.rows import run_rows
 from regard.kernels.backend import use_backend
 
-INF = torch.inf
 NORMALIZERS = {**FREE, **BOUNDED}
 SHAPES = [(), (5,), (3, 1), (2, 1, 1, 5), (2, 4, 1, 5), (2, 4, 3, 1), (2, 4, 3, 5)]
 every = pytest.mark.parametrize("name", COMPILED)

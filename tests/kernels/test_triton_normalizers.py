@@ -146,16 +146,6 @@ def test_long_rows_and_broadcast_bounds_equal_the_reference(device: str, map) ->
 
 
 @devices
-@pytest.mark.parametrize("map", SCANS)
-def test_scans_of_any_finite_scores_equal_the_reference(device: str, map) -> None:
-    chosen = MAGNITUDES[torch.randint(len(MAGNITUDES), (3, 5, 6))]
-    scores = (chosen + torch.randn(3, 5, 6)).clamp(-LARGEST, LARGEST)
-    fertility = torch.rand(3, 6) * 2
-    fertility[:, 5] = torch.inf
-    check(device, map, scores, fertility)
-
-
-@devices
 @pytest.mark.parametrize("map", [*FREE, *BOUNDED, *SCANS])
 def test_masked_and_nonfinite_scores_equal_the_reference(device: str, map) -> None:
     """`functional/test_nonfinite_scores.py` tests the reference."""
@@ -201,6 +191,8 @@ def test_scans_equal_the_reference(device: str, map, exhaustion: float) -> None:
     check(device, map, scores, fertility, exhaustion=exhaustion)
     check(device, map, scores * 3e3, fertility, exhaustion=exhaustion, mask=mask[:, 0])
     check(device, map, scores.double(), fertility.double(), exhaustion=exhaustion, mask=mask)
+    extremes = MAGNITUDES[torch.randint(len(MAGNITUDES), (2, 3, 5))] + scores
+    check(device, map, extremes.clamp(-LARGEST, LARGEST), fertility, exhaustion=exhaustion)
 
 
 @devices
