@@ -1,5 +1,4 @@
-"""Tests of German and English inflection against grammar tables (Duden; Quirk et al.) and data sets."""
-
+"""Tests of German and English inflection against grammar tables (Duden; Quirk et al.), and of the lexicon."""
 
 import pytest
 
@@ -111,3 +110,20 @@ def test_english_endings_follow_the_spelling_rules():
 def test_the_article_depends_on_the_sound_of_the_next_word():
     assert {article(word) for word in ("apple", "egg", "honest", "umbrella", "ice")} == {"an"}
     assert {article(word) for word in ("book", "university", "young", "useful", "well-known")} == {"a"}
+
+
+def test_verbs_and_adjectives_select_classes_that_have_nouns():
+    words = lexicon()
+    verbs = [verb for table in words.verbs.values() for verb in table.items]
+    classes = {kind for verb in verbs for kind in (*verb.subjects, *verb.objects)} | words.describing.keys()
+    assert classes <= {*words.nouns, "es"}
+    assert {feature for verb in verbs for feature in verb.features} <= set(
+        "stative passive manner durative preterite dwelling distant local".split()
+    )
+
+
+def test_expressions_link_each_english_word_to_words_of_the_expression():
+    for table in lexicon().expressions.values():
+        for expression in table.items:
+            assert len(expression.links) == len(expression.english)
+            assert {i for links in expression.links for i in links} <= set(range(len(expression.german)))

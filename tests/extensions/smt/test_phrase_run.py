@@ -113,14 +113,6 @@ def test_phrases_contain_only_vocabulary_words(tmp_path: Path) -> None:
     assert len(lookup(table, [UNK])) == 0
 
 
-def test_orders_of_equal_copied_words_give_one_translation(directory: Path) -> None:
-    command = ("translate", directory / "model", "--num-return", 10, "--num-threads", 1)
-    shown = run(*command, input="Zwackel Zwackel Quork\n").stdout.splitlines()
-    lines = [line.split(" ||| ")[1] for line in shown]
-    assert len(lines) == len(set(lines)) == 3  # the three positions of Quork
-    assert all(sorted(line.split()) == ["Quork", "Zwackel", "Zwackel"] for line in lines)
-
-
 def test_attention_equals_normalized_links(directory: Path) -> None:
     links, maps = directory / "links", directory / "maps"
     source = (directory / "test.de").read_text().splitlines()[:5]
