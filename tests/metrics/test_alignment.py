@@ -1,6 +1,5 @@
 """Tests of AER on worked examples (Och & Ney 2003), of links from attention, and of differences of maps."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given
