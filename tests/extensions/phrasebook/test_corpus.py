@@ -1,4 +1,4 @@
-"""Tests of the built-in corpus: links, splits, grammar, frequencies, and written files."""
+"""Tests of the built-in corpus: links, splits, frequencies, and written files."""
 
 import os
 import zlib
