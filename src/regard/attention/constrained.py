@@ -158,7 +158,8 @@ class ConstrainedAttention(ScorerAttention):
         if not self.training:
             # The remaining attention may be less than the 1 that the step of the end symbol needs. It is
             # then rescaled to sum to 1.
-            remaining = bound.masked_fill(~memory.mask, 0).sum(-1, keepdim=True)
+            left = (upper - state.coverage).clamp_min(0)
+            remaining = left.masked_fill(~memory.mask, 0).sum(-1, keepdim=True)
             if later_mask is not None and later_mask.shape[1]:
                 # Search would have ended such a target.
                 exhausted = (remaining.squeeze(1) < MIN_ATTENTION_LEFT) & later_mask[:, 0]
