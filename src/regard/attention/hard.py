@@ -40,7 +40,6 @@ from regard.attention.base import (
 from regard.attention.registry import register_attention
 from regard.config import configclass, option
 from regard.functional.dispatch import accumulation_dtype
-from regard.functional.latent import sample_bernoulli
 from regard.layers.linear import Linear, StepLinear
 from regard.types import Bool, Float, Tensor
 
@@ -123,7 +122,7 @@ class HardAttention(Attention):
         scores = scores.to(accumulation_dtype(scores.dtype))
         mask = memory.mask.unsqueeze(1)
         if self.training:
-            selected = sample_bernoulli(scores) & mask
+            selected = (torch.rand_like(scores) < torch.sigmoid(scores)) & mask
             # log(1 - sigmoid(z)) = logsigmoid(-z), which does not cancel for large z.
             log_policy = torch.where(selected, F.logsigmoid(scores), F.logsigmoid(-scores))
             log_policy = log_policy.masked_fill(~mask, 0.0).sum(-1, keepdim=True)

@@ -18,12 +18,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.errors import InfeasibleBoundsError
-from regard.functional.dispatch import (
-    bound_to_tensor,
-    check_mask,
-    poison_rows,
-    usable_positions,
-)
+from regard.functional.dispatch import bound_to_tensor, check_mask, poison_rows, usable_positions
 from regard.kernels.backend import in_transform
 from regard.types import Bool, Float, Int, Tensor
 
@@ -98,21 +93,16 @@ class BoundedProblem:
         row = tuple(int(i) for i in (~self.feasible.squeeze(-1)).nonzero()[0])
         upper_sum, lower_sum = float(self.upper[row].detach().sum()), float(self.lower[row].detach().sum())
         where = f"row {list(row)} of {list(self.scores.shape[:-1])}" if row else "the only row"
-        why = "a bound is negative, or a lower bound exceeds its upper bound"
-        for side, total, limit, violated in (
-            (
-                "usable upper",
-                upper_sum,
-                "at least",
-                upper_sum < 1 - self.sum_tolerance and lower_sum <= upper_sum,
-            ),
-            ("lower", lower_sum, "at most", lower_sum > 1 + self.sum_tolerance),
-        ):
-            if violated:
-                # At least six digits, and enough to differ from 1.
-                text = next(text for digits in range(6, 18) if float(text := f"{total:.{digits}g}") != 1)
-                why = f"its {side} bounds sum to {text}, but must sum to {limit} 1"
-                break
+        too_small = upper_sum < 1 - self.sum_tolerance and lower_sum <= upper_sum
+        total = upper_sum if too_small else lower_sum
+        # At least six digits, and enough to differ from 1.
+        text = next((text for digits in range(6, 18) if float(text := f"{total:.{digits}g}") != 1), "1")
+        if too_small:
+            why = f"its usable upper bounds sum to {text}, but must sum to at least 1"
+        elif lower_sum > 1 + self.sum_tolerance:
+            why = f"its lower bounds sum to {text}, but must sum to at most 1"
+        else:
+            why = "a bound is negative, or a lower bound exceeds its upper bound"
         raise InfeasibleBoundsError(f"no distribution satisfies the bounds of {where}: {why}", row)
 
     def finish(self, solution: Tensor, closed_form: Tensor) -> Tensor:
@@ -128,7 +118,7 @@ class BoundedProblem:
         invalid = ~self.feasible | ~torch.isfinite(total)
         # The result has the value of `value` and the gradient of `closed_form`.
         weights = closed_form + (value - closed_form).detach()
-        return poison_rows(weights, self.usable, invalid, self.source.to(weights.dtype))
+        return poison_rows(weights, self.usable, self.source.to(weights.dtype), invalid)
 
 
 def _first_sum_above_one(

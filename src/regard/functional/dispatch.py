@@ -19,7 +19,6 @@ __all__ = [
     "check_mask",
     "check_scores",
     "check_shape",
-    "invalid_rows",
     "mask_scores",
     "normalize",
     "poison_rows",
@@ -107,21 +106,19 @@ def usable_positions(scores: Float[Tensor, "*B"], mask: Bool[Tensor, "*#B"] | No
     return usable if mask is None else usable & mask
 
 
-def invalid_rows(scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"]) -> Bool[Tensor, "*B 1"]:
-    """Return the rows in which the score of a usable position is NaN or +inf."""
-    return (usable & ~scores.isfinite()).any(-1, keepdim=True)
-
-
 def poison_rows(
     weights: Float[Tensor, "*B S"],
     usable: Bool[Tensor, "*B S"],
-    invalid: Bool[Tensor, "*B 1"],
     operand: Float[Tensor, "*B S"],
+    invalid: Bool[Tensor, "*B 1"] | None = None,
 ) -> Float[Tensor, "*B S"]:
     """Return the weights, 0 where not usable, and NaN with a gradient of NaN where an invalid row is usable.
 
-    The operand is a function of the tensors that get the gradient of NaN, such as their sum.
+    The operand is a function of the tensors that get the gradient of NaN, such as their sum. By default, a
+    row is invalid if its operand is NaN or +inf at a usable position.
     """
+    if invalid is None:
+        invalid = (usable & ~operand.isfinite()).any(-1, keepdim=True)
     poisoned = usable & invalid
     # Only the selected elements are multiplied, because 0 times NaN would be the gradient of the others.
     nan = torch.where(poisoned, operand, 0) * torch.nan

@@ -47,7 +47,6 @@ from regard.functional.dispatch import (
     check_mask,
     check_scores,
     check_shape,
-    invalid_rows,
     mask_scores,
     normalize,
     poison_rows,
@@ -113,7 +112,7 @@ def reference_sparsemax(
     size = support.sum(-1, keepdim=True).clamp_min(1)
     tau = (torch.where(support, z, 0).sum(-1, keepdim=True) - 1) / size
     weights = torch.where(support, z - tau, 0)
-    return poison_rows(weights, usable, invalid_rows(scores, usable), scores).to(scores.dtype)
+    return poison_rows(weights, usable, scores).to(scores.dtype)
 
 
 def sparsemax(
@@ -162,7 +161,7 @@ def reference_entmax15(
     spread = (torch.where(support, x - mean, 0) ** 2).sum(-1, keepdim=True)
     tau = mean - ((1 - spread).clamp_min(torch.finfo(x.dtype).tiny) / size).sqrt()
     weights = torch.where(support, x - tau, 0) ** 2
-    return poison_rows(weights, usable, invalid_rows(scores, usable), scores).to(scores.dtype)
+    return poison_rows(weights, usable, scores).to(scores.dtype)
 
 
 def entmax15(
@@ -313,4 +312,4 @@ def entmax(
         # In a long row, such as the scores of a vocabulary, most scores are below the support.
         masked = z.masked_fill(~usable, -torch.inf)
         weights = apply_to_largest(lambda top: bisect(top, top != -torch.inf), masked, NUM_LARGEST)
-    return poison_rows(weights, usable, invalid_rows(z, usable), z).movedim(-1, dim).to(scores.dtype)
+    return poison_rows(weights, usable, z).movedim(-1, dim).to(scores.dtype)

@@ -21,7 +21,6 @@ from regard.functional.dispatch import (
     accumulation_dtype,
     check_mask,
     check_scores,
-    invalid_rows,
     poison_rows,
     shift_to_zero_max,
     usable_positions,
@@ -57,11 +56,11 @@ def group_means(values: Float[Tensor, "*B S"], groups: Int[Tensor, "*B S"]) -> F
 def reference_fuse(
     scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"], strength: float
 ) -> tuple[Int[Tensor, "*B S"], Float[Tensor, "*B S"]]:
-    """Compute the group of each position, and x minus the group's mean, in plain PyTorch.
+    """Compute the group of each position, and x minus the mean score of its group, in plain PyTorch.
 
-    At the value l of lambda, two adjacent groups differ by m_r - m_l + l (c_r - c_l), where m are their means
-    and c their values of (s_right + s_left) / n. The two groups that meet first are merged, at most S - 1
-    times.
+    Positions with equal x are a group, numbered in [0, S). At the value l of lambda, two adjacent groups
+    differ by m_r - m_l + l (c_r - c_l), where m are their means and c their values of (s_right + s_left) / n.
+    The two groups that meet first are merged, at most S - 1 times.
     """
     order = (~usable).to(torch.int8).argsort(dim=-1, stable=True)  # usable positions first
     z = scores.gather(-1, order).to(scores.dtype if scores.device.type == "mps" else torch.float64)
@@ -87,25 +86,6 @@ def reference_fuse(
     groups, _, speed = moved()
     back = order.argsort(dim=-1)
     return groups.gather(-1, back), (strength * speed).to(scores.dtype).gather(-1, back)
-
-
-def fuse(
-    scores: Float[Tensor, "*B S"], usable: Bool[Tensor, "*B S"], strength: float
-) -> tuple[Int[Tensor, "*B S"], Float[Tensor, "*B S"]]:
-    """Return the groups of positions with equal x, and the difference of x and the mean score of each group.
-
-    Args:
-        scores: z, finite where usable.
-        usable: True at the positions to include; the others are skipped.
-        strength: The weight lambda of the total variation.
-
-    Returns:
-        A number for the group of each position, in [0, S), and the difference of x and the mean of the scores
-        of the group, in the dtype of the scores.
-    """
-    if not use_numba(scores):
-        return reference_fuse(scores, usable, strength)
-    return backend_module("numba", "total_variation").fuse(scores, usable, strength)
 
 
 def fusedmax(
@@ -149,7 +129,8 @@ def fusedmax(
     z = shift_to_zero_max(scores.to(accumulation_dtype(scores.dtype)), usable).masked_fill(~usable, 0)
     z = z.clamp_min(MIN_SCORE)  # sums over groups stay finite in float32
     # The groups are piecewise constant in the scores, so only the means need a gradient.
+    fuse = backend_module("numba", "total_variation").fuse if use_numba(z) else reference_fuse
     with torch.no_grad():
         groups, changes = fuse(z.detach(), usable, strength)
     weights = sparsemax(group_means(z, groups) + changes, mask=usable)
-    return poison_rows(weights, usable, invalid_rows(scores, usable), scores).to(scores.dtype)
+    return poison_rows(weights, usable, scores).to(scores.dtype)

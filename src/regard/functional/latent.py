@@ -31,7 +31,6 @@ __all__ = [
     "forward_prior",
     "leave_one_out",
     "reinforce_objective",
-    "sample_bernoulli",
     "sample_categorical",
 ]
 
@@ -148,17 +147,3 @@ def sample_categorical(
     exponential = torch.empty_like(exact).exponential_(generator=generator)
     # Minus the logarithm of an exponential variable has a Gumbel distribution.
     return (exact - exponential.clamp_min(torch.finfo(exact.dtype).tiny).log()).argmax(-1)
-
-
-def sample_bernoulli(
-    log_odds: Float[Tensor, "*B"], *, generator: torch.Generator | None = None
-) -> Bool[Tensor, "*B"]:
-    """Sample each element, True with probability sigmoid(log_odds).
-
-    Args:
-        log_odds: log p - log (1 - p).
-        generator: Random generator. None means the device's default generator.
-    """
-    exact = log_odds.detach().to(accumulation_dtype(log_odds.dtype))
-    uniform = torch.empty_like(exact).uniform_(generator=generator)
-    return uniform < torch.sigmoid(exact)
