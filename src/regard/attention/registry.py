@@ -37,13 +37,9 @@ ATTENTION: Registry[type[Attention]] = Registry(
     contract=subclass_of(Attention),
 )
 register_attention = ATTENTION.register
+attention_class = ATTENTION.part_of  # returns the class of the mechanism that a config describes
 
 AttentionConfig = Annotated[PartConfig, ATTENTION]
-
-
-def attention_class(config: AttentionConfig) -> type[Attention]:
-    """Return the class of the mechanism that a config describes."""
-    return ATTENTION.part_of(config)
 
 
 def build_attention(

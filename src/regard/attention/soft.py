@@ -64,12 +64,8 @@ class SoftAttention(ScoredAttention):
             if config.normalizer == "fusedmax"
             else get_normalizer(config.normalizer)
         )
-        self.is_softmax = config.normalizer == "softmax"
-
-    @property
-    def fused(self) -> bool:
-        """Whether the fused kernels apply, which compute dot products and softmax only."""
-        return self.is_softmax and isinstance(self.scorer, DotScorer)
+        # The fused kernels compute dot products and softmax only.
+        self.fused = config.normalizer == "softmax" and isinstance(self.scorer, DotScorer)
 
     def normalize(
         self, scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B 1 S"]
