@@ -42,15 +42,6 @@ def assert_equal_with_gradients(ours, theirs, scores: torch.Tensor, tolerance: f
     torch.testing.assert_close(found, expected, atol=tolerance, rtol=tolerance)
 
 
-@given(problem=free_problems())
-@many
-def test_alpha_2_is_sparsemax_and_alpha_1_5_is_entmax15(problem) -> None:
-    for alpha, exact in ((2.0, sparsemax), (1.5, entmax15)):
-        power = torch.tensor(alpha, dtype=DOUBLE)
-        found = problem.apply(lambda z, power=power, **k: entmax(z, power, **k))
-        torch.testing.assert_close(found, problem.apply(exact), atol=1e-9, rtol=0)
-
-
 @pytest.mark.parametrize("alpha", [1.1, 1.4, 2.3, 3.5])
 def test_gradcheck_in_scores_and_alpha(alpha) -> None:
     scores = torch.randn(4, 6, dtype=DOUBLE, requires_grad=True)

@@ -66,21 +66,6 @@ def test_a_weight_of_zero_is_exactly_zero_at_ties(dtype) -> None:
             assert torch.equal(*supports)
 
 
-@bounded
-@pytest.mark.parametrize("shape", SHAPES)
-def test_operands_broadcast(name, shape) -> None:
-    scores = torch.randn(2, 4, 3, 5)
-    upper, lower = 0.25 + 0.2 * torch.rand(shape), 0.1 * torch.rand(shape)
-    # All positions are unmasked: only the shape of the mask matters here.
-    mask = torch.rand(shape) < 2.0
-    assert_equal_to_the_reference(name, Problem(scores, upper, lower, mask))
-    if shape and shape[-1] == 5:
-        mask = torch.rand(shape) < 0.7
-        mask[..., :3] = True
-        loose = torch.full((5,), 0.45)
-        assert_equal_to_the_reference(name, Problem(scores, loose, None, mask))
-
-
 @every
 def test_noncontiguous_tensors_give_the_same_result(name) -> None:
     def strided(one: torch.Tensor) -> torch.Tensor:

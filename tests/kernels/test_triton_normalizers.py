@@ -203,18 +203,6 @@ def test_scan_is_nan_after_the_budget_is_exhausted(device: str, map) -> None:
     assert weights[0].isnan().any(-1).tolist() == [False, False, True, True]
 
 
-@devices
-@pytest.mark.parametrize("shape", [(0, 4), (3, 0)])
-@pytest.mark.parametrize("map", [*FREE, *BOUNDED])
-def test_empty_tensors_stay_empty(device: str, map, shape: tuple[int, int]) -> None:
-    scores = torch.randn(shape, device=device, requires_grad=True)
-    bounds = () if map in FREE else (torch.ones(shape, device=device),)
-    with use_backend("triton"):
-        weights = map(scores, *bounds)
-        (gradient,) = torch.autograd.grad(weights.sum(), scores)
-    assert weights.shape == gradient.shape == shape
-
-
 COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget

@@ -3,7 +3,6 @@
 import dataclasses
 from dataclasses import dataclass
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,10 +74,3 @@ def test_selection_is_immediate_if_gradients_are_recorded() -> None:
         assert reselected.number.tolist() == [1]
     found.double.sum().backward()
     assert number.grad is not None and number.grad.tolist() == [0, 0, 4]
-
-
-def test_selected_rows_stay_frozen() -> None:
-    with torch.no_grad():
-        found = rows(3).select(torch.tensor([0]))
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        found.__setattr__("first", torch.zeros(1))

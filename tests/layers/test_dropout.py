@@ -67,17 +67,6 @@ def test_evaluation_and_probability_zero_return_the_input() -> None:
     assert torch.equal(add_dropout(x, x, 0.0, training=True), x + x)
 
 
-@pytest.mark.parametrize("version", ["auto", "reference"])
-def test_noise_comes_from_the_global_generator(version) -> None:
-    x = torch.randn(5, 7)
-    with use_backend(version):
-        torch.manual_seed(3)
-        first = dropout(x, 0.5, training=True)
-        torch.manual_seed(3)
-        assert torch.equal(dropout(x, 0.5, training=True), first)
-        assert not torch.equal(dropout(x, 0.5, training=True), first)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_gradient_is_the_noise(dtype) -> None:
     x = torch.randn(50, 7, dtype=dtype, requires_grad=True)
