@@ -1,19 +1,25 @@
-"""Dropout on a CPU in one pass over memory; the noise is generated where it is used and not stored.
+"""Dropout (Srivastava et al., 2014), alone and fused with a ReLU or a residual addition.
+
+For float32 and bfloat16 on a CPU, one kernel does everything in one pass over memory; the noise is generated
+where it is used and not stored. It supports first-order gradients only. All other cases use PyTorch's
+dropout. On a CPU, PyTorch samples one Bernoulli variable after another and takes 25 times as long
+(`benchmarks/RESULTS.md`).
 
 Element i is dropped if the (i % 4)-th group of 16 bits, from the lowest, of the random 64-bit number i // 4
 is below a threshold. The random numbers are those of SplitMix64 (Steele et al., 2014, "Fast splittable
 pseudorandom number generators"). Each depends only on the seed and its index. The backward pass generates the
-same numbers again, for any number of threads. Where Numba cannot be used, the caller uses PyTorch's dropout.
+same numbers again, for any number of threads.
 """
 
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 
 from regard.kernels.backend import apply, backend_module, first_order, use_numba
-from regard.types import Tensor
+from regard.types import Float, Tensor
 
-__all__ = ["DROPOUT_RESOLUTION", "fused_dropout", "supports_dropout"]
+__all__ = ["DROPOUT_RESOLUTION", "dropout", "supports_dropout"]
 
 DROPOUT_RESOLUTION = 1 << 16
 """The dropout probability is a multiple of 1 / DROPOUT_RESOLUTION."""
@@ -22,7 +28,7 @@ _FLOATS = (torch.float32, torch.bfloat16)
 
 
 class _Dropout(torch.autograd.Function):
-    """The autograd function of `fused_dropout`."""
+    """residual + dropout(relu(x)) by the kernel, differentiable once."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, residual: Tensor | None, threshold: int, relu: bool) -> Tensor:
@@ -62,7 +68,7 @@ class _Dropout(torch.autograd.Function):
 
 
 def supports_dropout(x: Tensor, residual: Tensor | None = None) -> bool:
-    """Return whether `fused_dropout` supports these operands on this machine."""
+    """Return whether the kernel supports these operands on this machine."""
     return (
         use_numba(x, x if residual is None else residual)
         and x.dtype in _FLOATS
@@ -71,17 +77,36 @@ def supports_dropout(x: Tensor, residual: Tensor | None = None) -> bool:
     )
 
 
-def fused_dropout(x: Tensor, p: float, residual: Tensor | None = None, relu: bool = False) -> Tensor:
-    """Return `residual + dropout(relu(x))`, differentiable once.
+def dropout(
+    x: Float[Tensor, "*B"],
+    probability: float,
+    training: bool,
+    *,
+    relu: bool = False,
+    residual: Float[Tensor, "*#B"] | None = None,
+) -> Float[Tensor, "*B"]:
+    """Zero each element with a probability and scale the others to keep the expectation.
 
-    The seed of the noise is sampled from PyTorch's global generator.
+    The result is dropout(x) or, on request, dropout(relu(x)) or residual + dropout(x). The noise comes from
+    PyTorch's global generator.
 
     Args:
-        x: Float32 or bfloat16, on a CPU.
-        p: Dropout probability, in [0, 1); rounded to a multiple of 2^-16 below 1.
-        residual: A tensor of the shape of `x` to add, for a residual connection. The result has its dtype.
-            Cannot be combined with `relu`. Default: nothing is added.
-        relu: Whether to apply ReLU before dropout.
+        x: Any shape.
+        probability: Probability of zeroing an element, in [0, 1]. Below 1, the kernel rounds it to a
+            multiple of 2^-16 below 1.
+        training: If False, no element is zeroed.
+        relu: Whether to apply ReLU before dropout. Cannot be combined with a residual.
+        residual: A tensor to add, which broadcasts with `x`. The result has the wider of their dtypes.
+            Default: nothing is added.
     """
     assert residual is None or not relu
-    return apply(_Dropout, x, residual, min(round(p * DROPOUT_RESOLUTION), DROPOUT_RESOLUTION - 1), relu)
+    active = training and probability > 0
+    # The kernel writes in the dtype of the residual.
+    wide = residual is None or torch.promote_types(residual.dtype, x.dtype) == residual.dtype
+    if active and probability < 1 and wide and supports_dropout(x, residual):
+        threshold = min(round(probability * DROPOUT_RESOLUTION), DROPOUT_RESOLUTION - 1)
+        return apply(_Dropout, x, residual, threshold, relu)
+    if residual is not None:
+        return residual + dropout(x, probability, training)
+    x = torch.relu(x) if relu else x
+    return F.dropout(x, probability) if active else x

@@ -26,8 +26,8 @@ from regard.attention.base import (
 )
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import InfeasibleBoundsError
+from regard.kernels.dropout import dropout
 from regard.layers.batched_state import BatchedState, select_rows
-from regard.layers.dropout import dropout
 from regard.layers.position_encoding import PositionEncoding
 from regard.models.base import (
     ForwardOutput,

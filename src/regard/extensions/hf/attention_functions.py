@@ -37,7 +37,7 @@ from regard.functional import (
     sparsemax,
 )
 from regard.functional.scans import remaining_bound
-from regard.kernels.dropout import fused_dropout, supports_dropout
+from regard.kernels.dropout import dropout
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["ATTENTION_NAMES", "attention_bounds", "attention_budget", "register_attention_function"]
@@ -282,11 +282,7 @@ def normalized_attention(
         weights = normalize(module, scores, mask)
     else:
         weights = _with_sinks(partial(normalize, module), scores, mask, sinks)
-    dropout = others.get("dropout", 0.0)
-    dropped = weights
-    if dropout and module.training:
-        fused = supports_dropout(weights) and dropout < 1
-        dropped = (fused_dropout if fused else F.dropout)(weights, dropout)
+    dropped = dropout(weights, others.get("dropout", 0.0), module.training)
     dropped = dropped.to(value.dtype).unflatten(1, (groups, heads // groups)).flatten(2, 3)
     contexts = (dropped @ value).view(*query.shape[:3], value.shape[-1])  # (B, H, T, V)
     return contexts.transpose(1, 2).contiguous(), weights

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from regard.attention.base import AttentionStep, State
+from regard.kernels.dropout import dropout
 from regard.layers.batched_state import BatchedState
-from regard.layers.dropout import dropout
 from regard.layers.linear import StepLinear
 from regard.layers.recurrent import CellState, RecurrentLayer, RecurrentWeights, lstm_cell
 from regard.models.rnn.config import RnnConfig, RnnEncoderConfig

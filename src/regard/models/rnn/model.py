@@ -13,8 +13,8 @@ from regard.attention.base import Memory, Reference, stack_steps
 from regard.attention.registry import build_attention
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import InfeasibleBoundsError
+from regard.kernels.dropout import dropout
 from regard.layers.batched_state import BatchedState
-from regard.layers.dropout import dropout
 from regard.layers.linear import compute_dtype
 from regard.models.base import (
     ForwardOutput,

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from regard.kernels.backend import use_backend
-from regard.kernels.dropout import DROPOUT_RESOLUTION, fused_dropout, supports_dropout
-from regard.layers.dropout import add_dropout, dropout, relu_dropout
+from regard.kernels.dropout import DROPOUT_RESOLUTION, dropout, supports_dropout
 
 PRECISIONS = [torch.float32, torch.bfloat16]
 
@@ -63,8 +62,8 @@ def test_evaluation_and_probability_zero_return_the_input() -> None:
     x = torch.randn(3)
     assert dropout(x, 0.5, training=False) is x
     assert dropout(x, 0.0, training=True) is x
-    assert torch.equal(relu_dropout(x, 0.5, training=False), x.relu())
-    assert torch.equal(add_dropout(x, x, 0.0, training=True), x + x)
+    assert torch.equal(dropout(x, 0.5, training=False, relu=True), x.relu())
+    assert torch.equal(dropout(x, 0.0, training=True, residual=x), x + x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -81,7 +80,7 @@ def test_relu_dropout_equals_relu_then_dropout(dtype) -> None:
     x = torch.randn(50, 31).to(dtype).requires_grad_()
     gradient = torch.randn(31, 50).to(dtype).t()
     torch.manual_seed(2)
-    found = relu_dropout(x, 0.3, training=True)
+    found = dropout(x, 0.3, training=True, relu=True)
     by_one = torch.autograd.grad(found, x, gradient)[0]
     torch.manual_seed(2)
     in_turn = dropout(x.relu(), 0.3, training=True)
@@ -95,10 +94,10 @@ def test_add_dropout_adds_to_the_residual(dtype) -> None:
     x, residual = torch.randn(50, 31).to(dtype).requires_grad_(), torch.randn(31, 50).t().requires_grad_()
     gradient = torch.randn(50, 31)
     torch.manual_seed(2)
-    found = add_dropout(residual, x, 0.3, training=True)
+    found = dropout(x, 0.3, training=True, residual=residual)
     by_x, by_residual = torch.autograd.grad(found, (x, residual), gradient)
     torch.manual_seed(2)
-    noise = fused_dropout(torch.ones(50, 31), 0.3)
+    noise = dropout(torch.ones(50, 31), 0.3, training=True)
     assert found.dtype == by_residual.dtype == torch.float32 and by_x.dtype == dtype
     torch.testing.assert_close(found, residual + x.float() * noise, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(by_x, (gradient * noise).to(dtype))
@@ -106,7 +105,7 @@ def test_add_dropout_adds_to_the_residual(dtype) -> None:
 
 
 def test_add_dropout_broadcasts() -> None:
-    found = add_dropout(torch.ones(3, 1, 4), torch.ones(3, 5, 4), 0.5, training=True)
+    found = dropout(torch.ones(3, 5, 4), 0.5, training=True, residual=torch.ones(3, 1, 4))
     assert found.shape == (3, 5, 4)
     assert set(found.flatten().tolist()) <= {1.0, 3.0}
 
@@ -114,7 +113,7 @@ def test_add_dropout_broadcasts() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 3.3e38])
 def test_nan_and_inf_are_propagated(value) -> None:
     x = torch.full((64,), value, dtype=torch.bfloat16)
-    found = fused_dropout(x, 0.25)
+    found = dropout(x, 0.25, training=True)
     kept = found[found != 0].float()
     assert kept.isnan().all() if value != value else kept.isinf().all()
 
@@ -146,5 +145,5 @@ def test_kernel_is_not_used_under_torch_compile(monkeypatch) -> None:
 @pytest.mark.parametrize("dtype", PRECISIONS)
 def test_relu_gradient_of_nan_is_that_of_pytorch(dtype) -> None:
     x = torch.full((4096,), torch.nan).to(dtype).requires_grad_()
-    (by_x,) = torch.autograd.grad(relu_dropout(x, 0.5, training=True), x, torch.ones_like(x))
+    (by_x,) = torch.autograd.grad(dropout(x, 0.5, training=True, relu=True), x, torch.ones_like(x))
     assert set(by_x.tolist()) == {0.0, 2.0}
