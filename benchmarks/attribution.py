@@ -25,7 +25,7 @@ from regard.generation.attribution import attribute
 from regard.generation.config import AlignmentConfig, MapMethod
 from regard.models import build_model
 from regard.models.base import TranslationModel
-from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.model import TransformerConfig
 from regard.runs.loading import load_model
 from regard.text.vocabulary import EOS
 

@@ -24,17 +24,16 @@ from regard.generation.blocks import map_batches
 from regard.generation.config import GenerationConfig
 from regard.kernels.matmul import limit_kernel_caches
 from regard.models.base import Precision, TranslationModel
-from regard.models.conv.config import ConvConfig, ConvSideConfig
-from regard.models.conv.model import ConvModel
+from regard.models.conv.model import ConvConfig, ConvModel, ConvSideConfig
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
-from regard.models.transformer.config import (
+from regard.models.transformer.model import (
     FeedForwardConfig,
     TransformerConfig,
     TransformerDecoderConfig,
     TransformerEncoderConfig,
+    TransformerModel,
 )
-from regard.models.transformer.model import TransformerModel
 from regard.runs.serialization import write_tensors
 from regard.runs.weights import MODEL_FILE, named_weights
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, Vocabulary

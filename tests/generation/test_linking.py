@@ -17,7 +17,7 @@ from regard.generation.lines import enumerate_lines
 from regard.generation.linking import attention_links, attention_map
 from regard.generation.neural_translator import NeuralTranslator
 from regard.models import build_model
-from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.model import TransformerConfig
 from regard.text.links import parse_links
 from regard.text.vocabulary import EOS
 

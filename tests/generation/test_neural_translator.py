@@ -14,7 +14,7 @@ from regard.generation.lines import enumerate_lines
 from regard.generation.linking import replace_unk_tokens
 from regard.generation.neural_translator import NeuralTranslator
 from regard.models.registry import build_model
-from regard.models.transformer.config import TransformerConfig
+from regard.models.transformer.model import TransformerConfig
 
 LINES = ["a b c", "", "d", "e f g a b", "   ", "x y a", "c c c c", "g"]
 

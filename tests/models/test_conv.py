@@ -8,8 +8,7 @@ from torch import nn
 from wirings import batch, build, conv
 
 from regard.layers.linear import WeightNormLinear
-from regard.models.conv.config import ConvSideConfig
-from regard.models.conv.model import ConvModel
+from regard.models.conv.model import ConvModel, ConvSideConfig
 from regard.text.vocabulary import BOS
 
 

@@ -30,7 +30,7 @@ from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models import build_model
-from regard.models.conv.config import ConvSideConfig
+from regard.models.conv.model import ConvSideConfig
 from regard.models.rnn.config import RnnEncoderConfig
 from regard.text.vocabulary import EOS
 

@@ -8,8 +8,7 @@ from torch import nn
 from wirings import batch, build, transformer
 
 from regard.layers.position_encoding import PositionEncoding, SinusoidalPositionConfig
-from regard.models.transformer.config import TransformerEncoderConfig
-from regard.models.transformer.model import TransformerModel
+from regard.models.transformer.model import TransformerEncoderConfig, TransformerModel
 from regard.text.vocabulary import BOS
 
 

@@ -14,17 +14,16 @@ from regard.data.batch import Batch, collate
 from regard.layers.position_encoding import LearnedPositionConfig
 from regard.models import build_model
 from regard.models.base import TranslationModel
-from regard.models.conv.config import ConvConfig, ConvSideConfig
-from regard.models.conv.model import ConvModel
+from regard.models.conv.model import ConvConfig, ConvModel, ConvSideConfig
 from regard.models.rnn.config import RnnConfig, RnnDecoderConfig, RnnEncoderConfig
 from regard.models.rnn.model import RnnModel
-from regard.models.transformer.config import (
+from regard.models.transformer.model import (
     FeedForwardConfig,
     TransformerConfig,
     TransformerDecoderConfig,
     TransformerEncoderConfig,
+    TransformerModel,
 )
-from regard.models.transformer.model import TransformerModel
 from regard.text.vocabulary import EOS
 from toys import TwoContexts
 

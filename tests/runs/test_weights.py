@@ -10,7 +10,7 @@ from regard.attention.hard import HardAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.errors import CheckpointError
 from regard.models import build_model
-from regard.models.transformer.config import (
+from regard.models.transformer.model import (
     TransformerConfig,
     TransformerDecoderConfig,
     TransformerEncoderConfig,

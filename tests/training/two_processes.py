@@ -9,7 +9,7 @@ import torch
 from conftest import VOCAB_SIZE, Pairs, make_model
 from regard.config import from_dict
 from regard.models import build_model
-from regard.models.conv.config import ConvConfig
+from regard.models.conv.model import ConvConfig
 from regard.training.config import TrainingConfig
 from regard.training.run_context import RunContext, init_process_group
 from regard.training.trainer import Trainer

@@ -18,8 +18,7 @@ from regard.config import from_dict, to_dict
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.extensions.hf.seq2seq import HfSeq2Seq
 from regard.models.registry import build_model
-from regard.models.transformer.config import TransformerConfig
-from regard.models.transformer.model import TransformerModel
+from regard.models.transformer.model import TransformerConfig, TransformerModel
 from regard.runs.loading import load_model
 from regard.runs.weights import load_weights
 from regard.training.optimizer import LR_FACTOR_KEY, parameter_groups

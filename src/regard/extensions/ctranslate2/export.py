@@ -19,8 +19,13 @@ from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.layers.position_encoding import PositionEncoding
 from regard.models.stack_layer import layer_mechanisms
-from regard.models.transformer.config import TransformerConfig
-from regard.models.transformer.model import DecoderLayer, EncoderLayer, LayerNorm, TransformerModel
+from regard.models.transformer.model import (
+    DecoderLayer,
+    EncoderLayer,
+    LayerNorm,
+    TransformerConfig,
+    TransformerModel,
+)
 from regard.runs.description import CONFIG_FILE, ModelDescription, read_stated_config, write_config
 from regard.runs.fertility_predictor import save_text_processing
 from regard.runs.loading import LoadedModel, load_model

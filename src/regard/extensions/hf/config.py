@@ -8,7 +8,7 @@ from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.models.stack_layer import ATTENTION_HELP, LAYER_ATTENTION_HELP
-from regard.models.transformer.config import (
+from regard.models.transformer.model import (
     FeedForwardConfig,
     TransformerConfig,
     TransformerDecoderConfig,

@@ -24,24 +24,28 @@ In search, each layer caches the last inputs of its convolution, so a step compu
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from regard.attention.base import Attention, Memory
-from regard.attention.registry import build_attention
+from regard.attention.registry import AttentionConfig, build_attention
+from regard.attention.soft import SoftAttentionConfig
+from regard.config import configclass, option
 from regard.data.batch import PaddedSequences
 from regard.errors import ConfigError
+from regard.kernels.dropout import dropout
 from regard.layers.batched_state import BatchedState
-from regard.layers.dropout import dropout
 from regard.layers.linear import PreparedLinear, WeightNormLinear, compute_dtype, concatenate_windows
-from regard.layers.position_encoding import PositionEncoding
-from regard.models.base import Memories
-from regard.models.conv.config import ConvConfig
+from regard.layers.position_encoding import LearnedPositionConfig, PositionEncoding
+from regard.models.base import TIE_EMBEDDINGS_HELP, Memories
 from regard.models.registry import register_model
 from regard.models.stack import OpenStack, StackModel
 from regard.models.stack_layer import (
+    ATTENTION_HELP,
+    LAYER_ATTENTION_HELP,
     LayerQuery,
     StackLayer,
     check_stack,
@@ -50,7 +54,51 @@ from regard.models.stack_layer import (
 )
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["ConvDecoderLayer", "ConvEncoderLayer", "ConvModel"]
+__all__ = ["ConvConfig", "ConvDecoderLayer", "ConvEncoderLayer", "ConvModel", "ConvSideConfig"]
+
+
+@configclass
+class ConvSideConfig:
+    """One side of a convolutional model."""
+
+    num_layers: int = option(default=20, help="Number of layers.", ge=1, le=256)
+    hidden_size: int = option(default=512, help="Hidden size of the layers.", ge=1, le=16_384)
+    kernel_size: int = option(
+        default=3, help="Kernel size of the convolutions, in tokens; odd in the encoder.", ge=1, le=255
+    )
+
+
+@configclass
+class ConvConfig:
+    """A convolutional model. The defaults are those of Gehring et al. (2017), Section 5.1 (En-Ro)."""
+
+    kind: Literal["conv"] = option(default="conv", help="A convolutional encoder-decoder.")
+    embedding_size: int = option(
+        default=512,
+        help="Size of the embeddings, of the attention queries and of the output layer's input.",
+        ge=1,
+        le=16_384,
+    )
+    encoder: ConvSideConfig = option(default=ConvSideConfig, help="The encoder.")
+    decoder: ConvSideConfig = option(default=ConvSideConfig, help="The decoder.")
+    position_encoding: LearnedPositionConfig = option(
+        default=LearnedPositionConfig, help="Position encoding."
+    )
+    attention: AttentionConfig = option(default=SoftAttentionConfig, help=ATTENTION_HELP)
+    layer_attention: tuple[AttentionConfig, ...] = option(default=(), help=LAYER_ATTENTION_HELP)
+    dropout: float = option(
+        default=0.1,
+        help="Dropout probability on embeddings, on the input of each convolution and on the input of the "
+        "output layer.",
+        ge=0,
+        lt=1,
+    )
+    tie_embeddings: Literal["none", "decoder", "all"] = option(default="none", help=TIE_EMBEDDINGS_HELP)
+    scale_encoder_gradient: bool = option(
+        default=True,
+        help="Divide the gradient of the encoder by twice the number of attention layers, as in the paper.",
+    )
+
 
 SQRT_HALF = math.sqrt(0.5)
 """Preserves the variance of a sum of two terms."""

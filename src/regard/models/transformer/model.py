@@ -13,6 +13,7 @@ in Xiong et al. (2020), which trains without a warm-up and with more layers (`pr
 
 import math
 from abc import ABC, abstractmethod
+from typing import Literal
 
 import torch
 from torch import nn
@@ -21,26 +22,96 @@ from regard.attention.base import Attention, Memory
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.registry import AttentionConfig, attention_class, build_attention
 from regard.attention.self_attention import KVCache, SelfAttention
+from regard.attention.soft import SoftAttentionConfig
+from regard.config import configclass, option
 from regard.data.batch import PaddedSequences
 from regard.errors import ConfigError
+from regard.kernels.dropout import dropout
 from regard.layers.batched_state import BatchedState
-from regard.layers.dropout import add_dropout, relu_dropout
 from regard.layers.linear import Linear, compute_dtype
-from regard.layers.position_encoding import PositionEncoding
-from regard.models.base import Memories
+from regard.layers.position_encoding import PositionEncoding, PositionEncodingConfig, SinusoidalPositionConfig
+from regard.models.base import TIE_EMBEDDINGS_HELP, Memories
 from regard.models.registry import register_model
 from regard.models.stack import OpenStack, StackModel
 from regard.models.stack_layer import (
+    ATTENTION_HELP,
+    LAYER_ATTENTION_HELP,
     LayerQuery,
     StackLayer,
     check_stack,
     layer_mechanisms,
     normal_embedding,
 )
-from regard.models.transformer.config import FeedForwardConfig, TransformerConfig
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["DecoderLayer", "EncoderLayer", "LayerNorm", "SourceEncoder", "TransformerModel"]
+__all__ = [
+    "DecoderLayer",
+    "EncoderLayer",
+    "FeedForwardConfig",
+    "LayerNorm",
+    "SourceEncoder",
+    "TransformerConfig",
+    "TransformerDecoderConfig",
+    "TransformerEncoderConfig",
+    "TransformerModel",
+]
+
+
+@configclass
+class FeedForwardConfig:
+    """The feed-forward network of the Transformer layers."""
+
+    ffn_size: int = option(default=2048, help="Width of the hidden layer.", ge=1, le=65_536)
+    dropout: float = option(default=0.0, help="Dropout probability of the hidden layer.", ge=0, lt=1)
+
+
+@configclass
+class TransformerEncoderConfig:
+    """The encoder of a Transformer."""
+
+    num_layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
+    num_localness_layers: int = option(
+        default=0,
+        help="Number of layers, counted from the lowest, whose self-attention has a learned bias toward "
+        "nearby positions (Yang et al., 2018, use 3). 0 disables the bias.",
+        ge=0,
+        le=256,
+    )
+
+
+@configclass
+class TransformerDecoderConfig:
+    """The decoder of a Transformer."""
+
+    num_layers: int = option(default=6, help="Number of layers.", ge=1, le=256)
+
+
+@configclass
+class TransformerConfig:
+    """A Transformer. The defaults are the base model of Vaswani et al. (2017), Table 3."""
+
+    kind: Literal["transformer"] = option(default="transformer", help="A Transformer.")
+    d_model: int = option(
+        default=512, help="Model dimension (d_model), a multiple of `num_heads`.", ge=2, le=16_384
+    )
+    num_heads: int = option(default=8, help="Number of attention heads.", ge=1, le=256)
+    feed_forward: FeedForwardConfig = option(default=FeedForwardConfig, help="The feed-forward networks.")
+    encoder: TransformerEncoderConfig = option(default=TransformerEncoderConfig, help="The encoder.")
+    decoder: TransformerDecoderConfig = option(default=TransformerDecoderConfig, help="The decoder.")
+    norm_position: Literal["post", "pre"] = option(
+        default="post",
+        help="Layer normalization after each residual sum, as in the paper (post), or before each sublayer "
+        "(pre).",
+    )
+    position_encoding: PositionEncodingConfig = option(
+        default=SinusoidalPositionConfig, help="Position encoding."
+    )
+    attention: AttentionConfig = option(default=SoftAttentionConfig, help=ATTENTION_HELP)
+    layer_attention: tuple[AttentionConfig, ...] = option(default=(), help=LAYER_ATTENTION_HELP)
+    dropout: float = option(
+        default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
+    )
+    tie_embeddings: Literal["none", "decoder", "all"] = option(default="decoder", help=TIE_EMBEDDINGS_HELP)
 
 
 class LayerNorm(nn.Module):
@@ -78,7 +149,7 @@ class Residual(nn.Module):
 
     def add(self, x: Float[Tensor, "*#B D"], output: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Return the result, given the sublayer's output `output`."""
-        summed = add_dropout(x, output, self.dropout, self.training)
+        summed = dropout(output, self.dropout, self.training, residual=x)
         return summed if self.pre else self.norm(summed)
 
 
@@ -95,7 +166,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Apply the network to each position."""
         # ReLU and its dropout are a single operation, which needs one pass over memory on a CPU.
-        return self.linear2(relu_dropout(self.linear1(x), self.dropout, self.training))
+        return self.linear2(dropout(self.linear1(x), self.dropout, self.training, relu=True))
 
 
 class EncoderLayer(nn.Module):
