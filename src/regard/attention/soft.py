@@ -11,7 +11,6 @@ initial state, as in the encoder-decoder of Sutskever et al. (2014). As a mechan
 the models.
 """
 
-from functools import partial
 from typing import Annotated, Literal
 
 from regard.attention.base import Attention, AttentionStep, Memory, State
@@ -19,14 +18,11 @@ from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normaliz
 from regard.attention.scored import ScoredAttention
 from regard.attention.scorers import SCORE_FUNCTION_HELP, DotScorer, ScoreFunction
 from regard.config import configclass, option
-from regard.functional import fusedmax
 from regard.kernels.attention import fused_attention, source_attention, supports_attention
 from regard.layers.linear import StepLinear
 from regard.types import Bool, Float, Tensor
 
 __all__ = ["NoAttention", "NoAttentionConfig", "SoftAttention", "SoftAttentionConfig"]
-
-DEFAULT_FUSEDMAX_STRENGTH = 0.1
 
 
 @configclass
@@ -35,21 +31,7 @@ class SoftAttentionConfig:
 
     kind: Literal["soft"] = option(default="soft", help="An expectation over the source positions.")
     normalizer: Annotated[str, NORMALIZERS] = option(default="softmax", help=NORMALIZER_HELP)
-    fusedmax_strength: float = option(
-        default=DEFAULT_FUSEDMAX_STRENGTH,
-        help="Strength lambda of fusedmax: larger values make neighbors more equal. 0 is sparsemax.",
-        ge=0,
-        le=1e6,
-    )
     score_function: ScoreFunction = option(default=None, help=SCORE_FUNCTION_HELP)
-
-    def __post_init__(self) -> None:
-        """Reject a fusedmax strength together with another transformation."""
-        if self.fusedmax_strength != DEFAULT_FUSEDMAX_STRENGTH and self.normalizer != "fusedmax":
-            raise ValueError(
-                f"fusedmax_strength = {self.fusedmax_strength:g} requires normalizer = 'fusedmax', but the "
-                f"normalizer is '{self.normalizer}': change normalizer or remove fusedmax_strength"
-            )
 
 
 @register_attention("soft", SoftAttentionConfig)
@@ -59,11 +41,7 @@ class SoftAttention(ScoredAttention):
     def __init__(self, config: SoftAttentionConfig, query_size: int, memory_size: int) -> None:
         """Build the scorer and select the transformation."""
         super().__init__(query_size, memory_size, config.score_function)
-        self.normalizer = (
-            partial(fusedmax, strength=config.fusedmax_strength)
-            if config.normalizer == "fusedmax"
-            else get_normalizer(config.normalizer)
-        )
+        self.normalizer = get_normalizer(config.normalizer)
         # The fused kernels compute dot products and softmax only.
         self.fused = config.normalizer == "softmax" and isinstance(self.scorer, DotScorer)
 
