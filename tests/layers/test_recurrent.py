@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.layers.recurrent import RecurrentLayer, RecurrentWeights, lstm_cell
+from regard.layers.recurrent import RecurrentLayer, lstm_cell
 
 DOUBLE = torch.float64
 
@@ -75,6 +75,6 @@ def test_backward_layer_equals_forward_layer_on_reversed_input() -> None:
 
 
 def test_lstm_memory_is_float32_in_half_precision() -> None:
-    recurrence = RecurrentWeights(4, 6)
-    hidden, memory = recurrence.initial_state(2, like=torch.zeros(1, dtype=torch.bfloat16))
+    layer, x = RecurrentLayer(4, 6).bfloat16(), torch.randn(2, 3, 4, dtype=torch.bfloat16)
+    _, (hidden, memory) = layer(x, torch.tensor([3, 2]))
     assert hidden.dtype == torch.bfloat16 and memory.dtype == torch.float32

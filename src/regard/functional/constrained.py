@@ -39,12 +39,7 @@ loosened. The gradient is the derivative in that direction, and adding a constan
 
 import torch
 
-from regard.functional.bounds import (
-    BoundedProblem,
-    center_scores,
-    find_threshold,
-    recenter_saturated,
-)
+from regard.functional.bounds import BoundedProblem, center_scores, find_threshold, recenter_saturated
 from regard.functional.dispatch import normalize
 from regard.types import Bool, Float, Tensor
 
@@ -159,11 +154,11 @@ def _solve_softmax(problem: BoundedProblem) -> tuple[Tensor, Tensor, Tensor, Ten
     # Free positions of the crossing segment; they determine log Z exactly.
     free = (within < least) & (within > most) & usable
     bounds = torch.where(within <= most, u, low)
-    solution = torch.where(free, _distribute_free_mass(z, free, bounds), bounds)
+    free_mass, shares = _distribute_free_mass(z, free, bounds)
+    solution = torch.where(free, shares, bounds)
     solution = torch.minimum(torch.maximum(solution, low), u)
     # If the other bounds leave nothing to the free positions, log Z is not determined by them, and they are
     # not the positions that move first.
-    free_mass = _free_mass(free, bounds)
     nothing = (free_mass <= 500 * torch.finfo(z.dtype).eps) | ~free.any(-1, keepdim=True)
     log_total = z.masked_fill(~free, -torch.inf).logsumexp(-1, keepdim=True)
     log_normalizer = log_total - free_mass.clamp_min(torch.finfo(z.dtype).tiny).log()
@@ -178,14 +173,10 @@ def _solve_softmax(problem: BoundedProblem) -> tuple[Tensor, Tensor, Tensor, Ten
     return solution, free, level < most - near, center
 
 
-def _free_mass(free: Tensor, bounds: Tensor) -> Tensor:
-    """Compute the mass that the bounds of the other positions leave to the free positions."""
-    return 1 - torch.where(free, 0, bounds).sum(-1, keepdim=True)
-
-
-def _distribute_free_mass(z: Tensor, free: Tensor, bounds: Tensor) -> Tensor:
-    """Distribute this mass over the free positions."""
-    return _free_mass(free, bounds) * torch.softmax(z.masked_fill(~free, torch.finfo(z.dtype).min), -1)
+def _distribute_free_mass(z: Tensor, free: Tensor, bounds: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mass that the bounds of the other positions leave, and its shares at the free positions."""
+    mass = 1 - torch.where(free, 0, bounds).sum(-1, keepdim=True)
+    return mass, mass * torch.softmax(z.masked_fill(~free, torch.finfo(z.dtype).min), -1)
 
 
 def reference_constrained_softmax(
@@ -200,7 +191,8 @@ def reference_constrained_softmax(
         solution, free, at_upper, center = _solve_softmax(problem)
     bounds = torch.where(at_upper, problem.upper, problem.lower)
     z = torch.where(free, problem.scores - center, 0)
-    closed_form = torch.where(free, _distribute_free_mass(z, free, bounds), bounds)
+    _, shares = _distribute_free_mass(z, free, bounds)
+    closed_form = torch.where(free, shares, bounds)
     return problem.finish(solution, closed_form).to(scores.dtype)
 
 

@@ -21,7 +21,6 @@ from regard.types import Bool, Float, Int, Tensor
 __all__ = [
     "fused_attention",
     "fused_backends",
-    "gather_slots",
     "slot_attention",
     "source_attention",
     "supports_attention",
@@ -99,15 +98,6 @@ def _checked_indices(index: Tensor, count: int) -> Tensor:
     return index.to(torch.int64).contiguous()
 
 
-def gather_slots(
-    store: Float[Tensor, "N W"], slots: Int[Tensor, "B T"], num_heads: int
-) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T E"]]:
-    """Gather the keys and values in the slots of each row; see `slot_attention`."""
-    cached = store.index_select(0, slots.flatten()).view(*slots.shape, 2, num_heads, -1)
-    keys, values = cached.permute(2, 0, 3, 1, 4)
-    return keys, values
-
-
 def slot_attention(
     queries: Float[Tensor, "B D"], store: Float[Tensor, "N W"], slots: Int[Tensor, "B T"], num_heads: int
 ) -> Float[Tensor, "B D"]:
@@ -133,7 +123,8 @@ def slot_attention(
         contexts = torch.empty_like(queries)
         backend_module("numba", "attention").slot_attention(queries, store, slots, num_heads, contexts)
         return contexts
-    keys, values = gather_slots(store, slots, num_heads)
+    cached = store.index_select(0, slots.flatten()).view(*slots.shape, 2, num_heads, -1)
+    keys, values = cached.permute(2, 0, 3, 1, 4)  # (B, H, T, E) each
     return fused_attention(queries.view(batch, num_heads, 1, head_size), keys, values).flatten(1)
 
 

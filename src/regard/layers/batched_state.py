@@ -71,11 +71,11 @@ def _lazy_class(kind: Any) -> Any:
     )
 
 
+@dataclasses.dataclass(frozen=True)
 class _LazyField:
     """A lazily selected field: its first access stores the selected tensor as an instance attribute."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
     def __get__(self, selected: Any, kind: Any = None) -> Any:
         if selected is None:

@@ -117,11 +117,6 @@ class RecurrentWeights(nn.Module):
         weight = to_compute(self.input_weight[: x.shape[-1]])
         return linear(x.to(weight.dtype), weight, self.bias.to(weight.dtype))
 
-    def initial_state(self, *shape: int, like: Tensor) -> CellState:
-        """Return an initial state of zeros."""
-        hidden = torch.zeros(*shape, self.hidden_size, dtype=like.dtype, device=like.device)
-        return hidden, torch.zeros_like(hidden, dtype=torch.promote_types(torch.float32, like.dtype))
-
 
 class RecurrentLayer(nn.Module):
     """A recurrent layer over padded sequences.
@@ -174,7 +169,8 @@ class RecurrentLayer(nn.Module):
         weight = cell.hidden_weight
         hidden_linear = StepLinear.prepare(weight[0] if directions == 1 else weight)
         shape = (batch,) if directions == 1 else (directions, batch)
-        state = cell.initial_state(*shape, like=gates)
+        hidden = gates.new_zeros(*shape, cell.hidden_size)
+        state: CellState = hidden, hidden.to(torch.promote_types(torch.float32, hidden.dtype))
         states: list[CellState] = []
         for step in inputs.unbind(0):
             state = lstm_cell(step, hidden_linear(state[0]), state)

@@ -1,19 +1,9 @@
 """The normalizers and their gradients on a CPU; `thresholds` computes the weights of a row.
 
-The constrained normalizers are computed sentence by sentence, over one or more time steps.
-
-With scores z_t, fertility f, cumulative attention beta_t and upper bounds u_t (Malaviya et al., 2018):
-
-    u_t = max(0, f - beta_{t-1}),   p_t = normalizer(z_t + c u_t, u_t),   beta_t = beta_{t-1} + p_t
-
-The exhaustion term c u_t is added only where f is finite, and no gradient flows through it. In the backward
-pass let d_t be the gradient of beta_t (0 after the last step) and du_t the gradient of u_t. Then the gradient
-of p_t is g_t + d_t, and d_{t-1} = d_t - du_t. The gradient of f is the sum of all du_t. At an exhausted
-position (f = beta) the one-sided derivative for increasing f is used.
-
-If H adjacent rows (attention heads) share a fertility, beta is the mean over these rows, and the gradient of
-p_t is g_t plus the mean of their d_t. A constrained normalizer is a scan of one step, whose fertility is the
-upper bound.
+The constrained normalizers are computed sentence by sentence, over one or more time steps, by the recurrence
+of `regard.functional.scans`. A constrained normalizer is a scan of one step, whose fertility is the upper
+bound. If H adjacent rows (attention heads) share a fertility, the gradient of p_t is g_t plus the mean of
+their d_t.
 """
 
 import numpy as np
