@@ -85,16 +85,7 @@ class StackState(BatchedState):
 
 
 class StackModel(TranslationModel, ABC):
-    """Base class of the models with a stack of decoder layers.
-
-    Attributes:
-        config: The configuration.
-        target_embedding: The target embeddings.
-        source_positions: The positions of the source.
-        target_positions: The positions of the target.
-        decoder: The decoder layers, lowest first.
-        embedding_scale: Factor of the embeddings.
-    """
+    """Base class of the models with a stack of decoder layers, lowest first; see `TranslationModel`."""
 
     config: Any
     target_embedding: nn.Embedding

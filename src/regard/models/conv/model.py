@@ -197,11 +197,6 @@ def _query(
 class ConvModel(StackModel):
     """The model that a `ConvConfig` describes.
 
-    Args:
-        config: The configuration.
-        source_size: Size of the source vocabulary.
-        target_size: Size of the target vocabulary.
-
     Raises:
         ConfigError: if parts of the configuration are incompatible.
     """

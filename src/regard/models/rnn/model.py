@@ -54,11 +54,6 @@ __all__ = ["RnnModel"]
 class RnnModel(TranslationModel):
     """The model that an `RnnConfig` describes.
 
-    Args:
-        config: The configuration.
-        source_size: Size of the source vocabulary.
-        target_size: Size of the target vocabulary.
-
     Raises:
         ConfigError: if parts of the configuration are incompatible.
     """
