@@ -140,19 +140,6 @@ def test_check_normalizer_names_the_law_that_does_not_hold(wrong, law) -> None:
         check_normalizer(wrong)
 
 
-def test_select_of_memory_indexes_all_its_tensors() -> None:
-    whole = build(SoftAttentionConfig()).prepare(example_memory())
-    first, again = torch.tensor([2, 0, 0, 1]), torch.tensor([3, 1, 0])
-    with torch.no_grad():
-        found, index = whole.select(first).select(again), first[again]
-    assert found.base_and_index()[0] is whole and torch.equal(found.base_and_index()[1], index)
-    assert torch.equal(found.states, whole.states[index]) and torch.equal(found.mask, whole.mask[index])
-    assert torch.equal(found.upper, whole.upper[index]) and found.lower is None and found.key_states is None
-    assert torch.equal(found.keys.weight, whole.keys.weight[index])
-    assert torch.equal(found.values.weight, whole.values.weight[index])
-    assert found.states is found.states  # the copy is cached
-
-
 @every
 def test_loaded_state_dict_gives_same_contexts(config) -> None:
     mechanism, queries = build(config), example_queries()

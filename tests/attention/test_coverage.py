@@ -52,21 +52,3 @@ def test_weights_match_the_printed_formula(map: str, scorer: str | None, scale: 
             )
             torch.testing.assert_close(weights[row], MAPS[map](scale * scores, mask=given.mask[row]))
         received = received + weights
-
-
-@every
-def test_gradients_flow_through_coverage(map: str) -> None:
-    mechanism = build(map)
-    goal = torch.randn(2, 3, 5, dtype=torch.float64)
-
-    def loss(queries: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        return (torch.stack(read(mechanism, queries, memory(states)), 1) * goal).sum()
-
-    queries = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
-    states = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(loss, (queries, states), eps=1e-7)
-    # The first query affects later steps through coverage alone.
-    late = (torch.stack(read(mechanism, queries, memory(states.detach())), 1)[:, 1:] * goal[:, 1:]).sum()
-    late.backward()
-    assert queries.grad is not None and (queries.grad[:, 0] != 0).any()
-    assert mechanism.coverage_weight.grad is not None and (mechanism.coverage_weight.grad != 0).any()

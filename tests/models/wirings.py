@@ -22,27 +22,9 @@ from regard.models.transformer.model import (
     TransformerConfig,
     TransformerDecoderConfig,
     TransformerEncoderConfig,
-    TransformerModel,
 )
 from regard.text.vocabulary import EOS
 from toys import TwoContexts
-
-__all__ = [
-    "CONVS",
-    "FAMILIES",
-    "LSTMS",
-    "MODELS",
-    "SOURCE",
-    "TARGET",
-    "TRANSFORMERS",
-    "batch",
-    "bounds",
-    "build",
-    "config",
-    "conv",
-    "decoder",
-    "transformer",
-]
 
 SOURCE, TARGET = 13, 11
 
@@ -230,13 +212,12 @@ def build(wiring: RnnConfig | TransformerConfig | ConvConfig) -> TranslationMode
 def with_two_contexts(wiring: RnnConfig | TransformerConfig | ConvConfig) -> TranslationModel:
     """Return a model with a toy mechanism of two contexts that is updated with each generated token."""
     model = build(wiring)
+    width = 6 if isinstance(model, ConvModel) else 8
+    mechanism = TwoContexts(width, width).double()
     if isinstance(model, RnnModel):
-        model.attention = TwoContexts(8, 8).double()
-    elif isinstance(model, ConvModel):
-        model.decoder[-1].cross_attention = TwoContexts(6, 6).double()
+        model.attention = mechanism
     else:
-        assert isinstance(model, TransformerModel)
-        model.decoder[-1].cross_attention = TwoContexts(8, 8).double()
+        model.decoder[-1].cross_attention = mechanism
     return model
 
 
