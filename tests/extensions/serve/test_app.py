@@ -342,9 +342,9 @@ def test_request_of_disconnected_client_leaves_the_queue(engines, held, stream):
             desk.queues["plain"].submit([SentenceJob("a")], SearchSettings(), [1])
             await until(held.begun.is_set)
             call = asyncio.ensure_future(app(scope, receive, send))
-            await until(lambda: desk.waiting == len(LINES))
+            await until(lambda: len(desk.queues["plain"].waiting) == len(LINES))
             gone.set()
-            await until(lambda: desk.waiting == 0)
+            await until(lambda: not desk.queues["plain"].waiting)
             await call
             held.set()
 

@@ -169,7 +169,7 @@ class CheckServer:
             lengths = [len(split_whitespace(job.source)) for job in jobs]
             if 0 in lengths:
                 raise HTTPException(422, f"sentence {lengths.index(0) + 1}: the source is empty")
-            futures = desk.submit(checker, CheckSettings(detector), jobs, lengths)
+            futures = desk.queues[checker.name].submit(jobs, CheckSettings(detector), lengths)
             sentences = await collect_answers(request, futures, config.request_timeout)
             numbered = tuple(replace(sentence, line=number) for number, sentence in enumerate(sentences, 1))
             content = CoverageCheck(detector, numbered).to_dict()

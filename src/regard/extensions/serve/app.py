@@ -89,9 +89,11 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        desk.start()
+        for queue in desk.queues.values():
+            queue.start()
         yield
-        await desk.close()
+        for queue in desk.queues.values():
+            await queue.close()
 
     app = FastAPI(
         title="regard",
@@ -158,9 +160,8 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         jobs = _jobs(asked, texts, engine)
         # Lengths in words are sufficient to sort a batch; tokenization takes place in the engine's thread.
         lengths = [len(split_whitespace(job.text)) for job in jobs]
-        futures = desk.submit(
-            engine, SearchSettings(asked.num_return, asked.beam_size, asked.tokenized), jobs, lengths
-        )
+        settings = SearchSettings(asked.num_return, asked.beam_size, asked.tokenized)
+        futures = desk.queues[engine.name].submit(jobs, settings, lengths)
         if asked.stream:
             lines = _lines(futures, texts, config.request_timeout)
             return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
@@ -235,7 +236,7 @@ def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         engine = desk.engine(asked.model)
         jobs = pair_jobs(asked.pairs, config)
         lengths = [len(split_whitespace(job.source)) + len(split_whitespace(job.target)) for job in jobs]
-        futures = desk.submit(engine, ScoreSettings(asked.tokenized), jobs, lengths)
+        futures = desk.queues[engine.name].submit(jobs, ScoreSettings(asked.tokenized), lengths)
         scores = await collect_answers(request, futures, config.request_timeout)
         return _json(_header(Scores) | {"model": engine.name, "sentences": scores})
 
@@ -252,8 +253,9 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
     @app.get("/health", response_model=schemas.Health, responses=_error_responses())
     async def health() -> Response:
         """Return the status of the server."""
+        waiting = sum(len(queue.waiting) for queue in desk.queues.values())
         return _json(
-            {"status": "ok", "version": __version__, "models": list(desk.engines), "waiting": desk.waiting}
+            {"status": "ok", "version": __version__, "models": list(desk.engines), "waiting": waiting}
         )
 
 

@@ -219,7 +219,7 @@ class Dispatcher:
     def __init__(
         self, engines: Sequence[ModelServer], config: ServeConfig, checker: Engine | None = None
     ) -> None:
-        """Create the queues; `start` starts them."""
+        """Create the queues, by the names of the models and of the detectors."""
         self.engines = {engine.name: engine for engine in engines}
         parts: list[Engine] = [*engines, *([] if checker is None else [checker])]
         self.queues: dict[str, Batcher[Any, Any]] = {
@@ -231,21 +231,6 @@ class Dispatcher:
             )
             for engine in parts
         }
-
-    def start(self) -> None:
-        """Start all queues."""
-        for queue in self.queues.values():
-            queue.start()
-
-    async def close(self) -> None:
-        """Process all waiting sentences, and stop the queues."""
-        for queue in self.queues.values():
-            await queue.close()
-
-    @property
-    def waiting(self) -> int:
-        """The number of sentences in all queues."""
-        return sum(len(queue.waiting) for queue in self.queues.values())
 
     def engine(self, name: str | None) -> ModelServer:
         """Return a model by its name.
@@ -262,12 +247,6 @@ class Dispatcher:
             known = ", ".join(map(repr, self.engines))
             raise HTTPException(404, f"model {name[:100]!r} is not served; the served models are: {known}")
         return self.engines[name]
-
-    def submit(
-        self, engine: Engine, settings: Any, jobs: Sequence[Any], lengths: Sequence[int]
-    ) -> list[asyncio.Future[Any]]:
-        """Put the sentences of a request into the queue of an engine; see `Batcher.submit`."""
-        return self.queues[engine.name].submit(jobs, settings, lengths)
 
 
 async def collect_answers(

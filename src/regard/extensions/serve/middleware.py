@@ -10,6 +10,7 @@ import logging
 import socket
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -126,6 +127,7 @@ def is_allowed_host(header: str | None, config: ServeConfig) -> bool:
         return False
 
 
+@dataclass(eq=False)
 class RequestMiddleware:
     """ASGI middleware that checks requests and adds security headers to answers.
 
@@ -136,9 +138,8 @@ class RequestMiddleware:
         config: The allowed hosts, and the maximum size of a body.
     """
 
-    def __init__(self, app: ASGIApp, config: ServeConfig) -> None:
-        """Store the settings."""
-        self.app, self._config = app, config
+    app: ASGIApp
+    config: ServeConfig
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process a request."""
@@ -151,9 +152,9 @@ class RequestMiddleware:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
-            if size > self._config.max_request_bytes:
+            if size > self.config.max_request_bytes:
                 # The connection is closed because the rest of the body is not read.
-                limit = f"the body is larger than {self._config.max_request_bytes} bytes"
+                limit = f"the body is larger than {self.config.max_request_bytes} bytes"
                 raise HTTPException(413, limit, {"connection": "close"})
             return message
 
@@ -176,7 +177,7 @@ class RequestMiddleware:
         """Return the error response to a request with a wrong header, None for other requests."""
         headers = Headers(scope=scope)
         host = headers.get("host")
-        if not is_allowed_host(host, self._config):
+        if not is_allowed_host(host, self.config):
             return error_response(
                 421,
                 f"the host name {str(host)[:100]!r} is not allowed: use the address of the server, or start "
