@@ -1,6 +1,6 @@
 """The configurations of pre-trained models, and of models with pre-trained parts."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -138,7 +138,5 @@ class CausalConfig:
         "weights are trained.",
     )
 
-    @property
-    def attention(self) -> SoftAttentionConfig:
-        """The attention of the model, which is not replaced: softmax over the prompt and the translation."""
-        return SoftAttentionConfig()
+    # The attention of the model is not replaced: softmax over the prompt and the translation.
+    attention: ClassVar[SoftAttentionConfig] = SoftAttentionConfig()

@@ -7,7 +7,6 @@ modeling, each token and the end symbol are predicted from the preceding tokens.
 transformers.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -85,11 +84,6 @@ class TokenizedLines:
     def line(self, row: int) -> np.ndarray:
         """Return the ids of a line."""
         return self.ids[self.ends[row - 1] if row else 0 : self.ends[row]]
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 checksum of the ids."""
-        return hashlib.sha256(self.ids.tobytes() + self.ends.tobytes()).hexdigest()
 
 
 def read_monolingual(paths: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenizedLines:

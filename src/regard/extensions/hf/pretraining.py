@@ -170,7 +170,8 @@ def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
         # on them.
         torch.manual_seed(config.seed)
         model = HfLanguageModel(build_language_model(config.model, config.text.max_length, tokenizer))
-        digest = hashlib.sha256((train.text.digest + valid.text.digest).encode())
+        texts = [part.text.ids.tobytes() + part.text.ends.tobytes() for part in (train, valid)]
+        digest = hashlib.sha256("".join(hashlib.sha256(text).hexdigest() for text in texts).encode())
         checksums = {SETTINGS_FILE: file_digest(run / SETTINGS_FILE)}
         trainer = Trainer(
             cast(TranslationModel, model.to(device)),
