@@ -124,7 +124,7 @@ def synthetic(data: Path, split: str, directory: Path | None) -> None:
     """Print the figures of Multi30k."""
     model = train(read_pairs(data, "multi30k", "train"), directory)
     pairs = read_pairs(data, "multi30k", {"test": "test_2016_flickr"}.get(split, split))
-    report_synthetic(model, pairs, TextPosteriors.of(model.aligner, pairs).best_links())
+    report_synthetic(model, pairs, TextPosteriors.of(model.words.aligner, pairs).best_links())
 
 
 def phrasebook() -> None:
@@ -159,7 +159,7 @@ def parliament(data: Path, directory: Path | None) -> None:
     for corpus, name in (("europarl20k", "validation"), ("multi30k", "val")):
         pairs = read_pairs(data, corpus, name)
         print(corpus, name)
-        report_synthetic(model, pairs, TextPosteriors.of(model.aligner, pairs).best_links())
+        report_synthetic(model, pairs, TextPosteriors.of(model.words.aligner, pairs).best_links())
 
 
 def news(data: Path, directory: Path | None) -> None:
@@ -170,7 +170,7 @@ def news(data: Path, directory: Path | None) -> None:
         targets = read_lines(data / "coverage" / f"newstest2020.en-de.{system}.txt.gz")
         pairs = [pair for pair in split_pairs(sources, targets) if pair.source and pair.target]
         print(system)
-        report_synthetic(model, pairs, TextPosteriors.of(model.aligner, pairs).best_links())
+        report_synthetic(model, pairs, TextPosteriors.of(model.words.aligner, pairs).best_links())
 
 
 def report_raters(model: ErrorModel, data: Path, split: str) -> None:
@@ -251,7 +251,7 @@ def reliability(data: Path, directory: Path | None) -> None:
     pairs = read_pairs(data, "multi30k", "train")
     model = train(pairs[:-NUM_RELIABILITY_PAIRS], directory)
     unseen = pairs[-NUM_RELIABILITY_PAIRS:]
-    links = TextPosteriors.of(model.aligner, unseen).best_links()
+    links = TextPosteriors.of(model.words.aligner, unseen).best_links()
     kinds: dict[CoverageError, tuple[Corruption, ...]] = {
         "omission": ("deletion", "truncation"),
         "addition": ("insertion",),

@@ -1,5 +1,7 @@
 """Labels of coverage errors and the measures of a detector, against enumeration and scikit-learn."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,6 @@ from regard.extensions.check.base import PairScores
 from regard.extensions.check.evaluation import (
     CoverageEvaluation,
     LineLabels,
-    format_labels,
     labeled_words,
     read_labels,
     sentence_scores,
@@ -91,7 +92,7 @@ def test_labels_survive_their_file(tmp_path) -> None:
         LineLabels(1, {"omission": True, "addition": False}, {"omission": ((0, 3), (4, 8)), "addition": ()}),
         LineLabels(3, {"unrelated": True}),
     ]
-    (tmp_path / "labels").write_text(format_labels(labels) + "\n")
+    (tmp_path / "labels").write_text("".join(json.dumps(label.to_data()) + "\n" for label in labels) + "\n")
     assert read_labels(tmp_path / "labels") == labels
 
 

@@ -111,6 +111,7 @@ class PairScores:
     words: Mapping[CoverageError, Float[np.ndarray, "..."]] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class Detector(ABC):
     """Base class of detectors.
 
@@ -122,9 +123,8 @@ class Detector(ABC):
 
     needs_model: ClassVar[bool] = False
 
-    def __init__(self, model: Any = None, num_threads: int = 0) -> None:
-        """Keep the model and the number of threads."""
-        self.model, self.num_threads = model, num_threads
+    model: Any = None
+    num_threads: int = 0
 
     @abstractmethod
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:

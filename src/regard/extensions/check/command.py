@@ -1,5 +1,6 @@
 """`regard check`: errors in translations of any system, and `regard corrupt`: synthetic ones."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -48,7 +49,6 @@ def corrupt_command(
     Example: regard corrupt test.de test.en -o corrupted.en --labels-output labels.jsonl
     """
     from regard.extensions.check.corruptions import CORRUPTIONS
-    from regard.extensions.check.evaluation import format_labels
 
     with ExitStack() as files:
         text = files.enter_context(open_output(output))
@@ -56,7 +56,7 @@ def corrupt_command(
         corrupted = call()
         text.write("".join(f"{line}\n" for line in corrupted.translations))
         if labels is not None:
-            labels.write(format_labels(corrupted.labels))
+            labels.write("".join(json.dumps(label.to_data()) + "\n" for label in corrupted.labels))
     counts: Counter[str | None] = Counter(corrupted.kinds)
     changes = ", ".join(f"{counts[kind]:,} {kind}" for kind in CORRUPTIONS if counts[kind])
     print_message(f"{len(corrupted):,} sentences: {changes}, {counts[None]:,} unchanged")

@@ -139,7 +139,7 @@ def _find_links(
     if isinstance(model, Path | str):
         model = CoverageModel.load(model)
     if isinstance(model, CoverageModel):
-        model = model.model.aligner
+        model = model.model.words.aligner
     if model is None:
         usable = (pair.folded for pair in pairs if pair.source and pair.target)
         corpus = Corpus.from_tokens(usable, names=("sources", "translations"))

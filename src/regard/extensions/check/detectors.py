@@ -40,8 +40,15 @@ class LengthDetector(Detector):
         if len(pairs) >= _MIN_PAIRS:
             excess = LengthModel.fit(pairs).excess(pairs)
         else:
-            sizes = np.log([[_num_letters(side) for side in (pair.source, pair.target)] for pair in pairs])
-            excess = (sizes[:, 1] - sizes[:, 0]) / _DEVIATION
+            # The number of letters of an alphabet that the words correspond to, plus 1.
+            sizes = np.ones((len(pairs), 2))
+            for row, pair in enumerate(pairs):
+                for column, side in enumerate((pair.source, pair.target)):
+                    text = "".join(side)
+                    wide = sum((size - 1) * len(script.findall(text)) for script, size in _SCRIPTS)
+                    sizes[row, column] += len(text) + wide
+            logarithms = np.log(sizes)
+            excess = (logarithms[:, 1] - logarithms[:, 0]) / _DEVIATION
         # The logarithm of the ratio of two normal densities, whose means are _SHIFT apart.
         shorter, longer = (
             1 / (1 + np.exp(-(_PRIOR + _SHIFT * sign * excess - _SHIFT**2 / 2))) for sign in (-1, 1)
@@ -50,12 +57,6 @@ class LengthDetector(Detector):
             PairScores({"omission": float(omission), "addition": float(addition)})
             for omission, addition in zip(shorter, longer, strict=True)
         ]
-
-
-def _num_letters(words: Sequence[str]) -> float:
-    """Return the number of letters of an alphabet that words correspond to, plus 1."""
-    text = "".join(words)
-    return 1 + len(text) + sum((size - 1) * len(script.findall(text)) for script, size in _SCRIPTS)
 
 
 _SIZE_SCORES = (0.0, 0.05, 0.3, 0.6, 0.85)

@@ -12,7 +12,6 @@ area under the ROC curve (AUROC), average precision, and precision and recall of
 (the budget). Words count as found from a threshold on.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +34,6 @@ __all__ = [
     "CoverageScore",
     "LineLabels",
     "check_labels",
-    "format_labels",
     "labeled_words",
     "read_labels",
     "sentence_scores",
@@ -113,11 +111,6 @@ class _Line(BaseModel):
                 if error_spans is not None
             },
         )
-
-
-def format_labels(labels: Iterable[LineLabels]) -> str:
-    """Return the labels as JSON lines."""
-    return "".join(json.dumps(label.to_data()) + "\n" for label in labels)
 
 
 def read_labels(path: Path | str) -> list[LineLabels]:

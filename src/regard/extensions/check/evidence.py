@@ -366,9 +366,11 @@ def _collect(table: TextPosteriors, counts: LinkCounts, num_threads: int) -> Evi
     source, target = (numbers[index] for numbers, index in zip(table.numbers, table.words, strict=True))
     linked = counts.of(source, target)
     # `SideEvidence.collect` reads the source side, so the table is swapped for the other side.
+    # There, the target word varies slowest.
+    order = np.argsort(table.words[1], kind="stable")
     calls = (
         (table, counts.occurrences, linked),
-        (table.swapped(), counts.occurrences[::-1], linked[table.swap_order]),
+        (table.swapped(order), counts.occurrences[::-1], linked[order]),
     )
     with ThreadPoolExecutor(1 if num_threads == 1 else 2) as pool:
         return Evidence(table, *pool.map(lambda call: SideEvidence.collect(*call), calls))

@@ -347,7 +347,11 @@ def repetition_sentence_features(
     for row, number in enumerate(filled.tolist()):
         source, target = table.pairs[number].folded
         # A repetition that the source has as well is no error, so its count is subtracted.
-        counts[row, :2] = np.subtract(_count_repetitions(target), _count_repetitions(source))
+        for sign, words_of_side in ((1, target), (-1, source)):
+            bigrams = list(pairwise(words_of_side))
+            doubles = sum(a == b and is_word(a) and not is_reduplication((a,)) for a, b in bigrams)
+            counts[row, 0] += sign * doubles
+            counts[row, 1] += sign * (len(bigrams) - len(set(bigrams)))
         counts[row, 2] = 1 - len(set(target)) / len(target)
     pair_features[filled] = np.stack(
         [
@@ -365,10 +369,3 @@ def repetition_sentence_features(
         axis=1,
     )
     return pair_features
-
-
-def _count_repetitions(words: Sequence[str]) -> tuple[int, int]:
-    """Return the number of words that repeat the word before them, and of bigrams that occur before."""
-    bigrams = list(pairwise(words))
-    doubles = sum(a == b and is_word(a) and not is_reduplication((a,)) for a, b in bigrams)
-    return doubles, len(bigrams) - len(set(bigrams))

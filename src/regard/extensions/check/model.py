@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from regard.alignment import TrainingSetup, WordAligner
+from regard.alignment import TrainingSetup
 from regard.errors import DataError
 from regard.extensions.check.base import (
     ERRORS,
@@ -108,11 +108,6 @@ class ErrorModel:
     repeated: LogisticRegression
     sentences: Mapping[CoverageError, LogisticRegression]
     unrelated: LogisticRegression
-
-    @property
-    def aligner(self) -> WordAligner:
-        """The aligner of whole words."""
-        return self.words.aligner
 
     @classmethod
     def train(cls, pairs: Sequence[WordPair], num_threads: int = 0) -> Self:

@@ -61,7 +61,7 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
     if _is_copy(pair):
         return "copied"
     if model is not None:
-        words = model.aligner.words
+        words = model.words.aligner.words
         sides: tuple[Note, Note] = ("unknown_source", "unknown_translation")
         for note, known, folded_words in zip(sides, words, pair.folded, strict=True):
             numbers = known.numbers([word for word in folded_words if is_alphabetic(word)])

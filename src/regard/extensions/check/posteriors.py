@@ -77,14 +77,8 @@ class TextPosteriors:
         """The geometric mean of both directions: a link that only one finds probable counts little."""
         return np.sqrt(self.forward * self.backward)
 
-    @cached_property
-    def swap_order(self) -> Int[np.ndarray, "K"]:
-        """The cells in the order of the swapped table, in which the target word varies slowest."""
-        return np.argsort(self.words[1], kind="stable")
-
-    def swapped(self) -> "TextPosteriors":
-        """Return the table in the other direction."""
-        order = self.swap_order
+    def swapped(self, order: Int[np.ndarray, "K"]) -> "TextPosteriors":
+        """Return the table in the other direction, whose cells have the given order in this one."""
         return TextPosteriors(
             [WordPair(pair.target, pair.source) for pair in self.pairs],
             (self.offsets[1], self.offsets[0]),
