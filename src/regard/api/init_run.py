@@ -199,9 +199,9 @@ def init_run(
     if valid is None:
         held_out = min(MAX_VALID_PAIRS, max(MIN_VALID_PAIRS, survey.pairs // VALID_SHARE))
         num_train = max(0, survey.pairs - held_out)
-        shared, files = survey.count_shared(num_train), _text_files(path, train)
+        files = _text_files(path, train)
     else:
-        num_train, held_out, shared = survey.pairs, sum(1 for _ in _read(files["valid"])), 0
+        num_train, held_out = survey.pairs, sum(1 for _ in _read(files["valid"]))
     _check_size(survey, num_train, held_out, train)
     plan, findings = plan_run(survey, num_train), survey.describe(num_train, held_out)
     content = render_run(plan, files["train"], files["valid"], (model_dir, f"prepared/{path.stem}"), findings)
@@ -213,7 +213,7 @@ def init_run(
         _write_text(path, content, train, files, num_train)
     else:
         write_atomic(path, content.encode())
-    warnings = survey.warnings(num_train, held_out, shared)
+    warnings = survey.warnings(num_train, held_out)
     return InitializedRun(path, model_dir, num_train, held_out, survey, plan, findings, warnings)
 
 

@@ -75,10 +75,6 @@ class TextSurvey:
     suspicious: int
     hashes: np.ndarray
 
-    def count_shared(self, start: int) -> int:
-        """Return the number of pairs from index `start` on that also occur before it."""
-        return int(np.isin(self.hashes[start:], self.hashes[:start]).sum())
-
     def describe(self, num_train: int, num_valid: int) -> tuple[str, ...]:
         """Return sentences about the text, which has these numbers of training and validation pairs."""
         sides = [
@@ -93,14 +89,14 @@ class TextSurvey:
             f"{self.untranslated:,} equal on both sides, {self.suspicious:,} of suspicious lengths.",
         )
 
-    def warnings(self, num_train: int, num_valid: int, shared: int) -> tuple[str, ...]:
+    def warnings(self, num_train: int, num_valid: int) -> tuple[str, ...]:
         """Return a sentence for each property of the text that may harm the translations.
 
         Args:
-            num_train: The number of training pairs.
+            num_train: The number of training pairs. Pairs of this text after them are validation pairs.
             num_valid: The number of validation pairs.
-            shared: The number of validation pairs that are also training pairs.
         """
+        shared = int(np.isin(self.hashes[num_train:], self.hashes[:num_train]).sum())
         longest = max(self.source.max_words, self.target.max_words)
         repeated = self.duplicates / max(1, self.pairs)
         checks = {
