@@ -16,7 +16,7 @@ from regard.errors import CheckpointError, ConfigError, DataError
 from regard.models.base import ForwardOutput
 from regard.runs.loading import load_model
 from regard.text.vocabulary import EOS
-from regard.training.losses.base import build_loss
+from regard.training.losses.base import LOSSES
 from regard.training.losses.guided_alignment import (
     GuidedAlignment,
     GuidedAlignmentConfig,
@@ -223,7 +223,7 @@ def test_guided_layer_and_heads_become_the_alignment_defaults(guided, alignment,
     settings = {"data": {"train": [corpus], "valid": corpus}, "generation": {"alignment": alignment}}
     losses = [] if guided is None else [{"kind": "sequence"}, {"kind": "guided_alignment", **guided}]
     config = from_dict(RunConfig, {**settings, "training": {"losses": losses}})
-    terms = [build_loss(loss) for loss in config.training.losses]
+    terms = [LOSSES.part_of(loss)(loss) for loss in config.training.losses]
     config = _with_alignment(config, terms)
     recorded = config.generation.alignment.record()
     assert (recorded["layer"], recorded["heads"]) == expected

@@ -27,7 +27,7 @@ from regard.text.files import directory_lock
 from regard.text.paths import check_outputs
 from regard.training.evaluate import TranslationMetric
 from regard.training.fertility import add_fertilities
-from regard.training.losses.base import LossTerm, build_loss
+from regard.training.losses.base import LOSSES, LossTerm
 from regard.training.run_config import (
     RunConfig,
     config_differences,
@@ -70,7 +70,7 @@ def run_training(
             in it. In the latter case no file was written.
         TrainingDivergedError: if the loss is repeatedly not finite.
     """
-    losses = [build_loss(loss) for loss in config.training.losses]
+    losses = [LOSSES.part_of(loss)(loss) for loss in config.training.losses]
     output_dir, config = Path(output_dir), _with_alignment(config, losses).with_plugins()
     if config.data.cache_dir is not None:
         check_outputs([], [output_dir], [config.data.cache_dir])

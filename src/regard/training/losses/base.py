@@ -25,7 +25,6 @@ __all__ = [
     "LossConfig",
     "LossTerm",
     "TermBatch",
-    "build_loss",
     "join_rows",
     "register_loss",
     "resumable_loss_options",
@@ -181,15 +180,6 @@ LOSSES: Registry[type[LossTerm]] = Registry(
 register_loss = LOSSES.register
 
 LossConfig = Annotated[PartConfig, LOSSES]
-
-
-def build_loss(config: LossConfig) -> LossTerm:
-    """Build the term that a config describes.
-
-    Raises:
-        PluginError: if the kind is not registered.
-    """
-    return LOSSES.part_of(config)(config)
 
 
 def resumable_loss_options(config: Mapping[str, Any]) -> frozenset[str]:
