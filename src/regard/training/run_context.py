@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -204,21 +204,15 @@ def record_signals() -> Iterator[list[int]]:
         A list that is empty until a signal is received, and then contains its number.
     """
     received: list[int] = []
-    before: dict[int, Any] = {}
+    with ExitStack() as previous_handlers:
 
-    def record(number: int, frame: FrameType | None) -> None:
-        # The handler only records the signal, because it may run in the middle of a step or a write.
-        received.append(number)
-        restore()
+        def record(number: int, frame: FrameType | None) -> None:
+            # The handler only records the signal, because it may run in the middle of a step or a write.
+            received.append(number)
+            previous_handlers.close()
 
-    def restore() -> None:
-        while before:
-            signal.signal(*before.popitem())
-
-    # Python raises ValueError if another thread installs a signal handler.
-    if threading.current_thread() is threading.main_thread():
-        before |= {number: signal.signal(number, record) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+        # Python raises ValueError if another thread installs a signal handler.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                previous_handlers.callback(signal.signal, number, signal.signal(number, record))
         yield received
-    finally:
-        restore()
