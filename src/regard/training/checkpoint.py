@@ -61,10 +61,11 @@ class TrainingState:
         return [names[id(value)] for group in self.optimizer.param_groups for value in group["params"]]
 
 
+@dataclass(frozen=True)
 class CheckpointManager:
     """The checkpoints of one model directory.
 
-    Args:
+    Attributes:
         output_dir: The model directory.
         identity: Values that a training state must match to be resumed, by name, such as the checksum of the
             data.
@@ -72,13 +73,9 @@ class CheckpointManager:
             `regard.runs.checksums`. A training state must match these, too.
     """
 
-    def __init__(
-        self, output_dir: Path, identity: Mapping[str, Any], file_checksums: Mapping[str, str] | None = None
-    ) -> None:
-        """Store the arguments. No file is read or written."""
-        self.output_dir = output_dir
-        self.file_checksums = dict(file_checksums or {})
-        self.identity = dict(identity)
+    output_dir: Path
+    identity: Mapping[str, Any]
+    file_checksums: Mapping[str, str]
 
     def save(self, state: TrainingState) -> Path:
         """Replace the training state and return its file.
