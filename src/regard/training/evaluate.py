@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, BatchConfig
-from regard.data.dataset import PreparedData
+from regard.data.dataset import DatasetSplit, PreparedData
 from regard.errors import InfeasibleBoundsError
 from regard.generation.config import GenerationConfig
 from regard.metrics.base import METRICS, MetricInput
@@ -30,10 +30,8 @@ __all__ = [
 class TrainingExamples(Protocol):
     """The interface of a data split for training."""
 
-    @property
-    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The source and target lengths of all rows in tokens; the target includes EOS."""
-        ...
+    lengths: tuple[np.ndarray, np.ndarray]
+    """The source and target lengths of all rows in tokens; the target includes EOS."""
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
         """Return the rows of each batch of an epoch, as a function of the seed and the epoch alone."""
@@ -41,15 +39,6 @@ class TrainingExamples(Protocol):
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
         """Return the batch of the given rows."""
-        ...
-
-
-@runtime_checkable
-class LocatedExamples(Protocol):
-    """The interface of examples that were read from the lines of files."""
-
-    def location(self, row: int) -> str:
-        """Return the file and line of a row, for messages."""
         ...
 
 
@@ -74,7 +63,7 @@ def add_error_location(data: TrainingExamples, batch: Batch) -> Iterator[None]:
                 "set data.fertility.sink = true",
                 error.row,
             ) from None
-        if not isinstance(data, LocatedExamples):
+        if not isinstance(data, DatasetSplit):
             raise
         where = data.location(int(batch.rows[error.row[0]]))
         raise InfeasibleBoundsError(f"{where}: {error}", error.row) from None
