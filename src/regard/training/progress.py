@@ -66,13 +66,9 @@ class TrainingProgress:
     validations_since_best: int = 0
     sums: MetricSums = dataclasses.field(default_factory=MetricSums)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the counters as a dictionary for the checkpoint."""
-        return dataclasses.asdict(self)
-
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "TrainingProgress":
-        """Create the counters from the dictionary that `state_dict` returned.
+        """Create the counters from the dictionary of a checkpoint, which `dataclasses.asdict` returned.
 
         Raises:
             CheckpointError: if another version of regard wrote the dictionary.

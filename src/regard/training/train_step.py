@@ -69,10 +69,6 @@ class TrainStep:
                 state.model, gradient_as_bucket_view=True, find_unused_parameters=find_unused
             )
 
-    def release(self) -> None:
-        """Drop the reference to the process group, whose threads are joined only without references."""
-        self.replica = self.state.model
-
     def __call__(
         self,
         batches: Sequence[np.ndarray],

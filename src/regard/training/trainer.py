@@ -177,7 +177,8 @@ class Trainer:
             with record_signals() as signals, self.display:
                 reason = self._loop(signals)
         finally:
-            self.train_step.release()
+            # The threads of the process group are joined only without references to it.
+            self.train_step.replica = self.state.model
             if self.metrics_logger is not None:
                 self.metrics_logger.close()
         # The signal may have been sent to another process, so that its number is unknown here.
@@ -332,7 +333,8 @@ class Trainer:
         """
         progress, model = self.state.progress, self.state.model
         self._count_time()
-        entry = self._scores()
+        loss = validate(model, self.valid, self.config, self.config.precision, self.processes)
+        entry = {"loss": loss, "perplexity": perplexity(loss)}
         if not math.isfinite(entry["loss"]):
             raise self._divergence_error(f"the validation loss after step {progress.step} is {entry['loss']}")
         metric = METRICS.get(self.metric)
@@ -353,11 +355,6 @@ class Trainer:
         self._count_time()
         self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
         return entry["perplexity"]
-
-    def _scores(self) -> dict[str, float]:
-        """Return the loss and the scores of the model that need no translations, by name."""
-        loss = validate(self.state.model, self.valid, self.config, self.config.precision, self.processes)
-        return {"loss": loss, "perplexity": perplexity(loss)}
 
     def _write(self, kind: str, epoch: int, entry: dict[str, Any]) -> None:
         if self.metrics_logger is not None:

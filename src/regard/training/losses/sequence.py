@@ -203,7 +203,8 @@ class SequenceLoss(LossTerm):
         device = batch.source.tokens.device
         targets = PaddedSequences.pad([candidate.tokens for candidate in flat]).to(device)
         forced_eos = torch.tensor([candidate.forced_eos for candidate in flat], device=device)
-        return TermBatch(batch.with_targets(self._owners(batch), targets), forced_eos)
+        owners = torch.arange(len(batch), device=device).repeat_interleave(self.config.num_candidates)
+        return TermBatch(batch.with_targets(owners, targets), forced_eos)
 
     def add(
         self, total: Float[Tensor, ""], batch: Batch, outcome: ForwardOutput, own: TermBatch
@@ -211,13 +212,9 @@ class SequenceLoss(LossTerm):
         """Return m times the loss so far plus 1 - m times the sequence loss."""
         assert batch.target is not None and own.outcome is not None
         assert own.rows is not None and own.rows.target is not None
-        owners = self._owners(batch)
+        device = batch.target.tokens.device
+        owners = torch.arange(len(batch), device=device).repeat_interleave(self.config.num_candidates)
         references = PaddedSequences(batch.target.tokens[owners], batch.target.lengths[owners])
         loss = sequence_loss(own.outcome, own.rows.target, references, self.config, own.values)
         weight = self.config.likelihood_weight
         return weight * total + (1 - weight) * loss
-
-    def _owners(self, batch: Batch) -> Int[Tensor, "N"]:
-        """Return the row of the sentence of each candidate."""
-        rows = torch.arange(len(batch), device=batch.source.tokens.device)
-        return rows.repeat_interleave(self.config.num_candidates)
