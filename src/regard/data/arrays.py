@@ -124,15 +124,10 @@ class SegmentedUnits:
         ends = np.concatenate([[0], np.cumsum(sizes)])
         return SegmentedUnits(list(numbers), np.array(flat, dtype=np.int32), ends[self.starts])
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """The number of tokens of each unit."""
-        return np.diff(self.starts)
-
     def expand(self, units: np.ndarray) -> np.ndarray:
         """Return the token indices of a sequence of units, concatenated."""
         # Vectorized form of concatenating flat[starts[u] : starts[u + 1]] over all units u.
-        sizes = self.sizes[units]
+        sizes = np.diff(self.starts)[units]
         ends = np.cumsum(sizes)
         shift = np.repeat(self.starts[units] - (ends - sizes), sizes)
         return self.flat[shift + np.arange(len(shift))]
@@ -148,7 +143,7 @@ class _Rows:
 
 
 def _rows(directory: Path, split: str, side: str, segments: SegmentedUnits | None) -> Iterator[_Rows]:
-    sizes_of = None if segments is None else segments.sizes
+    sizes_of = None if segments is None else np.diff(segments.starts)
     with (
         open(directory / f"{split}.{side}.sizes", "rb") as sizes_file,
         open(directory / f"{split}.{side}.units", "rb") as units_file,

@@ -97,12 +97,6 @@ class Batch:
         return len(self.source)
 
     @property
-    def scored_mask(self) -> Bool[Tensor, "B T"]:
-        """The target tokens whose log-likelihood is needed; see `scored`."""
-        assert self.target is not None
-        return self.target.mask if self.scored is None else self.scored
-
-    @property
     def target_tokens(self) -> int:
         """The number of target tokens, including `EOS`."""
         return 0 if self.target is None else int(self.target.lengths.sum())

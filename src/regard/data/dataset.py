@@ -314,7 +314,12 @@ def prepare_data(
     if (output_dir / MANIFEST).exists():
         try:
             manifest = read_manifest(output_dir)
-            if manifest["wanted"] == wanted and _contents(manifest["inputs"]) == _contents(inputs):
+            # The path of an input may change, but not its content.
+            earlier, current = (
+                {role: (about["size"], about["sha256"]) for role, about in files.items()}
+                for files in (manifest["inputs"], inputs)
+            )
+            if manifest["wanted"] == wanted and earlier == current:
                 prepared = open_data(config, output_dir)
                 _log_unknown_tokens(manifest["splits"])
                 return prepared
@@ -326,11 +331,6 @@ def prepare_data(
     prepared = PreparedData.open(output_dir)
     _log_unknown_tokens(prepared.manifest["splits"])
     return prepared
-
-
-def _contents(inputs: dict[str, dict[str, Any]]) -> dict[str, tuple[int, str]]:
-    """Return the size and the checksum of each input; its path may change."""
-    return {role: (about["size"], about["sha256"]) for role, about in inputs.items()}
 
 
 def open_data(config: DataConfig, output_dir: Path | str | None = None) -> PreparedData:

@@ -11,7 +11,7 @@ import logging
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -125,6 +125,7 @@ def _tokens(split: DatasetSplit, row: int, line: int, shift: int) -> tuple[Token
     return [[i] for i in range(shift, source)], [[j] for j in range(target)]
 
 
+@dataclass(frozen=True, eq=False)
 class WordTokens:
     """Finds the tokens of each word of a line, where words are separated by ASCII white space.
 
@@ -133,14 +134,12 @@ class WordTokens:
     characters (Unicode normalization, bytes), its own word marks are used if they give the same number of
     words.
 
-    Args:
+    Attributes:
         side: The text processing of the language.
     """
 
-    def __init__(self, side: TextSide) -> None:
-        """Start with an empty cache of segmented units."""
-        self.side = side
-        self._segments: dict[str, list[str]] = {}
+    side: TextSide
+    _segments: dict[str, list[str]] = field(default_factory=dict, init=False)
 
     def __call__(self, line: str) -> TokenPositions | None:
         """Return the token positions of each word of a line; None if they cannot be determined."""

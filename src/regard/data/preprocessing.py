@@ -117,6 +117,8 @@ class _Preprocessor:
         self.corpora = {"train": config.train, "valid": (config.valid,)}
         if config.test is not None:
             self.corpora["test"] = (config.test,)
+        evaluation_length = max(config.max_length, MAX_EVALUATION_LENGTH)
+        self.max_lengths = {name: evaluation_length for name in self.corpora} | {"train": config.max_length}
 
     def run(self) -> dict[str, Any]:
         """Run all stages and return the entry `splits` of the manifest."""
@@ -144,7 +146,7 @@ class _Preprocessor:
         )
         splits = {}
         for split, corpora in self.corpora.items():
-            max_length = self._max_length(split)
+            max_length = self.max_lengths[split]
             ids = (token_ids[0], token_ids[1])
             outcomes, unknown = write_split(
                 self.scratch, split, segments, ids, max_length, self.temporary_dir
@@ -154,10 +156,6 @@ class _Preprocessor:
             if split != "train":
                 self._write_raw(split, outcomes)
         return splits
-
-    def _max_length(self, split: str) -> int:
-        max_length = self.config.max_length
-        return max_length if split == "train" else max(max_length, MAX_EVALUATION_LENGTH)
 
     def _survey(self) -> dict[str, list[int]]:
         """Read all corpora to find invalid input before any slow work; return the pairs of each corpus.
@@ -225,7 +223,7 @@ class _Preprocessor:
         num_processes = num_available_cpus() if total > SINGLE_PROCESS_PAIRS else 1
         if any(type(tokenizer).__module__ == "__main__" for tokenizer in tokenizers):
             num_processes = 1  # another process cannot import the class of a script or a notebook
-        tokenize = partial(tokenize_pairs, tokenizers, self._max_length(split))
+        tokenize = partial(tokenize_pairs, tokenizers, self.max_lengths[split])
         with ExitStack() as opened:
             files = [
                 [

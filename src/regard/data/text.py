@@ -63,11 +63,12 @@ class TextSide:
         method. The line is first converted to the format of the training text, see `convert_format`.
         """
         prefix, rest = self._split_prefix(line)
-
-        def is_known(word: str) -> bool:
-            return word in self.vocabulary or SPACE_MARK + word in self.vocabulary
-
-        tokens = self.tokenizer.encode(convert_format(rest, self.text_format, is_known))
+        line = convert_format(
+            rest,
+            self.text_format,
+            lambda word: word in self.vocabulary or SPACE_MARK + word in self.vocabulary,
+        )
+        tokens = self.tokenizer.encode(line)
         return [*prefix, *(part for token in tokens for part in self.split_unknown(token))]
 
     def split_unknown(self, token: str) -> Sequence[str]:
@@ -152,11 +153,6 @@ class TextProcessor:
         if self.source.tokenizer.special_tokens:
             return self.source.tokenizer.special_tokens
         return SPECIAL_TOKENS[SINK : SINK + 1] if self.budget is not None and self.budget.config.sink else ()
-
-    @property
-    def sink_word_ids(self) -> tuple[int, ...]:
-        """The word index of each token of `sink_tokens`: -1 for `<sink>`, -2 for other symbols."""
-        return (-2 if self.source.tokenizer.special_tokens else -1,) * len(self.sink_tokens)
 
     @cached_property
     def checksum(self) -> str:

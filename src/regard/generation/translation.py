@@ -145,8 +145,10 @@ class Translation(Result):
     @cached_property
     def source_word_ids(self) -> tuple[int, ...]:
         """Return the word index of each source token, from 0; -1 for the sink, -2 for an added symbol."""
-        words = self.processor.source.word_ids(self.text_source_tokens)
-        return (*words, *(self.processor.sink_word_ids if self.source_tokens else ()))
+        source = self.processor.source
+        sinks = self.processor.sink_tokens if self.source_tokens else ()
+        sink_id = -2 if source.tokenizer.special_tokens else -1
+        return (*source.word_ids(self.text_source_tokens), *(sink_id for _ in sinks))
 
     @cached_property
     def target_word_ids(self) -> tuple[int, ...]:

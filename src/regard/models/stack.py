@@ -248,7 +248,7 @@ class StackModel(TranslationModel, ABC):
                 hidden,
                 opened.output,
                 targets,
-                batch.scored_mask if scorer is None else batch.target.mask,
+                batch.scored if scorer is None and batch.scored is not None else batch.target.mask,
                 mean_log_probs,
                 None if scorer is None or steps[-1] is None else scored_contexts(steps[-1]),
                 opened.final_norm,

@@ -25,7 +25,6 @@ __all__ = [
     "fold_word",
     "is_alphabetic",
     "is_reduplication",
-    "is_unspaced",
     "is_word",
     "joins_letters",
     "normalize_whitespace",
@@ -98,11 +97,6 @@ def fold_word(word: str) -> str:
     return normalize_word(normalize_word(word).casefold())
 
 
-def is_unspaced(token: str) -> bool:
-    """Return whether a token starts with a letter of a script without spaces between words."""
-    return _STARTS_UNSPACED.match(token) is not None
-
-
 def joins_letters(character: str) -> bool:
     """Return whether a character forms a word with adjacent letters, as letters and digits do.
 
@@ -113,7 +107,7 @@ def joins_letters(character: str) -> bool:
 
 def word_share(token: str) -> float:
     """Return the approximate share of a word in a token: less than 1 in scripts without spaces."""
-    if not is_unspaced(token):
+    if not _STARTS_UNSPACED.match(token):
         return 1.0
     return 0.5 if _STARTS_IDEOGRAPH.match(token) else 0.25
 
