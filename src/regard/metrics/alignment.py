@@ -135,16 +135,17 @@ def merge_subwords(
     belong to no word. By default, every token is a word.
     """
     targets, sources = weights.shape
-    to_target = _membership(range(targets) if target_words is None else target_words)  # (V, T)
-    to_source = _membership(range(sources) if source_words is None else source_words)  # (W, S)
+    indices = [
+        np.asarray(range(size) if words is None else words, dtype=np.int64)
+        for words, size in ((target_words, targets), (source_words, sources))
+    ]
+    # Matrices (V, T) and (W, S) with 1 where a token is part of a word.
+    to_target, to_source = (
+        (np.arange(index.max(initial=-1) + 1)[:, None] == index[None, :]).astype(np.float64)
+        for index in indices
+    )
     sizes = to_target.sum(axis=1, keepdims=True)
     return to_target @ weights.astype(np.float64) @ to_source.T / np.maximum(sizes, 1)
-
-
-def _membership(words: Sequence[int]) -> Float[np.ndarray, "W N"]:
-    """Return a matrix with 1 where token n is part of word w. Negative indices belong to no word."""
-    index = np.asarray(words, dtype=np.int64)
-    return (np.arange(index.max(initial=-1) + 1)[:, None] == index[None, :]).astype(np.float64)
 
 
 SINK_LABEL = "<sink>"

@@ -102,7 +102,8 @@ def bootstrap(
     """
     runs = _runs(rows)
     value = float(aggregate(runs.sum(axis=1)).mean())
-    return _estimate(value, _sampled_scores(runs, aggregate, resamples, seed))
+    low, high = np.quantile(_sampled_scores(runs, aggregate, resamples, seed), _QUANTILES)
+    return Estimate(value, float(low), float(high))
 
 
 def paired_bootstrap(
@@ -143,10 +144,12 @@ def paired_bootstrap(
     difference = other_score - first_score
     # Number of resamples in which the sign of the difference is reversed or the difference is zero.
     reversed_ = int(np.sum((other_scores - first_scores) * np.sign(difference) <= 0))
+    samples = np.stack([first_scores, other_scores, other_scores - first_scores])
+    low, high = np.quantile(samples, _QUANTILES, axis=1).tolist()
     return PairedComparison(
-        first=_estimate(first_score, first_scores),
-        other=_estimate(other_score, other_scores),
-        difference=_estimate(difference, other_scores - first_scores),
+        first=Estimate(first_score, low[0], high[0]),
+        other=Estimate(other_score, low[1], high[1]),
+        difference=Estimate(difference, low[2], high[2]),
         p_value=min(1.0, 2 * (reversed_ + 1) / (resamples + 1)),
         resamples=resamples,
         seed=seed,
@@ -176,11 +179,6 @@ def _sampled_scores(
     # Another seed than that of the sentences, so that runs and sentences are sampled independently.
     picked = np.random.default_rng((seed, num_runs)).integers(num_runs, size=(resamples, num_runs))
     return (scores * (picked[:, :, None] == np.arange(num_runs)).mean(axis=1)).sum(axis=1)
-
-
-def _estimate(value: float, scores: Float[np.ndarray, "r"]) -> Estimate:
-    low, high = np.quantile(scores, _QUANTILES)
-    return Estimate(value, float(low), float(high))
 
 
 @dataclass(frozen=True)

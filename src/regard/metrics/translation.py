@@ -194,11 +194,12 @@ def count_transduction(
     distance: Callable[[str, str], int | bool] = Levenshtein.distance if name == "edits" else str.__eq__
     # The best reference counts: the nearest one for edits, an equal one for accuracy.
     choose = min if name == "edits" else max
-    plain_outputs = _plain(outputs, lowercase)
-    plain_references = zip(*(_plain(lines, lowercase) for lines in references), strict=True)
+    texts = [[normalize_whitespace(line) for line in lines] for lines in (outputs, *references)]
+    if lowercase:
+        texts = [[line.lower() for line in lines] for lines in texts]
     rows = [
         (choose(distance(output, reference) for reference in sentence_references), 1)
-        for output, sentence_references in zip(plain_outputs, plain_references, strict=True)
+        for output, *sentence_references in zip(*texts, strict=True)
     ]
     signature = f"nrefs:{len(references)}|case:{'lc' if lowercase else 'mixed'}"
     return SentenceCounts.ratio(name, rows, 1.0 if name == "edits" else 100.0, signature)
@@ -223,12 +224,6 @@ for _name, _label in (
     ("edits", "edits"),
 ):
     register_metric(_name, label=_label, higher_is_better=_name not in ("ter", "edits"))(_metric(_name))
-
-
-def _plain(lines: Sequence[str], lowercase: bool) -> list[str]:
-    """Return lines with normalized white space, in lower case if requested."""
-    lines = [normalize_whitespace(line) for line in lines]
-    return [line.lower() for line in lines] if lowercase else lines
 
 
 Utility = Literal["bleu", "chrf"]
