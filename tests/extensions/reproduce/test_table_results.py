@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from regard.config import from_dict
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.plan import PlanOptions, RowJob, TableJob
 from regard.extensions.reproduce.results import TableResults, collect_results
-from regard.extensions.reproduce.scores import serialize_statistics
 from regard.extensions.reproduce.tables import Row, Table, TableMetric
 from regard.metrics.base import paired_bootstrap
 from regard.metrics.coverage import count_repetitions
@@ -61,7 +61,7 @@ def jobs(tmp_path: Path) -> list[TableJob]:
     for (recipe, seed), outputs in OUTPUTS.items():
         row = RowJob(recipe, str(tmp_path / f"{recipe}-{seed}"), "d", {}, ())
         counts = count_repetitions(outputs, REFERENCES)
-        row.path("safetensors").write_bytes(serialize_statistics({"rep": counts.rows}))
+        row.path("safetensors").write_bytes(save({"rep": counts.rows}))
         figures = {
             "digest": "d",
             "seed": seed,
@@ -153,7 +153,7 @@ def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> Non
     jobs = []
     for recipe in ("softmax", "sparsemax"):
         row = RowJob(recipe, str(tmp_path / recipe), "d", {}, ())
-        row.path("safetensors").write_bytes(serialize_statistics(counts))
+        row.path("safetensors").write_bytes(save(counts))
         row.path("json").write_text(json.dumps(figures))
         jobs.append(TableJob(recipe, 1, CONFIG, "", (), "test", tuple(kept), (row,)))
     collected = collect(jobs, table)

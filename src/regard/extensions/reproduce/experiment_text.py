@@ -114,7 +114,7 @@ def write_text(
     gold_links = data / GOLD_LINKS
     if not gold_links.is_file():
         files.pop("gold", None)
-    sums = {split: _files_checksum(paths) for split, paths in files.items()}
+    sums = {split: _checksum("".join(map(file_digest, paths))) for split, paths in files.items()}
     checksum = _checksum(f"{sums['train']} {sums['valid']} {max_pairs}{' raw' if raw else ''}")
     # The test set has a checksum of its own: other test text changes the scores, but not the weights.
     tests = {"test": sums.get("test", sums["valid"])}
@@ -195,7 +195,7 @@ def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT
             )
     paths = {split: path for split, path in tables.items() if path is not None}
     _check_columns(paths["train"], columns)
-    checksum = _files_checksum([paths["train"], paths["valid"]])
+    checksum = _checksum(file_digest(paths["train"]) + file_digest(paths["valid"]))
     if tuple(columns) != DEFAULT_COLUMNS:
         checksum = _checksum(f"{checksum} {list(columns)}")
     preprocessing, held_out = "characters", {}
@@ -280,11 +280,6 @@ def _describe(text: ExperimentText, directory: Path) -> None:
 
 def _checksum(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _files_checksum(paths: Iterable[Path]) -> str:
-    """Return a checksum of files in their order."""
-    return _checksum("".join(file_digest(path) for path in paths))
 
 
 def _find_files(data: Path, target: str) -> tuple[dict[str, tuple[Path, Path]], str]:

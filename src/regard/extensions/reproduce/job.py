@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from safetensors.numpy import save
 
 from regard import __version__
 from regard.alignment import Corpus, TrainingSetup, train_both
@@ -21,17 +23,13 @@ from regard.config import from_dict
 from regard.errors import RegardError, TrainingInterruptedError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.plan import RowJob, TableJob
-from regard.extensions.reproduce.scores import (
-    METRIC_FUNCTIONS,
-    ScoredSystem,
-    read_statistics,
-    serialize_statistics,
-)
+from regard.extensions.reproduce.scores import METRIC_FUNCTIONS, ScoredSystem
 from regard.generation.config import GenerationConfig
 from regard.generation.ensemble import Ensemble
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.tune_penalties import PenaltyTuningOptions, tune_penalties
 from regard.runs.loading import LoadedModel, load_model
+from regard.text.array_files import load_arrays
 from regard.text.corpus import CorpusConfig
 from regard.text.files import format_json, remove_leftovers, write_atomic
 from regard.text.tokenizers.words import ActionsConfig
@@ -87,7 +85,8 @@ def _score(
         search = _with_penalties(search, done["length_penalty"], done["coverage_penalty"])
     elif row.penalties:
         search, trials = _tune_penalties(row, loaded, search, text)
-    system = ScoredSystem(loaded, text, job.split, search)
+    sources, references = (text.lines(job.split, side) for side in ("source", "target"))
+    system = ScoredSystem(loaded, text, sources, references, search)
     # The translations are timed before any metric uses them, as `outputs` keeps them.
     begun = time.monotonic()
     outputs = system.outputs()
@@ -95,13 +94,11 @@ def _score(
     counts = {
         name: METRIC_FUNCTIONS[name].count(system) for name in job.metrics if name not in done["scores"]
     }
-    statistics = read_statistics(row.path("safetensors")) if done["scores"] else {}
+    statistics = load_arrays(row.path("safetensors")) if done["scores"] else {}
+    statistics |= {name: np.ascontiguousarray(count.rows) for name, count in counts.items()}
     row.path("txt").parent.mkdir(parents=True, exist_ok=True)
     write_atomic(row.path("txt"), "".join(f"{line}\n" for line in outputs).encode())
-    write_atomic(
-        row.path("safetensors"),
-        serialize_statistics(statistics | {name: count.rows for name, count in counts.items()}),
-    )
+    write_atomic(row.path("safetensors"), save(statistics))
     device = loaded.device
     figures: dict[str, Any] = {
         "digest": row.checksum,

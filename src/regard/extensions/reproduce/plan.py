@@ -15,7 +15,6 @@ import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -159,10 +158,12 @@ def plan(table: Table, output_dir: Path, text: ExperimentText, options: PlanOpti
     split = _test_split(table, text)
     overrides = _overrides_by_row(known, options.overrides)
     recipes = {name: _recipe(table, name, options.size, overrides[name]) for name in known}
-    planner = _Planner(table, output_dir, text, options, split, recipes)
+    rows = [row for row in table.rows if not options.rows or row.recipe in options.rows]
+    starts = {row.model_recipe: row.init_from for row in table.rows if row.init_from}
+    planner = _Planner(table, output_dir, text, options, split, recipes, rows, starts)
     jobs: dict[str, TableJob] = {}
     for seed in options.seeds:
-        for row in planner.rows:
+        for row in rows:
             # Several rows can need the same model, which is trained once.
             for job in planner.jobs(row, seed):
                 jobs.setdefault(job.output_dir, job)
@@ -180,6 +181,8 @@ class _Planner:
         options: The options of the reproduction.
         split: The split that is used as the test set.
         recipes: The options that the recipe of each row sets.
+        rows: The rows to run.
+        starts: The recipe whose weights initialize a model, by the recipe of the model.
     """
 
     table: Table
@@ -188,22 +191,14 @@ class _Planner:
     options: PlanOptions
     split: str
     recipes: Mapping[str, dict[str, Any]]
-
-    @cached_property
-    def rows(self) -> list[Row]:
-        """The rows to run."""
-        return [row for row in self.table.rows if not self.options.rows or row.recipe in self.options.rows]
-
-    @cached_property
-    def _starts(self) -> dict[str, str]:
-        """The recipe whose weights initialize a model, by the recipe of the model."""
-        return {row.model_recipe: row.init_from for row in self.table.rows if row.init_from}
+    rows: Sequence[Row]
+    starts: Mapping[str, str]
 
     def jobs(self, row: Row, seed: int) -> Iterator[TableJob]:
         """Yield the jobs of a row: a model follows the model that it starts from, an ensemble its members."""
         models = [row.model_recipe]
-        while models[0] in self._starts:
-            models.insert(0, self._starts[models[0]])
+        while models[0] in self.starts:
+            models.insert(0, self.starts[models[0]])
         for number in range(row.ensemble_size):
             for model in models:
                 yield self._job(model, seed + number)
@@ -213,8 +208,8 @@ class _Planner:
     def _job(self, model: str, seed: int, size: int = 1) -> TableJob:
         """Return the job of one model, or of an ensemble of `size` models."""
         settings: dict[str, Any] = {"seed": seed, "device": self.options.device}
-        if model in self._starts:
-            settings["training"] = {"init_from": self._run_dir(self._starts[model], seed)}
+        if model in self.starts:
+            settings["training"] = {"init_from": self._run_dir(self.starts[model], seed)}
         members = tuple(self._run_dir(model, seed + number) for number in range(size))
         rows = [row for row in self.rows if (row.model_recipe, row.ensemble_size) == (model, size)]
         return TableJob(
@@ -242,7 +237,7 @@ class _Planner:
 
     def _model_checksum(self, model: str) -> str:
         """Return the checksum of all inputs that the weights of a model depend on, except for the seed."""
-        start = [self._model_checksum(self._starts[model])] if model in self._starts else []
+        start = [self._model_checksum(self.starts[model])] if model in self.starts else []
         return _checksum(_options_of_weights(self.recipes[model]), self.text.checksum, *start)
 
     def _run_dir(self, model: str, seed: int) -> str:

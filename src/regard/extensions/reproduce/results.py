@@ -11,9 +11,10 @@ import numpy as np
 from regard.config.results import Result
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.plan import PlanOptions, RowJob, TableJob
-from regard.extensions.reproduce.scores import METRIC_FUNCTIONS, read_statistics
+from regard.extensions.reproduce.scores import METRIC_FUNCTIONS
 from regard.extensions.reproduce.tables import Row, Table, TableMetric
 from regard.metrics.base import Estimate, PairedComparison, bootstrap, paired_bootstrap
+from regard.text.array_files import load_arrays
 
 __all__ = [
     "MetricResult",
@@ -35,6 +36,7 @@ class MetricResult:
             row itself, if the two rows have different seeds, or for a single sentence.
         published: The number in the paper, if any.
         num_sentences: The number of scored sentences.
+        interval: The confidence interval, or None for a single sentence.
     """
 
     estimate: Estimate
@@ -42,11 +44,7 @@ class MetricResult:
     difference: PairedComparison | None
     published: float | None
     num_sentences: int
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The confidence interval, or None for a single sentence."""
-        return (self.estimate.low, self.estimate.high) if self.num_sentences > 1 else None
+    interval: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class TableResults(Result):
                 heads += [metric.label, "95 %", "p"]
             lines += [*_table(heads, [_differences(table, result) for result in compared]), ""]
         heads = ["", "seeds", *(f"{metric.label} by seed" for metric in table.metrics)]
-        heads += ["alpha, beta"] if _has_tuned_rows(table) else []
+        heads += ["alpha, beta"] if any(row.tune_penalties for row in table.rows) else []
         heads += ["val. perplexity", "steps", "training, min", "search, s"]
         lines += _table(heads, [_details(table, result) for result in results if result.runs])
         return "\n".join(lines) + "\n"
@@ -181,7 +179,7 @@ def _counts(rows: Sequence[RowJob], metric: TableMetric) -> dict[int, np.ndarray
     """Return the sentence statistics of each seed that has the metric."""
     counts_by_seed: dict[int, np.ndarray] = {}
     for row in rows:
-        scores, counts = row.read_scores(), read_statistics(row.path("safetensors"))
+        scores, counts = row.read_scores(), load_arrays(row.path("safetensors"))
         if scores is not None and metric.name in counts:
             counts_by_seed[scores["seed"]] = counts[metric.name]
     return counts_by_seed
@@ -203,7 +201,8 @@ def _cell(
     # A paired test needs the same sentences and seeds in both rows.
     if base.keys() == counts.keys() and rows.shape[1] > 1:
         difference = paired_bootstrap(np.stack([base[seed] for seed in counts]), rows, aggregate, resamples)
-    return MetricResult(estimate, scores, difference, published, rows.shape[1])
+    interval = (estimate.low, estimate.high) if rows.shape[1] > 1 else None
+    return MetricResult(estimate, scores, difference, published, rows.shape[1], interval)
 
 
 def _cell_data(cell: MetricResult) -> dict[str, Any]:
@@ -284,7 +283,7 @@ def _details(table: Table, result: RowResult) -> list[str]:
     for metric in table.metrics:
         cell = result.cells.get(metric.name)
         cells.append("" if cell is None else " / ".join(f"{score:.2f}" for score in cell.seeds.values()))
-    if _has_tuned_rows(table):
+    if any(row.tune_penalties for row in table.rows):
         cells.append(" / ".join(f"{run['length_penalty']:g}, {run['coverage_penalty']:g}" for run in runs))
     cells.append(" / ".join(f"{run['validation_perplexity']:.2f}" for run in runs))
     # Seeds may stop after the same number of steps, which then appears only once.
@@ -292,11 +291,6 @@ def _details(table: Table, result: RowResult) -> list[str]:
     cells.append(f"{mean(run['training_seconds'] for run in runs) / 60:.1f}")
     cells.append(f"{mean(run['search_seconds'] for run in runs):.0f}")
     return cells
-
-
-def _has_tuned_rows(table: Table) -> bool:
-    """Return whether the penalties of any row are tuned on the validation text."""
-    return any(row.tune_penalties for row in table.rows)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -8,11 +8,9 @@ sentence, so that confidence intervals can be computed without the text.
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from pathlib import Path
+from functools import partial
 
 import numpy as np
-from safetensors.numpy import save
 
 from regard.alignment import Corpus, WordAligner
 from regard.errors import UsageError
@@ -28,7 +26,6 @@ from regard.metrics.coverage import count_drops, count_repetitions
 from regard.metrics.meteor import count_meteor, find_jar, find_java, meteor_from_counts
 from regard.metrics.translation import count_statistics, count_transduction, make_aggregate
 from regard.runs.loading import LoadedModel
-from regard.text.array_files import load_arrays
 from regard.text.links import check_links, read_gold_links
 from regard.text.words import split_whitespace
 
@@ -37,8 +34,6 @@ __all__ = [
     "METRIC_FUNCTIONS",
     "MetricFunctions",
     "ScoredSystem",
-    "read_statistics",
-    "serialize_statistics",
     "unavailable_reason",
 ]
 
@@ -53,25 +48,17 @@ class ScoredSystem:
     Attributes:
         model: The model.
         text: The text of the experiment.
-        split: The split that is used as the test set.
+        sources: The source sentences of the test set.
+        references: The reference translations.
         search: The search options.
     """
 
     model: LoadedModel
     text: ExperimentText
-    split: str
+    sources: list[str]
+    references: list[str]
     search: GenerationConfig
     _outputs: dict[int, list[str]] = field(default_factory=dict)
-
-    @cached_property
-    def sources(self) -> list[str]:
-        """The source sentences."""
-        return self.text.lines(self.split, "source")
-
-    @cached_property
-    def references(self) -> list[str]:
-        """The reference translations."""
-        return self.text.lines(self.split, "target")
 
     def outputs(self, beam_size: int | None = None) -> list[str]:
         """Return the model's translations with the given beam size. Default: that of `search`."""
@@ -92,21 +79,15 @@ def _bleu(system: ScoredSystem, beam: int | None = None) -> SentenceCounts:
     )
 
 
-def _sacrebleu(system: ScoredSystem) -> SentenceCounts:
+def _sacrebleu(system: ScoredSystem, place: int | None = None) -> SentenceCounts:
+    """Return the BLEU statistics of all sentences, or of those in one bin of source lengths."""
     # The default tokenizer `13a` makes the scores comparable with published sacreBLEU scores.
-    return count_statistics("bleu", system.outputs(), [system.references])
-
-
-def _sacrebleu_in_bin(system: ScoredSystem, place: int) -> SentenceCounts:
-    """Return the BLEU statistics of the sentences in one bin of source lengths."""
-    counts = _sacrebleu(system)
+    counts = count_statistics("bleu", system.outputs(), [system.references])
+    if place is None:
+        return counts
     # The bins depend on the source alone, so that all systems have the same sentences in a bin.
     bucket = bucket_by_length(count_lengths(system.sources))[place]
     return dataclasses.replace(counts, rows=counts.rows[bucket.sentence_ids])
-
-
-def _meteor(system: ScoredSystem) -> SentenceCounts:
-    return count_meteor(system.outputs(), [system.references])
 
 
 def _rep(system: ScoredSystem) -> SentenceCounts:
@@ -140,10 +121,6 @@ def _perplexity(system: ScoredSystem) -> SentenceCounts:
     return SentenceCounts("PPL", "", np.array(counts), _perplexity_from_counts)
 
 
-def _transduction(system: ScoredSystem, name: str) -> SentenceCounts:
-    return count_transduction(name, system.outputs(), [system.references])
-
-
 def _alignment(system: ScoredSystem, name: str, score: Aggregate) -> SentenceCounts:
     """Return AER statistics of links to the source word with the highest attention."""
     assert system.text.gold_path is not None
@@ -162,12 +139,9 @@ def _alignment(system: ScoredSystem, name: str, score: Aggregate) -> SentenceCou
     return SentenceCounts(name, "", count_links(links, gold), score)
 
 
-def _aer_percent(summed: np.ndarray) -> np.ndarray:
-    return 100 * aer_from_counts(summed)
-
-
-def _one_minus_aer_percent(summed: np.ndarray) -> np.ndarray:
-    return 100 - _aer_percent(summed)
+def _aer_percent(summed: np.ndarray, complement: bool = False) -> np.ndarray:
+    percent = 100 * aer_from_counts(summed)
+    return 100 - percent if complement else percent
 
 
 def _perplexity_from_counts(summed: np.ndarray) -> np.ndarray:
@@ -189,9 +163,8 @@ class MetricFunctions:
     aggregate: Callable[[], Aggregate]
 
 
-def _bleu_aggregate() -> Aggregate:
-    return make_aggregate("bleu", tokenize="none", lowercase=True)
-
+_bleu_aggregate = partial(make_aggregate, "bleu", tokenize="none", lowercase=True)
+_one_minus_aer_percent = partial(_aer_percent, complement=True)
 
 METRIC_FUNCTIONS = {
     "bleu": MetricFunctions(_bleu, _bleu_aggregate),
@@ -200,15 +173,22 @@ METRIC_FUNCTIONS = {
     "sacrebleu": MetricFunctions(_sacrebleu, lambda: make_aggregate("bleu")),
     **{
         f"sacrebleu:{label}": MetricFunctions(
-            partial(_sacrebleu_in_bin, place=place), lambda: make_aggregate("bleu")
+            partial(_sacrebleu, place=place), lambda: make_aggregate("bleu")
         )
         for place, label in enumerate(LENGTH_BINS)
     },
-    "meteor": MetricFunctions(_meteor, lambda: meteor_from_counts),
+    "meteor": MetricFunctions(
+        lambda system: count_meteor(system.outputs(), [system.references]), lambda: meteor_from_counts
+    ),
     "rep": MetricFunctions(_rep, lambda: ratio(100.0)),
     "drop": MetricFunctions(_drop, lambda: ratio(100.0)),
-    "accuracy": MetricFunctions(partial(_transduction, name="accuracy"), lambda: ratio(100.0)),
-    "edits": MetricFunctions(partial(_transduction, name="edits"), ratio),
+    "accuracy": MetricFunctions(
+        lambda system: count_transduction("accuracy", system.outputs(), [system.references]),
+        lambda: ratio(100.0),
+    ),
+    "edits": MetricFunctions(
+        lambda system: count_transduction("edits", system.outputs(), [system.references]), ratio
+    ),
     "aer": MetricFunctions(partial(_alignment, name="AER", score=_aer_percent), lambda: _aer_percent),
     "one-minus-aer": MetricFunctions(
         partial(_alignment, name="1 - AER", score=_one_minus_aer_percent), lambda: _one_minus_aer_percent
@@ -229,13 +209,3 @@ def unavailable_reason(metric: str, target: str) -> str | None:
     except UsageError as error:
         return str(error)
     return None
-
-
-def serialize_statistics(counts: dict[str, np.ndarray]) -> bytes:
-    """Return the content of a safetensors file with the sentence statistics of each metric."""
-    return save({name: np.ascontiguousarray(rows) for name, rows in counts.items()})
-
-
-def read_statistics(path: Path) -> dict[str, np.ndarray]:
-    """Read the sentence statistics of each metric."""
-    return load_arrays(path)
