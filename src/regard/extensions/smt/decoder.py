@@ -85,18 +85,15 @@ class PhraseTranslation:
 
     Attributes:
         phrases: The phrase pairs in target order.
+        words: The target words.
         score: The weighted sum of the features.
         features: float64 [NUM_FEATURES], the features.
     """
 
     phrases: tuple[PhrasePair, ...]
+    words: tuple[int, ...]
     score: float
     features: np.ndarray
-
-    @property
-    def words(self) -> tuple[int, ...]:
-        """The target words."""
-        return tuple(word for phrase in self.phrases for word in phrase.words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +160,9 @@ class PhraseDecoder:
             features = _path_features(chosen, options, scoring)
             bounds, entries = options.bounds[chosen].tolist(), options.entries[chosen].tolist()
             spans = zip(bounds, entries, strict=True)
-            applied = (self._phrase_pair(start, end, entry) for (start, end), entry in spans)
-            translations.append(PhraseTranslation(tuple(applied), score, features))
+            phrases = tuple(self._phrase_pair(start, end, entry) for (start, end), entry in spans)
+            words = tuple(word for phrase in phrases for word in phrase.words)
+            translations.append(PhraseTranslation(phrases, words, score, features))
         return translations
 
     def _phrase_pair(self, start: int, end: int, entry: int) -> PhrasePair:

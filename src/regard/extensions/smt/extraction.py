@@ -71,14 +71,6 @@ class PhraseOccurrences:
     backward: np.ndarray
     forward: np.ndarray
 
-    def __len__(self) -> int:
-        """Return the number of occurrences."""
-        return len(self.rows)
-
-    def select(self, chosen: np.ndarray) -> "PhraseOccurrences":
-        """Return the occurrences that a boolean mask selects."""
-        return PhraseOccurrences(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
-
 
 def extract_phrases(
     corpus: Corpus, links: LinkTable, max_length: int = MAX_PHRASE_LENGTH

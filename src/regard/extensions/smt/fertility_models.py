@@ -22,8 +22,8 @@ uniform distribution, and a word's fertility distribution is smoothed with that 
 probability is not learned.
 """
 
-from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -116,6 +116,7 @@ class FertilityParameters(NamedTuple):
     cepts: bool
 
 
+@dataclass(eq=False, repr=False)
 class FertilityAligner(EMAligner):
     """A trained Model 3 or 4.
 
@@ -132,25 +133,27 @@ class FertilityAligner(EMAligner):
     distortion_sizes: ClassVar[Mapping[str, int]]
     cepts: ClassVar[bool]
 
-    def __init__(
-        self,
-        table: TranslationTable,
-        jumps: np.ndarray,
-        fertilities: np.ndarray,
-        distortions: Mapping[str, np.ndarray],
-        config: IBM3Config | IBM4Config,
-    ) -> None:
-        """Create the aligner."""
-        self.table, self.jumps, self.config = table, jumps, config
-        self.fertilities, self.distortions = fertilities, distortions
+    table: TranslationTable
+    jumps: np.ndarray
+    fertilities: np.ndarray
+    distortions: Mapping[str, np.ndarray]
+    config: IBM3Config | IBM4Config
 
-    @abstractmethod
     def _parameters(self) -> FertilityParameters:
-        """Return the parameters for the compiled loops."""
-
-    def _with_distortions(self, distances: np.ndarray, others: np.ndarray) -> FertilityParameters:
-        learned = self.table.values, self.table.nulls, self.fertilities, distances, others
-        return FertilityParameters(*learned, self.config.null_probability, self.config.smoothing, self.cepts)
+        """Return the parameters for the compiled loops; those of Model 4 have log-probabilities."""
+        smoothing, arrays = self.config.smoothing, []
+        for name in self.distortion_sizes:
+            counts = self.distortions[name]
+            if self.cepts:
+                # The probabilities of displacements are interpolated with the uniform distribution.
+                total, uniform = counts.sum(), 1 / len(counts)
+                shares = counts / total if total > 0 else np.full(len(counts), uniform)
+                counts = np.log((1 - smoothing) * shares + smoothing * uniform)
+            arrays.append(counts)
+        if not self.cepts:
+            arrays.append(np.zeros(0))
+        learned = self.table.values, self.table.nulls, self.fertilities, arrays[0], arrays[1]
+        return FertilityParameters(*learned, self.config.null_probability, smoothing, self.cepts)
 
     @classmethod
     def _split(cls, counts: np.ndarray) -> dict[str, np.ndarray]:
@@ -240,9 +243,6 @@ class IBM3Aligner(FertilityAligner):
     distortion_sizes: ClassVar[Mapping[str, int]] = {"distortions": NUM_DISTANCES}
     cepts = False
 
-    def _parameters(self) -> FertilityParameters:
-        return self._with_distortions(self.distortions["distortions"], np.zeros(0))
-
 
 @register_aligner("ibm4", IBM4Config)
 class IBM4Aligner(FertilityAligner):
@@ -255,16 +255,6 @@ class IBM4Aligner(FertilityAligner):
     max_length = 200
     distortion_sizes: ClassVar[Mapping[str, int]] = {"heads": NUM_DISTANCES, "others": MAX_DISTORTION}
     cepts = True
-
-    def _parameters(self) -> FertilityParameters:
-        heads, others = (self._log_distribution(self.distortions[name]) for name in self.distortion_sizes)
-        return self._with_distortions(heads, others)
-
-    def _log_distribution(self, counts: np.ndarray) -> np.ndarray:
-        """Return the log-probabilities of displacements, interpolated with the uniform distribution."""
-        total, uniform = counts.sum(), 1 / len(counts)
-        shares = counts / total if total > 0 else np.full(len(counts), uniform)
-        return np.log((1 - self.config.smoothing) * shares + self.config.smoothing * uniform)
 
 
 def smoothed_fertilities(totals: np.ndarray, alpha: float) -> np.ndarray:

@@ -166,11 +166,11 @@ class NgramLanguageModel:
             words += len(ids) - 1
             count += 1
 
-        def per_event(log_prob: float, num_events: int) -> float:
-            return perplexity(-log_prob * math.log(10) / num_events) if num_events else math.nan
-
         events = words + count
-        whole, known = per_event(total, events), per_event(total - unknown_total, events - unknown)
+        whole, known = (
+            perplexity(-log_prob * math.log(10) / num_events) if num_events else math.nan
+            for log_prob, num_events in ((total, events), (total - unknown_total, events - unknown))
+        )
         return Perplexity(total, words, count, unknown, unknown_total, whole, known)
 
     def write_arpa(self, path: Path) -> None:

@@ -7,7 +7,6 @@ text, checksums) and the memory-mapped arrays of phrase table and language model
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -314,17 +313,14 @@ class PhraseTranslator(BaseTranslator):
         """Return the properties of the system. Its parameters are the phrase pairs."""
         return Description("phrase", num_parameters=len(self.model.decoder.table), attention="phrase")
 
-    @cached_property
-    def _decoder(self) -> PhraseDecoder:
-        # A copy shares all tables with the model, so that it costs no memory.
-        decoder = self.model.decoder
-        return replace(decoder, limits=replace(decoder.limits, stack_size=self.search.beam_size))
-
     def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Translate the lines of one block."""
         untranslated = [self.tokenize(line) for line in lines]
         sources = [self.model.source_ids(list(line.text_source_tokens)) for line in untranslated]
-        nbest_lists = self._decoder.translate(
+        decoder = self.model.decoder
+        # A copy shares all tables with the model, so that it costs no memory.
+        decoder = replace(decoder, limits=replace(decoder.limits, stack_size=self.search.beam_size))
+        nbest_lists = decoder.translate(
             sources, self.search.num_return, self.num_threads or num_available_cpus()
         )
         return [

@@ -196,9 +196,13 @@ def estimate_phrase_table(
     """
     phrases = extract_phrases(corpus, links, max_length)
     if unknown is not None:
-        left, right = _sides(corpus, phrases)
-        phrases = phrases.select(~(left.contains(unknown) | right.contains(unknown)))
-    if not len(phrases):
+        known = np.ones(len(phrases.rows), dtype=bool)
+        for side in _sides(corpus, phrases):
+            # Differences of cumulative counts are the counts of all spans, in time linear in the text.
+            before = np.concatenate([[0], np.cumsum(np.asarray(side.text.tokens) == unknown, dtype=np.int64)])
+            known &= before[side.places + side.lengths] == before[side.places]
+        phrases = PhraseOccurrences(**{name: column[known] for name, column in vars(phrases).items()})
+    if not len(phrases.rows):
         raise DataError("no phrase pair could be extracted: the text has no word links")
     (sources, left_rows), (targets, right_rows) = (side.number() for side in _sides(corpus, phrases))
     size = len(targets.offsets) - 1
@@ -234,12 +238,6 @@ class _Spans:
     text: Text
     places: np.ndarray
     lengths: np.ndarray
-
-    def contains(self, word: int) -> np.ndarray:
-        """Return whether each phrase contains a word."""
-        # Differences of cumulative counts are the counts of all spans, in time linear in the text.
-        before = np.concatenate([[0], np.cumsum(np.asarray(self.text.tokens) == word, dtype=np.int64)])
-        return before[self.places + self.lengths] > before[self.places]
 
     def number(self) -> tuple[PhraseList, np.ndarray]:
         """Return the distinct phrases, and the index of each phrase among them."""
