@@ -253,9 +253,8 @@ class StackModel(TranslationModel, ABC):
                 None if scorer is None or steps[-1] is None else scored_contexts(steps[-1]),
                 opened.final_norm,
             )
-        mask = batch.target.mask
-        output = _forward_output(log_likelihoods, means, mask, queries, steps, encoder_attentions)
-        return replace(output, top_tokens=predicted)
+        shared = batch.target.mask, queries, steps, encoder_attentions
+        return replace(_forward_output(log_likelihoods, means, *shared), top_tokens=predicted)
 
 
 @dataclass
